@@ -1,0 +1,41 @@
+//! The transaction contract: what SQL, workloads and judges may ask of any
+//! protocol, and what each protocol promises in return.
+//!
+//! ```text
+//!   sql, workload, check                 know only this crate
+//!        │  dyn Engine / dyn Transaction
+//!        ▼
+//!   serial │ occ │ leader │ epoch │ …     know this crate, never each other
+//! ```
+//!
+//! The rules that hold for every implementation:
+//!
+//! 1. **A read is one pinned step.** Rows are shown to a visitor and are gone when
+//!    it returns. No reclamation guard and no borrowed row crosses an await.
+//! 2. **Only begin, locks, writes that may meet a lock, index builds and commit
+//!    wait.** They are `poll_` methods, so that the common case, ready at once,
+//!    allocates nothing. A call that returned `Pending` is called again with the
+//!    same arguments until it is ready, or the transaction is aborted.
+//! 3. **What a transaction has seen may not be durable yet.** Nothing it returned
+//!    leaves the process before [`Engine::poll_durable`] is ready for
+//!    [`Transaction::newest_seen`]; nor an acknowledgement of its commit before
+//!    the same for the commit's timestamp.
+//! 4. **A statement that changes rows first collects which, then changes them.** A
+//!    transaction sees its own writes at once, so a scan that met them would chase
+//!    its own tail.
+//! 5. **Storages and indexes are physical.** They are created at once and known to
+//!    nobody until a catalog row says so; that row's version decides who sees
+//!    them. What a rollback leaves behind is dropped by whoever created it.
+//!
+//! Dropping a transaction that has not ended aborts it.
+
+pub mod contract;
+mod error;
+mod wait;
+
+pub use contract::{
+    BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, LockWait, LockedRow,
+    Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction, Update,
+};
+pub use error::{Cause, Conflict, Error, Place};
+pub use wait::{begin, build_index, commit, durable, insert, lock_row, lock_table, update};

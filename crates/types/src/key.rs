@@ -1,0 +1,86 @@
+//! Keys: byte strings that compare as the values in them do.
+//!
+//! An index orders plain bytes and knows nothing of columns. Whoever defines the
+//! index hands in a [`KeyExtractor`] that takes the key out of a row, so that the
+//! engine can maintain and rebuild an index without knowing a schema.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::row::RowRef;
+use crate::{IndexId, StorageId};
+
+/// How a key takes part in uniqueness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtractedKey {
+    /// Equal to another row's key when the bytes are equal.
+    Comparable,
+    /// Holds a null, which equals nothing: indexed, but never a duplicate.
+    HoldsNull,
+}
+
+/// Takes a row's key for one index.
+///
+/// Called for rows that come from the database itself. Must give the same bytes
+/// for the same row for as long as the index lives, restarts included.
+pub trait KeyExtractor: fmt::Debug + Send + Sync {
+    /// Appends the key of `row` to `key`.
+    fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey;
+}
+
+/// What an index promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexKind {
+    /// One record a key for ever: a row deleted and inserted again under its key
+    /// is a new version of the same record. At most one for a storage.
+    Primary,
+    /// No two live rows with one key.
+    Unique,
+    /// Any number of rows with one key.
+    Secondary,
+}
+
+/// An index, as the engine needs to know it.
+#[derive(Clone, Debug)]
+pub struct IndexDefinition {
+    /// Its number, never used twice.
+    pub id: IndexId,
+    /// What it promises.
+    pub kind: IndexKind,
+    /// How to take a row's key.
+    pub extractor: Arc<dyn KeyExtractor>,
+}
+
+/// A table's records and indexes, as the engine needs to know them.
+#[derive(Clone, Debug)]
+pub struct StorageDefinition {
+    /// Its number, never used twice.
+    pub id: StorageId,
+    /// Which version of the table's schema writers must have planned with.
+    pub schema_version: u64,
+    /// Its indexes; at most one is [`IndexKind::Primary`].
+    pub indexes: Vec<IndexDefinition>,
+}
+
+/// The smallest key greater than every key that starts with `prefix`, or `None`
+/// when there is no such key (the prefix is all `0xFF`, or empty).
+#[must_use]
+pub fn successor_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
+    let mut successor = prefix[..=last].to_vec();
+    successor[last] += 1;
+    Some(successor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_successor_bounds_every_extension() {
+        assert_eq!(successor_of_prefix(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(successor_of_prefix(&[1, 0xFF, 0xFF]), Some(vec![2]));
+        assert_eq!(successor_of_prefix(&[0xFF]), None);
+        assert_eq!(successor_of_prefix(&[]), None);
+    }
+}

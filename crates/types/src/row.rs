@@ -1,0 +1,367 @@
+//! Rows: immutable byte strings made of cells.
+//!
+//! A row does not know its columns' types; it knows where each cell begins and
+//! whether it is null. That is all that storage, log and replication need in
+//! order to ship and replay only the cells that changed.
+//!
+//! ```text
+//!  u16 head          n end words                     data
+//! +---------------+-------+-------+-- … --+--------+------------------- … --+
+//! | wide | n cells | end 0 | end 1 |       | end n-1 | cell 0 | cell 1 |       |
+//! +---------------+-------+-------+-- … --+--------+------------------- … --+
+//! ```
+//!
+//! An end word says where its cell's bytes end, counted from the start of the
+//! data; its top bit marks a null (which has no bytes). End words are 16 bits,
+//! or 32 in a *wide* row, whose data is 32 KiB or longer. All integers are
+//! little endian.
+//!
+//! A patch lists changed cells:
+//!
+//! ```text
+//! u16 count, then count × { u16 column, u32 length or u32::MAX for null, bytes }
+//! ```
+//!
+//! Invariants: end words never decrease, the last one is the length of the data,
+//! a null's end equals the end before it. [`RowRef::parse`] checks them, for
+//! bytes from a file or a peer; rows made by [`RowBuilder`] have them.
+
+use std::fmt;
+
+const WIDE: u16 = 1 << 15;
+const MAX_CELLS: usize = (WIDE - 1) as usize;
+const NULL_16: u16 = 1 << 15;
+const NULL_32: u32 = 1 << 31;
+const HEAD_BYTES: usize = 2;
+
+/// Bytes that are not a row, or not a patch that fits the row. Reading them from
+/// a file or a peer means damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MalformedRow;
+
+impl fmt::Display for MalformedRow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("malformed row")
+    }
+}
+
+impl std::error::Error for MalformedRow {}
+
+/// A borrowed row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RowRef<'row>(&'row [u8]);
+
+impl<'row> RowRef<'row> {
+    /// Takes bytes that came from outside, checking every invariant of a row.
+    pub fn parse(bytes: &'row [u8]) -> Result<Self, MalformedRow> {
+        if bytes.len() < HEAD_BYTES {
+            return Err(MalformedRow);
+        }
+        let row = Self(bytes);
+        let data_start = row.data_start();
+        if bytes.len() < data_start {
+            return Err(MalformedRow);
+        }
+        let mut previous = 0;
+        for column in 0..row.len() {
+            let (end, null) = row.end(column);
+            if end < previous || (null && end != previous) {
+                return Err(MalformedRow);
+            }
+            previous = end;
+        }
+        if data_start + previous != bytes.len() {
+            return Err(MalformedRow);
+        }
+        Ok(row)
+    }
+
+    /// Takes bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has
+    /// accepted before.
+    #[must_use]
+    pub fn trusted(bytes: &'row [u8]) -> Self {
+        debug_assert!(Self::parse(bytes).is_ok());
+        Self(bytes)
+    }
+
+    /// The whole row.
+    #[must_use]
+    pub fn bytes(self) -> &'row [u8] {
+        self.0
+    }
+
+    fn head(self) -> u16 {
+        u16::from_le_bytes([self.0[0], self.0[1]])
+    }
+
+    /// How many cells it has.
+    #[must_use]
+    pub fn len(self) -> usize {
+        usize::from(self.head() & !WIDE)
+    }
+
+    /// Whether it has no cells at all.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    fn is_wide(self) -> bool {
+        self.head() & WIDE != 0
+    }
+
+    fn data_start(self) -> usize {
+        HEAD_BYTES + self.len() * if self.is_wide() { 4 } else { 2 }
+    }
+
+    /// End of a cell's bytes within the data, and whether it is null.
+    #[inline]
+    fn end(self, column: usize) -> (usize, bool) {
+        if self.is_wide() {
+            let at = HEAD_BYTES + column * 4;
+            let word = u32::from_le_bytes(self.0[at..at + 4].try_into().expect("four bytes"));
+            ((word & !NULL_32) as usize, word & NULL_32 != 0)
+        } else {
+            let at = HEAD_BYTES + column * 2;
+            let word = u16::from_le_bytes([self.0[at], self.0[at + 1]]);
+            (usize::from(word & !NULL_16), word & NULL_16 != 0)
+        }
+    }
+
+    /// The bytes of cell `column`, or `None` for a null. A column the row does
+    /// not have is null: columns added to a table later read so.
+    #[inline]
+    #[must_use]
+    pub fn cell(self, column: usize) -> Option<&'row [u8]> {
+        if column >= self.len() {
+            return None;
+        }
+        let (end, null) = self.end(column);
+        if null {
+            return None;
+        }
+        let start = if column == 0 {
+            0
+        } else {
+            self.end(column - 1).0
+        };
+        let data = self.data_start();
+        Some(&self.0[data + start..data + end])
+    }
+
+    /// All cells in order.
+    pub fn cells(self) -> impl Iterator<Item = Option<&'row [u8]>> {
+        (0..self.len()).map(move |column| self.cell(column))
+    }
+
+    /// Appends to `patch` the cells in which `newer` differs from this row.
+    /// Returns false, having appended nothing, when the two do not have the same
+    /// number of cells, so that only a full image will do.
+    pub fn diff(self, newer: RowRef<'_>, patch: &mut Vec<u8>) -> bool {
+        if self.len() != newer.len() {
+            return false;
+        }
+        let count_at = patch.len();
+        patch.extend_from_slice(&[0, 0]);
+        let mut count: u16 = 0;
+        for column in 0..newer.len() {
+            let cell = newer.cell(column);
+            if cell == self.cell(column) {
+                continue;
+            }
+            count += 1;
+            patch.extend_from_slice(&(column as u16).to_le_bytes());
+            match cell {
+                None => patch.extend_from_slice(&u32::MAX.to_le_bytes()),
+                Some(bytes) => {
+                    patch.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                    patch.extend_from_slice(bytes);
+                }
+            }
+        }
+        patch[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+        true
+    }
+
+    /// Appends to `out` this row with `patch` applied. On an error `out` is as it
+    /// was.
+    pub fn patched(self, patch: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedRow> {
+        let mut changed: Vec<Option<Option<&[u8]>>> = vec![None; self.len()];
+        let (head, mut rest) = patch.split_at_checked(2).ok_or(MalformedRow)?;
+        for _ in 0..u16::from_le_bytes([head[0], head[1]]) {
+            let (fixed, tail) = rest.split_at_checked(6).ok_or(MalformedRow)?;
+            let column = usize::from(u16::from_le_bytes([fixed[0], fixed[1]]));
+            let length = u32::from_le_bytes(fixed[2..6].try_into().expect("four bytes"));
+            let slot = changed.get_mut(column).ok_or(MalformedRow)?;
+            if length == u32::MAX {
+                *slot = Some(None);
+                rest = tail;
+            } else {
+                let (bytes, tail) = tail.split_at_checked(length as usize).ok_or(MalformedRow)?;
+                *slot = Some(Some(bytes));
+                rest = tail;
+            }
+        }
+        if !rest.is_empty() {
+            return Err(MalformedRow);
+        }
+        let mut builder = RowBuilder::new();
+        for (column, slot) in changed.into_iter().enumerate() {
+            builder.push(slot.unwrap_or_else(|| self.cell(column)));
+        }
+        builder.finish(out);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RowRef<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.cells()).finish()
+    }
+}
+
+/// Builds rows cell by cell; reusable, so that a row costs no allocation once
+/// its buffers have grown.
+#[derive(Debug, Default)]
+pub struct RowBuilder {
+    ends: Vec<u32>,
+    data: Vec<u8>,
+}
+
+impl RowBuilder {
+    /// Most cells of a row.
+    pub const MAX_CELLS: usize = MAX_CELLS;
+
+    /// An empty row.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a cell.
+    pub fn push(&mut self, cell: Option<&[u8]>) {
+        match cell {
+            None => self.push_null(),
+            Some(bytes) => self.push_with(|data| data.extend_from_slice(bytes)),
+        }
+    }
+
+    /// Appends a null.
+    pub fn push_null(&mut self) {
+        assert!(self.ends.len() < MAX_CELLS, "row of too many cells");
+        self.ends.push(self.data.len() as u32 | NULL_32);
+    }
+
+    /// Appends a cell whose bytes `write` appends to the data.
+    ///
+    /// # Panics
+    /// When the row has more than 32,767 cells or 2 GiB of data; callers limit
+    /// both long before.
+    pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        assert!(self.ends.len() < MAX_CELLS, "row of too many cells");
+        write(&mut self.data);
+        let end = u32::try_from(self.data.len()).expect("row under 2 GiB");
+        assert!(end < NULL_32, "row under 2 GiB");
+        self.ends.push(end);
+    }
+
+    /// Appends the finished row to `out` and starts a new one.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        let wide = self.data.len() >= usize::from(NULL_16);
+        let head = self.ends.len() as u16 | if wide { WIDE } else { 0 };
+        out.reserve(HEAD_BYTES + self.ends.len() * 4 + self.data.len());
+        out.extend_from_slice(&head.to_le_bytes());
+        for &end in &self.ends {
+            if wide {
+                out.extend_from_slice(&end.to_le_bytes());
+            } else {
+                let null = if end & NULL_32 != 0 { NULL_16 } else { 0 };
+                out.extend_from_slice(&((end & !NULL_32) as u16 | null).to_le_bytes());
+            }
+        }
+        out.extend_from_slice(&self.data);
+        self.ends.clear();
+        self.data.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[Option<&[u8]>]) -> Vec<u8> {
+        let mut builder = RowBuilder::new();
+        for cell in cells {
+            builder.push(*cell);
+        }
+        let mut bytes = Vec::new();
+        builder.finish(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn cells_come_back() {
+        let bytes = row(&[Some(b"a"), None, Some(b""), Some(b"xyz")]);
+        let row = RowRef::parse(&bytes).unwrap();
+        assert_eq!(row.len(), 4);
+        assert_eq!(row.cell(0), Some(&b"a"[..]));
+        assert_eq!(row.cell(1), None);
+        assert_eq!(row.cell(2), Some(&b""[..]));
+        assert_eq!(row.cell(3), Some(&b"xyz"[..]));
+        assert_eq!(row.cell(4), None, "a column added later reads as null");
+    }
+
+    #[test]
+    fn wide_rows_come_back() {
+        let long = vec![7; 40_000];
+        let bytes = row(&[Some(b"a"), Some(&long), None]);
+        let row = RowRef::parse(&bytes).unwrap();
+        assert_eq!(row.cell(1), Some(&long[..]));
+        assert_eq!(row.cell(2), None);
+    }
+
+    #[test]
+    fn a_patch_turns_one_row_into_the_other() {
+        let older = row(&[Some(b"1"), Some(b"balance 10"), None, Some(b"filler")]);
+        let newer = row(&[Some(b"1"), Some(b"balance 7"), Some(b""), None]);
+        let (older, newer) = (RowRef::trusted(&older), RowRef::trusted(&newer));
+        let mut patch = Vec::new();
+        assert!(older.diff(newer, &mut patch));
+        assert_eq!(patch[0], 3, "the first cell is the same in both");
+        let mut out = Vec::new();
+        older.patched(&patch, &mut out).unwrap();
+        assert_eq!(out, newer.bytes());
+    }
+
+    #[test]
+    fn rows_of_different_width_have_no_patch() {
+        let (one, two) = (row(&[Some(b"1")]), row(&[Some(b"1"), None]));
+        let mut patch = vec![9];
+        assert!(!RowRef::trusted(&one).diff(RowRef::trusted(&two), &mut patch));
+        assert_eq!(patch, [9]);
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let good = row(&[Some(b"abc"), None, Some(b"d")]);
+        for length in 0..good.len() {
+            assert_eq!(RowRef::parse(&good[..length]), Err(MalformedRow));
+        }
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                // Either refused, or still a row whose every cell can be read.
+                if let Ok(row) = RowRef::parse(&bad) {
+                    assert_eq!(row.cells().count(), row.len());
+                }
+            }
+        }
+        let mut out = vec![1];
+        assert_eq!(
+            RowRef::trusted(&good).patched(&[1, 0, 9, 0, 0, 0, 0, 0], &mut out),
+            Err(MalformedRow)
+        );
+        assert_eq!(out, [1]);
+    }
+}

@@ -1,0 +1,3 @@
+//! House rules that run as checks, and the commands that are not tests.
+
+fn main() {}
