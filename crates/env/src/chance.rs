@@ -1,0 +1,19 @@
+//! Chance.
+
+use crate::real;
+use crate::world::{World, current};
+
+/// A random number, unpredictable in the real world.
+#[must_use]
+pub fn random_u64() -> u64 {
+    match current() {
+        World::Real => real::chance::random_u64(),
+    }
+}
+
+/// Fills `bytes` with random bytes, fit for secrets in the real world.
+pub fn random_bytes(bytes: &mut [u8]) {
+    match current() {
+        World::Real => real::chance::random_bytes(bytes),
+    }
+}

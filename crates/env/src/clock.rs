@@ -1,0 +1,109 @@
+//! Time: an instant for durations, a wall clock for people.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+use crate::real;
+use crate::world::{World, current};
+
+/// A point on the running task's monotonic clock. Means nothing on another
+/// machine or after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant {
+    /// Since the clock's origin.
+    since_origin: Duration,
+}
+
+impl Instant {
+    pub(crate) const fn since_origin(since_origin: Duration) -> Self {
+        Self { since_origin }
+    }
+
+    /// How long ago this was; zero for an instant to come.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        now().duration_since(*self)
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    #[must_use]
+    pub fn duration_since(&self, earlier: Self) -> Duration {
+        self.since_origin.saturating_sub(earlier.since_origin)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    /// Saturates, so that an endless timeout may be added.
+    fn add(self, duration: Duration) -> Self {
+        Self::since_origin(self.since_origin.saturating_add(duration))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+/// The monotonic clock.
+#[must_use]
+pub fn now() -> Instant {
+    match current() {
+        World::Real => real::clock::now(),
+    }
+}
+
+/// The time of day, since the Unix epoch. May jump, backwards too: for people and
+/// for SQL's `now()`, never for ordering.
+#[must_use]
+pub fn wall_clock() -> Duration {
+    match current() {
+        World::Real => real::clock::wall_clock(),
+    }
+}
+
+/// Waits for `duration`.
+pub async fn sleep(duration: Duration) {
+    match current() {
+        World::Real => real::clock::sleep(duration).await,
+    }
+}
+
+/// Waits until `deadline`; not at all when it has passed.
+pub async fn sleep_until(deadline: Instant) {
+    sleep(deadline.duration_since(now())).await;
+}
+
+/// The time given to a future ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the time allowed has run out")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+/// Waits for `future`, at most for `duration`; the future is polled first, and
+/// dropped when the time runs out.
+pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    tokio::select! {
+        biased;
+        output = future => Ok(output),
+        () = sleep(duration) => Err(Elapsed),
+    }
+}

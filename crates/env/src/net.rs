@@ -1,0 +1,181 @@
+//! Connections between processes: streams of bytes over TCP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::real;
+use crate::world::{World, current};
+
+/// Takes connections at an address.
+#[derive(Debug)]
+pub struct Listener(ListenerKind);
+
+#[derive(Debug)]
+enum ListenerKind {
+    Real(real::net::Listener),
+}
+
+impl Listener {
+    /// The next connection and who made it. Cancelling the wait loses none.
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        match &self.0 {
+            ListenerKind::Real(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Stream(StreamKind::Real(stream)), peer))
+            }
+        }
+    }
+
+    /// Where it listens; says which port was free when it was asked for port 0.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            ListenerKind::Real(listener) => listener.local_addr(),
+        }
+    }
+}
+
+/// Listens at `address`; port 0 takes a free one.
+pub async fn listen(address: SocketAddr) -> io::Result<Listener> {
+    match current() {
+        World::Real => Ok(Listener(ListenerKind::Real(
+            real::net::listen(address).await?,
+        ))),
+    }
+}
+
+/// Connects to `address`.
+pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
+    match current() {
+        World::Real => Ok(Stream(StreamKind::Real(real::net::connect(address).await?))),
+    }
+}
+
+/// A connection. Small writes go out at once (no Nagle delay).
+#[derive(Debug)]
+pub struct Stream(StreamKind);
+
+#[derive(Debug)]
+enum StreamKind {
+    Real(real::net::Stream),
+}
+
+impl Stream {
+    /// Where this end is.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            StreamKind::Real(stream) => stream.local_addr(),
+        }
+    }
+
+    /// Where the other end is.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            StreamKind::Real(stream) => stream.peer_addr(),
+        }
+    }
+
+    /// Its two directions, for two tasks. Dropping the writing half closes that
+    /// direction.
+    #[must_use]
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        match self.0 {
+            StreamKind::Real(stream) => {
+                let (read, write) = stream.into_split();
+                (
+                    ReadHalf(ReadHalfKind::Real(read)),
+                    WriteHalf(WriteHalfKind::Real(write)),
+                )
+            }
+        }
+    }
+}
+
+/// The reading direction of a [`Stream`].
+#[derive(Debug)]
+pub struct ReadHalf(ReadHalfKind);
+
+#[derive(Debug)]
+enum ReadHalfKind {
+    Real(real::net::ReadHalf),
+}
+
+/// The writing direction of a [`Stream`].
+#[derive(Debug)]
+pub struct WriteHalf(WriteHalfKind);
+
+#[derive(Debug)]
+enum WriteHalfKind {
+    Real(real::net::WriteHalf),
+}
+
+macro_rules! reads {
+    ($stream:ident, $kind:ident) => {
+        impl AsyncRead for $stream {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                buffer: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                match &mut self.get_mut().0 {
+                    $kind::Real(stream) => Pin::new(stream).poll_read(context, buffer),
+                }
+            }
+        }
+    };
+}
+
+macro_rules! writes {
+    ($stream:ident, $kind:ident) => {
+        impl AsyncWrite for $stream {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                match &mut self.get_mut().0 {
+                    $kind::Real(stream) => Pin::new(stream).poll_write(context, bytes),
+                }
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                slices: &[io::IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                match &mut self.get_mut().0 {
+                    $kind::Real(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+                }
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                match &self.0 {
+                    $kind::Real(stream) => stream.is_write_vectored(),
+                }
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match &mut self.get_mut().0 {
+                    $kind::Real(stream) => Pin::new(stream).poll_flush(context),
+                }
+            }
+
+            fn poll_shutdown(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                match &mut self.get_mut().0 {
+                    $kind::Real(stream) => Pin::new(stream).poll_shutdown(context),
+                }
+            }
+        }
+    };
+}
+
+reads!(Stream, StreamKind);
+writes!(Stream, StreamKind);
+reads!(ReadHalf, ReadHalfKind);
+writes!(WriteHalf, WriteHalfKind);

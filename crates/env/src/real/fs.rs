@@ -1,0 +1,105 @@
+//! std's files, by plain blocking calls.
+
+use std::fs::TryLockError;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::fs::OpenOptions;
+
+#[derive(Debug)]
+pub(crate) struct File(std::fs::File);
+
+impl File {
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(buffer, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    pub(crate) fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    pub(crate) fn allocate(&self, length: u64) -> io::Result<()> {
+        match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+            Ok(()) => Ok(()),
+            // A file system without it: the caller's writes will take the space.
+            Err(error) if error == rustix::io::Errno::OPNOTSUPP => {
+                if self.len()? < length {
+                    self.set_len(length)?;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    pub(crate) fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    pub(crate) fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+pub(crate) fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
+    std::fs::OpenOptions::new()
+        .read(true)
+        .write(options.write)
+        .create(options.create)
+        .create_new(options.create_new)
+        .truncate(options.truncate)
+        .open(path)
+        .map(File)
+}
+
+pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+pub(crate) fn read_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut entries = std::fs::read_dir(path)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<_>>>()?;
+    entries.sort();
+    Ok(entries)
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)
+}
+
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    std::fs::File::open(path)?.sync_all()
+}
+
+pub(crate) fn exists(path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}

@@ -1,0 +1,98 @@
+//! tokio's tasks, and threads with a tokio runtime each.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::JoinError;
+
+#[derive(Debug)]
+pub(crate) enum JoinHandle<T> {
+    Task(tokio::task::JoinHandle<T>),
+    Thread {
+        result: oneshot::Receiver<Result<T, JoinError>>,
+        abort: Arc<Notify>,
+    },
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn abort(&self) {
+        match self {
+            Self::Task(task) => task.abort(),
+            Self::Thread { abort, .. } => abort.notify_one(),
+        }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        match self {
+            Self::Task(task) => task.is_finished(),
+            Self::Thread { result, .. } => result.is_terminated() || !result.is_empty(),
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Task(task) => Pin::new(task).poll(context).map_err(|error| {
+                if error.is_panic() {
+                    JoinError::panicked(&*error.into_panic())
+                } else {
+                    JoinError::Cancelled
+                }
+            }),
+            Self::Thread { result, .. } => Pin::new(result)
+                .poll(context)
+                .map(|sent| sent.unwrap_or(Err(JoinError::Cancelled))),
+        }
+    }
+}
+
+pub(crate) fn spawn<F>(_name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    JoinHandle::Task(tokio::spawn(future))
+}
+
+pub(crate) fn spawn_dedicated<M, F>(name: &'static str, make_future: M) -> JoinHandle<F::Output>
+where
+    M: FnOnce() -> F + Send + 'static,
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    let (sender, result) = oneshot::channel();
+    let abort = Arc::new(Notify::new());
+    let aborted = Arc::clone(&abort);
+    let body = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| JoinError::Panicked(format!("no runtime: {error}")))?;
+        std::panic::catch_unwind(AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    () = aborted.notified() => Err(JoinError::Cancelled),
+                    output = make_future() => Ok(output),
+                }
+            })
+        }))
+        .unwrap_or_else(|payload| Err(JoinError::panicked(&*payload)))
+    };
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            // Nobody may be waiting for the result any more.
+            let _ = sender.send(body());
+        })
+        .expect("the operating system refuses another thread");
+    JoinHandle::Thread { result, abort }
+}

@@ -1,0 +1,105 @@
+//! Tasks, and threads that are small executors of their own.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::real;
+use crate::world::{World, current};
+
+/// Why a task has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JoinError {
+    /// It was aborted, or its runtime ended.
+    Cancelled,
+    /// It panicked, with this message.
+    Panicked(String),
+}
+
+impl JoinError {
+    pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Self {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|message| (*message).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "unknown panic".to_owned());
+        Self::Panicked(message)
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => formatter.write_str("the task was cancelled"),
+            Self::Panicked(message) => write!(formatter, "the task panicked: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// A running task: a future of its result. Dropping it lets the task run on by
+/// itself.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    pub(crate) inner: real::task::JoinHandle<T>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Ends the task at its next await. Does nothing when it has ended.
+    pub fn abort(&self) {
+        self.inner.abort();
+    }
+
+    /// Whether it has ended, however it ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.inner.is_finished()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.get_mut().inner).poll(context)
+    }
+}
+
+/// Runs `future` as a task of its own on the caller's executor. `name` is for
+/// people who debug.
+pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let inner = match current() {
+        World::Real => real::task::spawn(name, future),
+    };
+    JoinHandle { inner }
+}
+
+/// Runs the future that `make_future` makes on a thread of its own, which is a
+/// small executor: tasks it spawns run on that thread too, and end with it. The
+/// future may block its thread.
+///
+/// # Panics
+/// When the operating system refuses another thread.
+pub fn spawn_dedicated<M, F>(name: &'static str, make_future: M) -> JoinHandle<F::Output>
+where
+    M: FnOnce() -> F + Send + 'static,
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    let inner = match current() {
+        World::Real => real::task::spawn_dedicated(name, make_future),
+    };
+    JoinHandle { inner }
+}
+
+/// Lets the executor's other tasks run first.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}

@@ -1,0 +1,3 @@
+//! What the environment promises, in each world.
+
+mod real;
