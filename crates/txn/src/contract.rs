@@ -147,6 +147,12 @@ pub enum ScanSource {
 }
 
 /// A range of encoded keys.
+///
+/// A bound stands for every key that begins with it: an excluded lower bound
+/// leaves all of them out, an included upper bound takes all of them in. So the
+/// encoding of the first columns of a key bounds the rows that agree in them, and
+/// a position from [`ScanProgress::More`], with which only its own index entry
+/// begins, bounds just that entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<'key> {
     /// Where it begins.

@@ -31,6 +31,7 @@
 
 pub mod contract;
 mod error;
+pub mod serial;
 mod wait;
 
 pub use contract::{
@@ -38,4 +39,5 @@ pub use contract::{
     Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction, Update,
 };
 pub use error::{Cause, Conflict, Error, Place};
+pub use serial::Serial;
 pub use wait::{begin, build_index, commit, durable, insert, lock_row, lock_table, update};

@@ -22,7 +22,9 @@ pub enum ExtractedKey {
 /// Takes a row's key for one index.
 ///
 /// Called for rows that come from the database itself. Must give the same bytes
-/// for the same row for as long as the index lives, restarts included.
+/// for the same row for as long as the index lives, restarts included. No key of
+/// an index may be a proper prefix of another: engines append a RID to keys that
+/// several rows may share, and the order has to stay that of the keys.
 pub trait KeyExtractor: fmt::Debug + Send + Sync {
     /// Appends the key of `row` to `key`.
     fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey;

@@ -1,0 +1,316 @@
+//! What the serial engine keeps: rows by record, entries by key, and how to undo.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, ControlFlow};
+
+use coeval_types::key::successor_of_prefix;
+use coeval_types::{
+    ExtractedKey, IndexDefinition, IndexId, IndexKind, Rid, RowRef, StorageDefinition, StorageId,
+};
+
+use crate::contract::{ScanProgress, ScanRequest, ScanSource, VisitScan};
+use crate::{Direction, Error, IndexBuild};
+
+const RID_BYTES: usize = 8;
+
+type EntryBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// One index: each entry is a key followed by its row's RID, big-endian.
+#[derive(Debug)]
+struct Index {
+    definition: IndexDefinition,
+    entries: BTreeSet<Vec<u8>>,
+}
+
+/// The RID at the end of an entry.
+fn rid_of(entry: &[u8]) -> Rid {
+    let at = entry.len() - RID_BYTES;
+    Rid(u64::from_be_bytes(
+        entry[at..].try_into().expect("eight bytes"),
+    ))
+}
+
+impl Index {
+    fn new(definition: IndexDefinition) -> Self {
+        Self {
+            definition,
+            entries: BTreeSet::new(),
+        }
+    }
+
+    /// The entry of a row, and whether its key can be a duplicate of another's.
+    fn entry(&self, rid: Rid, row: RowRef<'_>) -> (Vec<u8>, bool) {
+        let mut entry = Vec::new();
+        let extracted = self.definition.extractor.extract(row, &mut entry);
+        let comparable = match self.definition.kind {
+            IndexKind::Primary => true,
+            IndexKind::Unique => extracted == ExtractedKey::Comparable,
+            IndexKind::Secondary => false,
+        };
+        entry.extend_from_slice(&rid.0.to_be_bytes());
+        (entry, comparable)
+    }
+
+    fn add(&mut self, rid: Rid, row: RowRef<'_>) {
+        let (entry, _) = self.entry(rid, row);
+        self.entries.insert(entry);
+    }
+
+    fn remove(&mut self, rid: Rid, row: RowRef<'_>) {
+        let (entry, _) = self.entry(rid, row);
+        self.entries.remove(&entry);
+    }
+
+    /// The first row with exactly this key.
+    fn find(&self, key: &[u8]) -> Option<Rid> {
+        self.entries
+            .range::<[u8], _>((Bound::Included(key), Bound::Unbounded))
+            .take_while(|entry| entry.starts_with(key))
+            .find(|entry| entry.len() == key.len() + RID_BYTES)
+            .map(|entry| rid_of(entry))
+    }
+
+    /// Another row than `rid` that keeps `row` from being put there.
+    fn duplicate(&self, rid: Rid, row: RowRef<'_>) -> Option<Rid> {
+        let (entry, comparable) = self.entry(rid, row);
+        let key = &entry[..entry.len() - RID_BYTES];
+        let other = self.find(key).filter(|&other| other != rid);
+        if comparable { other } else { None }
+    }
+}
+
+/// One storage: its live rows, and its indexes.
+#[derive(Debug)]
+pub(super) struct Storage {
+    pub(super) schema_version: u64,
+    rows: BTreeMap<Rid, Box<[u8]>>,
+    next_rid: u64,
+    indexes: Vec<Index>,
+}
+
+impl Storage {
+    pub(super) fn new(definition: StorageDefinition) -> Self {
+        Self {
+            schema_version: definition.schema_version,
+            rows: BTreeMap::new(),
+            next_rid: 1,
+            indexes: definition.indexes.into_iter().map(Index::new).collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn row(&self, rid: Rid) -> Option<RowRef<'_>> {
+        self.rows.get(&rid).map(|bytes| RowRef::trusted(bytes))
+    }
+
+    pub(super) fn new_rid(&mut self) -> Rid {
+        let rid = Rid(self.next_rid);
+        self.next_rid += 1;
+        rid
+    }
+
+    fn index(&self, id: IndexId) -> Result<&Index, Error> {
+        self.indexes
+            .iter()
+            .find(|index| index.definition.id == id)
+            .ok_or(Error::Unknown("index"))
+    }
+
+    pub(super) fn find(&self, index: IndexId, key: &[u8]) -> Result<Option<Rid>, Error> {
+        let index = self.index(index)?;
+        if index.definition.kind == IndexKind::Secondary {
+            return Err(Error::Unknown("primary or unique index"));
+        }
+        Ok(index.find(key))
+    }
+
+    /// The index and the row that keep `row` from being put at `rid`.
+    pub(super) fn duplicate(&self, rid: Rid, row: RowRef<'_>) -> Option<(IndexId, Rid)> {
+        self.indexes.iter().find_map(|index| {
+            let other = index.duplicate(rid, row)?;
+            Some((index.definition.id, other))
+        })
+    }
+
+    /// Whether two rows differ in the primary key.
+    pub(super) fn changes_primary_key(&self, older: RowRef<'_>, newer: RowRef<'_>) -> bool {
+        self.indexes
+            .iter()
+            .filter(|index| index.definition.kind == IndexKind::Primary)
+            .any(|index| index.entry(Rid(0), older).0 != index.entry(Rid(0), newer).0)
+    }
+
+    /// Puts `row` at `rid`, or nothing, and returns what was there. The only place
+    /// where rows and entries change, so that they always agree.
+    pub(super) fn put(&mut self, rid: Rid, row: Option<Box<[u8]>>) -> Option<Box<[u8]>> {
+        let older = self.rows.remove(&rid);
+        for index in &mut self.indexes {
+            if let Some(older) = &older {
+                index.remove(rid, RowRef::trusted(older));
+            }
+            if let Some(row) = &row {
+                index.add(rid, RowRef::trusted(row));
+            }
+        }
+        if let Some(row) = row {
+            self.rows.insert(rid, row);
+        }
+        older
+    }
+
+    pub(super) fn build_index(
+        &mut self,
+        definition: &IndexDefinition,
+    ) -> Result<IndexBuild, Error> {
+        if self.index(definition.id).is_ok() {
+            return Err(Error::Unknown("unused index number"));
+        }
+        let mut index = Index::new(definition.clone());
+        for (&rid, row) in &self.rows {
+            let row = RowRef::trusted(row);
+            if let Some(other) = index.duplicate(rid, row) {
+                return Ok(IndexBuild::Duplicate(other, rid));
+            }
+            index.add(rid, row);
+        }
+        self.indexes.push(index);
+        Ok(IndexBuild::Built)
+    }
+
+    pub(super) fn drop_index(&mut self, id: IndexId) {
+        self.indexes.retain(|index| index.definition.id != id);
+    }
+
+    /// One chunk of a scan. A table is scanned in the order of its RIDs, whose
+    /// big-endian bytes are the keys of that order.
+    pub(super) fn scan(
+        &self,
+        request: &ScanRequest<'_>,
+        visit: &mut VisitScan<'_>,
+    ) -> Result<ScanProgress, Error> {
+        let Some(bounds) = entry_bounds(request) else {
+            return Ok(ScanProgress::Complete);
+        };
+        match request.source {
+            ScanSource::Index(id) => {
+                let entries = self
+                    .index(id)?
+                    .entries
+                    .range::<Vec<u8>, _>(bounds)
+                    .map(|entry| (entry.clone(), rid_of(entry)));
+                Ok(self.walk(request, entries, visit))
+            }
+            ScanSource::Table => {
+                let entries = self
+                    .rows
+                    .keys()
+                    .map(|rid| (rid.0.to_be_bytes().to_vec(), *rid))
+                    .filter(|(entry, _)| {
+                        use std::ops::RangeBounds;
+                        bounds.contains(entry)
+                    });
+                Ok(self.walk(request, entries, visit))
+            }
+        }
+    }
+
+    fn walk(
+        &self,
+        request: &ScanRequest<'_>,
+        entries: impl DoubleEndedIterator<Item = (Vec<u8>, Rid)>,
+        visit: &mut VisitScan<'_>,
+    ) -> ScanProgress {
+        let mut entries = entries;
+        let mut looked_at = 0;
+        loop {
+            let next = match request.direction {
+                Direction::Forward => entries.next(),
+                Direction::Backward => entries.next_back(),
+            };
+            let Some((entry, rid)) = next else {
+                return ScanProgress::Complete;
+            };
+            looked_at += 1;
+            let row = self.row(rid).expect("every entry has its row");
+            if visit(rid, row) == ControlFlow::Break(()) || looked_at >= request.limit {
+                return ScanProgress::More(entry);
+            }
+        }
+    }
+}
+
+/// The bounds as bounds of whole entries, or `None` when nothing is between them.
+///
+/// A bound covers every entry that begins with it: an excluded lower bound leaves
+/// all of them out, an included upper bound takes all of them in.
+fn entry_bounds(request: &ScanRequest<'_>) -> Option<EntryBounds> {
+    let lower = match request.bounds.lower {
+        Bound::Unbounded => Vec::new(),
+        Bound::Included(key) => key.to_vec(),
+        Bound::Excluded(key) => successor_of_prefix(key)?,
+    };
+    let upper = match request.bounds.upper {
+        Bound::Unbounded => None,
+        Bound::Included(key) => successor_of_prefix(key),
+        Bound::Excluded(key) => Some(key.to_vec()),
+    };
+    match upper {
+        Some(upper) if upper <= lower => None,
+        Some(upper) => Some((Bound::Included(lower), Bound::Excluded(upper))),
+        None => Some((Bound::Included(lower), Bound::Unbounded)),
+    }
+}
+
+/// How to take one step of a transaction back.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// Put this row, or none, at this record.
+    Row {
+        storage: StorageId,
+        rid: Rid,
+        older: Option<Box<[u8]>>,
+    },
+    /// Give the storage this schema version.
+    SchemaVersion { storage: StorageId, older: u64 },
+}
+
+/// Everything there is.
+#[derive(Debug, Default)]
+pub(super) struct Database {
+    pub(super) storages: BTreeMap<StorageId, Storage>,
+    /// The number of commits that wrote something: the timestamp of the last one.
+    pub(super) commits: u64,
+}
+
+impl Database {
+    pub(super) fn storage(&self, id: StorageId) -> Result<&Storage, Error> {
+        self.storages.get(&id).ok_or(Error::Unknown("storage"))
+    }
+
+    pub(super) fn storage_mut(&mut self, id: StorageId) -> Result<&mut Storage, Error> {
+        self.storages.get_mut(&id).ok_or(Error::Unknown("storage"))
+    }
+
+    /// Takes one step back. A storage that was dropped since needs none.
+    pub(super) fn undo(&mut self, step: Undo) {
+        match step {
+            Undo::Row {
+                storage,
+                rid,
+                older,
+            } => {
+                if let Some(storage) = self.storages.get_mut(&storage) {
+                    storage.put(rid, older);
+                }
+            }
+            Undo::SchemaVersion { storage, older } => {
+                if let Some(storage) = self.storages.get_mut(&storage) {
+                    storage.schema_version = older;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The serial engine's door: one transaction goes in when the last came out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use coeval_types::{IndexId, IndexKind, StorageDefinition, StorageId, Timestamp, TransactionId};
+
+use super::database::{Database, Storage};
+use super::transaction::SerialTransaction;
+use crate::{BeginOptions, Engine, Error, Transaction};
+
+/// Whether a transaction is running, and who waits for it to end.
+#[derive(Debug, Default)]
+struct Gate {
+    closed: bool,
+    begun: u64,
+    /// All are woken at every end: a begin that is given up leaves its waker
+    /// behind, and must not swallow the only wake-up.
+    waiting: Vec<Waker>,
+}
+
+/// What the engine and its running transaction share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    gate: Mutex<Gate>,
+    database: Mutex<Database>,
+}
+
+impl Shared {
+    pub(super) fn database(&self) -> MutexGuard<'_, Database> {
+        self.database.lock().expect("no panic while it was held")
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().expect("no panic while it was held")
+    }
+
+    /// Lets the next transaction in.
+    pub(super) fn open_gate(&self) {
+        let waiting = {
+            let mut gate = self.gate();
+            gate.closed = false;
+            std::mem::take(&mut gate.waiting)
+        };
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+}
+
+/// Whether the caller's flag is up.
+pub(super) fn is_canceled(cancel: Option<&Arc<AtomicBool>>) -> bool {
+    cancel.is_some_and(|flag| flag.load(Ordering::Acquire))
+}
+
+/// The engine that runs one transaction at a time. See the [module](super).
+#[derive(Clone, Debug, Default)]
+pub struct Serial {
+    shared: Arc<Shared>,
+}
+
+impl Serial {
+    /// An empty database.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Engine for Serial {
+    fn name(&self) -> &'static str {
+        "serial"
+    }
+
+    fn poll_begin(
+        &self,
+        options: &BeginOptions,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Box<dyn Transaction>, Error>> {
+        if is_canceled(options.cancel.as_ref()) {
+            return Poll::Ready(Err(Error::Canceled));
+        }
+        let mut gate = self.shared.gate();
+        let commits = Timestamp::from_bits(self.shared.database().commits);
+        if gate.closed || options.minimum.is_some_and(|minimum| minimum > commits) {
+            if !gate
+                .waiting
+                .iter()
+                .any(|waker| waker.will_wake(context.waker()))
+            {
+                gate.waiting.push(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        gate.closed = true;
+        gate.begun += 1;
+        let id = TransactionId(gate.begun);
+        let shared = Arc::clone(&self.shared);
+        Poll::Ready(Ok(Box::new(SerialTransaction::new(
+            shared, id, commits, options,
+        ))))
+    }
+
+    /// At once: there is nothing this engine promises to survive.
+    fn poll_durable(
+        &self,
+        _timestamp: Timestamp,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn attach_storage(&self, definition: StorageDefinition) -> Result<(), Error> {
+        let primaries = definition
+            .indexes
+            .iter()
+            .filter(|index| index.kind == IndexKind::Primary)
+            .count();
+        if primaries > 1 {
+            return Err(Error::Unknown("storage with two primary indexes"));
+        }
+        let mut database = self.shared.database();
+        if database.storages.contains_key(&definition.id) {
+            return Err(Error::Unknown("unused storage number"));
+        }
+        database
+            .storages
+            .insert(definition.id, Storage::new(definition));
+        Ok(())
+    }
+
+    /// At once: a transaction that runs now began after everything that could
+    /// make the storage unreachable.
+    fn drop_storage(&self, storage: StorageId) {
+        self.shared.database().storages.remove(&storage);
+    }
+
+    fn drop_index(&self, storage: StorageId, index: IndexId) {
+        if let Ok(storage) = self.shared.database().storage_mut(storage) {
+            storage.drop_index(index);
+        }
+    }
+
+    fn storages(&self) -> Vec<StorageId> {
+        self.shared.database().storages.keys().copied().collect()
+    }
+
+    fn estimated_rows(&self, storage: StorageId) -> u64 {
+        self.shared
+            .database()
+            .storage(storage)
+            .map_or(0, |storage| storage.len() as u64)
+    }
+}

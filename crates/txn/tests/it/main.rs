@@ -1,0 +1,3 @@
+//! What the contract promises, asked of the serial engine.
+
+mod serial;
