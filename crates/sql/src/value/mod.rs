@@ -1,0 +1,85 @@
+//! Types and values.
+//!
+//! A [`Value`] is what an expression computes with: owned, 32 bytes, cheap to
+//! copy for everything but long strings (shared) and numerics (boxed). Its four
+//! encodings have a file each:
+//!
+//! | encoding | for | file |
+//! | --- | --- | --- |
+//! | text | literals, simple queries, COPY | `text` |
+//! | binary | the extended protocol | `binary` |
+//! | cell | rows in storage and log: compact | `cell` |
+//! | key | indexes: bytes that compare as the values do | `key` |
+//!
+//! Text follows PostgreSQL 15 to the letter: programs parse it.
+//!
+//! Invariants:
+//! - A `char(n)` value never ends in a blank; output pads it, comparison need not
+//!   care.
+//! - Dates count days and timestamps microseconds from 2000-01-01, as in
+//!   PostgreSQL's binary format; the extremes mean ±infinity.
+//! - A value does not know its [`DataType`] exactly (`text`, `varchar` and `name`
+//!   are all [`Value::Text`]); whoever prints it does.
+
+mod data_type;
+mod numeric;
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+pub use data_type::{ColumnType, DataType};
+pub use numeric::{Decimal, Numeric};
+
+/// A value of one of the types of [`DataType`].
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// No value.
+    #[default]
+    Null,
+    /// `boolean`.
+    Bool(bool),
+    /// `smallint`.
+    Int2(i16),
+    /// `integer`.
+    Int4(i32),
+    /// `bigint`.
+    Int8(i64),
+    /// `real`.
+    Float4(f32),
+    /// `double precision`.
+    Float8(f64),
+    /// `numeric`.
+    Numeric(Box<Numeric>),
+    /// `text`, `varchar`, `char(n)` (without its padding), `name`, `unknown`.
+    Text(SmolStr),
+    /// `date`: days since 2000-01-01.
+    Date(i32),
+    /// `timestamp`: microseconds since 2000-01-01, in no particular time zone.
+    Timestamp(i64),
+    /// `timestamptz`: microseconds since 2000-01-01 UTC.
+    TimestampTz(i64),
+    /// `oid`.
+    Oid(u32),
+    /// `regclass`, `regtype` and their like: a number and how it prints.
+    Object(u32, SmolStr),
+    /// `"char"`: one byte of the system catalogs.
+    Char(u8),
+    /// A one-dimensional array.
+    Array(Arc<[Value]>),
+}
+
+impl Value {
+    /// A string.
+    #[must_use]
+    pub fn text(text: impl Into<SmolStr>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Whether it is a null.
+    #[inline]
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
