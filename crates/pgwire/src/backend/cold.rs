@@ -1,0 +1,302 @@
+//! The answers that are sent now and then, by way of the pgwire library.
+
+use bytes::{Bytes, BytesMut};
+use pgwire::messages::Message;
+use pgwire::messages::copy::{CopyInResponse, CopyOutResponse};
+use pgwire::messages::data::{FieldDescription, ParameterDescription, RowDescription};
+use pgwire::messages::response::{ErrorResponse, NoticeResponse};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+};
+
+use crate::Error;
+use crate::backend::LONGEST;
+use crate::frontend::Format;
+use crate::startup::Protocol;
+
+/// How grave a report is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The statement failed.
+    Error,
+    /// The connection ends.
+    Fatal,
+    /// Something to be careful about.
+    Warning,
+    /// Something to know.
+    Notice,
+    /// Something that was asked for.
+    Info,
+    /// Something for whoever looks for a fault.
+    Debug,
+    /// Something for the server's log.
+    Log,
+}
+
+impl Severity {
+    /// As clients know it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "ERROR",
+            Self::Fatal => "FATAL",
+            Self::Warning => "WARNING",
+            Self::Notice => "NOTICE",
+            Self::Info => "INFO",
+            Self::Debug => "DEBUG",
+            Self::Log => "LOG",
+        }
+    }
+}
+
+/// An error or a notice.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'text> {
+    /// How grave it is.
+    pub severity: Severity,
+    /// Its SQLSTATE, five characters.
+    pub sqlstate: &'text str,
+    /// What happened, in one sentence.
+    pub message: &'text str,
+    /// More about this case.
+    pub detail: Option<&'text str>,
+    /// What to do about it.
+    pub hint: Option<&'text str>,
+    /// Where in the statement, in characters from 1.
+    pub position: Option<u32>,
+    /// In the course of what, one line each.
+    pub context: Option<&'text str>,
+    /// The schema, table, column, data type and constraint it is about.
+    pub object: Object<'text>,
+}
+
+/// What a report is about, for programs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Object<'text> {
+    /// The schema.
+    pub schema: Option<&'text str>,
+    /// The table.
+    pub table: Option<&'text str>,
+    /// The column.
+    pub column: Option<&'text str>,
+    /// The data type.
+    pub data_type: Option<&'text str>,
+    /// The constraint.
+    pub constraint: Option<&'text str>,
+}
+
+impl<'text> Report<'text> {
+    /// A report with no more than a message.
+    #[must_use]
+    pub const fn new(severity: Severity, sqlstate: &'text str, message: &'text str) -> Self {
+        Self {
+            severity,
+            sqlstate,
+            message,
+            detail: None,
+            hint: None,
+            position: None,
+            context: None,
+            object: Object {
+                schema: None,
+                table: None,
+                column: None,
+                data_type: None,
+                constraint: None,
+            },
+        }
+    }
+
+    fn fields(&self) -> Vec<(u8, String)> {
+        let position = self.position.map(|position| position.to_string());
+        let severity = Some(self.severity.as_str());
+        [
+            (b'S', severity),
+            (b'V', severity),
+            (b'C', Some(self.sqlstate)),
+            (b'M', Some(self.message)),
+            (b'D', self.detail),
+            (b'H', self.hint),
+            (b'P', position.as_deref()),
+            (b'W', self.context),
+            (b's', self.object.schema),
+            (b't', self.object.table),
+            (b'c', self.object.column),
+            (b'd', self.object.data_type),
+            (b'n', self.object.constraint),
+        ]
+        .into_iter()
+        .filter_map(|(code, text)| text.map(|text| (code, sendable(text))))
+        .collect()
+    }
+}
+
+/// A zero byte would end the field early, and megabytes of a client's own
+/// statement are no message: cut, and say so.
+fn sendable(text: &str) -> String {
+    const LONGEST_FIELD: usize = 64 << 10;
+    let mut end = text.len().min(LONGEST_FIELD);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut sent = text[..end].replace('\0', "\\0");
+    if end < text.len() {
+        sent.push_str(" …");
+    }
+    sent
+}
+
+/// A statement or the connection failed.
+pub fn error_response(out: &mut Vec<u8>, report: &Report<'_>) {
+    encode(out, &ErrorResponse::new(report.fields()));
+}
+
+/// Something to know.
+pub fn notice_response(out: &mut Vec<u8>, report: &Report<'_>) {
+    encode(out, &NoticeResponse::new(report.fields()));
+}
+
+/// The client is let in.
+pub fn authentication_ok(out: &mut Vec<u8>) {
+    encode(out, &Authentication::Ok);
+}
+
+/// A parameter of the session has this value.
+///
+/// # Errors
+/// When it is longer than the protocol allows (30,000 bytes).
+pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Error> {
+    let message = ParameterStatus::new(sendable(name), sendable(value));
+    try_encode(out, &message)
+}
+
+/// What a cancel request for this session has to show: `secret` has 4 bytes for
+/// protocol 3.0, and up to 256 for 3.2.
+///
+/// # Errors
+/// When the secret has another length.
+pub fn backend_key_data(out: &mut Vec<u8>, process_id: i32, secret: &[u8]) -> Result<(), Error> {
+    let secret = SecretKey::Bytes(Bytes::copy_from_slice(secret));
+    try_encode(out, &BackendKeyData::new(process_id, secret))
+}
+
+/// We go on with this protocol, and without these options.
+///
+/// # Errors
+/// When the options are longer than the protocol allows (30,000 bytes), which a
+/// checked startup packet makes impossible.
+pub fn negotiate_protocol_version(
+    out: &mut Vec<u8>,
+    protocol: Protocol,
+    options: &[&str],
+) -> Result<(), Error> {
+    let options = options.iter().map(|&option| option.to_owned()).collect();
+    let message = NegotiateProtocolVersion::new(protocol.number(), options);
+    try_encode(out, &message)
+}
+
+/// A column of a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Column<'text> {
+    /// Its name.
+    pub name: &'text str,
+    /// The table it comes from, else 0.
+    pub table: u32,
+    /// Its number in that table, from 1, else 0.
+    pub number: i16,
+    /// Its type's object id.
+    pub data_type: u32,
+    /// Its type's size in bytes, negative when it varies.
+    pub size: i16,
+    /// What is between the type's parentheses, -1 for nothing.
+    pub modifier: i32,
+    /// How its values are sent.
+    pub format: Format,
+}
+
+/// What rows will look like.
+///
+/// # Errors
+/// When there are more columns than the protocol can count (32,767), or their
+/// names are too long together.
+pub fn row_description<'text>(
+    out: &mut Vec<u8>,
+    columns: impl IntoIterator<Item = Column<'text>>,
+) -> Result<(), Error> {
+    let describe = |column: Column<'_>| {
+        FieldDescription::new(
+            sendable(column.name),
+            column.table.cast_signed(),
+            column.number,
+            column.data_type,
+            column.size,
+            column.modifier,
+            column.format.code(),
+        )
+    };
+    let fields: Vec<_> = columns.into_iter().map(describe).collect();
+    count(fields.len())?;
+    try_encode(out, &RowDescription::new(fields))
+}
+
+/// The types of a prepared statement's parameters.
+///
+/// # Errors
+/// When there are more than the protocol can count (65,535).
+pub fn parameter_description(out: &mut Vec<u8>, types: &[u32]) -> Result<(), Error> {
+    if types.len() > usize::from(u16::MAX) {
+        return Err(Error::Unsendable(types.len()));
+    }
+    try_encode(out, &ParameterDescription::new(types.to_vec()))
+}
+
+/// The client may send the data of a COPY, of this many columns.
+///
+/// # Errors
+/// When there are more columns than fit the message.
+pub fn copy_in_response(out: &mut Vec<u8>, format: Format, columns: usize) -> Result<(), Error> {
+    let (overall, formats) = copy_formats(format, columns)?;
+    let message = CopyInResponse::new(overall, count(columns)?, formats);
+    try_encode(out, &message)
+}
+
+/// The data of a COPY follows, of this many columns.
+///
+/// # Errors
+/// When there are more columns than fit the message.
+pub fn copy_out_response(out: &mut Vec<u8>, format: Format, columns: usize) -> Result<(), Error> {
+    let (overall, formats) = copy_formats(format, columns)?;
+    let message = CopyOutResponse::new(overall, count(columns)?, formats);
+    try_encode(out, &message)
+}
+
+fn copy_formats(format: Format, columns: usize) -> Result<(i8, Vec<i16>), Error> {
+    let columns = usize::try_from(count(columns)?).unwrap_or(0);
+    let overall = match format {
+        Format::Text => 0,
+        Format::Binary => 1,
+    };
+    Ok((overall, vec![format.code(); columns]))
+}
+
+fn count(columns: usize) -> Result<i16, Error> {
+    i16::try_from(columns).map_err(|_| Error::Unsendable(columns))
+}
+
+fn encode(out: &mut Vec<u8>, message: &impl Message) {
+    let encoded = try_encode(out, message);
+    debug_assert!(encoded.is_ok(), "{encoded:?}");
+}
+
+/// Appends the whole message, or nothing.
+fn try_encode(out: &mut Vec<u8>, message: &impl Message) -> Result<(), Error> {
+    let length = message.message_length();
+    if length > LONGEST {
+        return Err(Error::Unsendable(length));
+    }
+    let mut encoded = BytesMut::with_capacity(length + 1);
+    let sendable = message.encode(&mut encoded);
+    sendable.map_err(|_| Error::Unsendable(length))?;
+    out.extend_from_slice(&encoded);
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! The bytes read from a client and not yet used.
+
+use bytes::{Buf, BufMut, BytesMut};
+
+use crate::frame::{self, Frame, Measure};
+use crate::startup::{self, Packet};
+use crate::{Error, Limits};
+
+/// What one read asks for, in bytes: enough for a long pipeline of statements.
+const READ: usize = 16 << 10;
+/// An empty buffer larger than this, in bytes, gives its memory back.
+const KEPT: usize = 256 << 10;
+
+/// Bytes that came and were not consumed, at most one of them half a message.
+///
+/// A frame borrows from it, so the buffer can grow only between messages. It asks
+/// for room for no more than doubles what has come already, so a length that lies
+/// costs its sender as much as it costs us.
+#[derive(Debug)]
+pub struct ReadBuffer {
+    bytes: BytesMut,
+    /// Of these, how many the current frame has consumed.
+    consumed: usize,
+    limits: Limits,
+}
+
+impl ReadBuffer {
+    /// An empty buffer, with no memory yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            bytes: BytesMut::new(),
+            consumed: 0,
+            limits,
+        }
+    }
+
+    /// The next message, if all of it has come. The one before is forgotten.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
+        let rest = &self.bytes[self.consumed..];
+        let Some(frame) = frame::cut(rest, &self.limits)? else {
+            return Ok(None);
+        };
+        self.consumed += frame::HEADER + frame.contents.len();
+        Ok(Some(frame))
+    }
+
+    /// The next message as a packet of the time before the session starts.
+    pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, Error> {
+        let rest = &self.bytes[self.consumed..];
+        let Some(contents) = startup::cut(rest)? else {
+            return Ok(None);
+        };
+        self.consumed += startup::HEADER + contents.len();
+        Packet::decode(contents).map(Some)
+    }
+
+    /// Whether a whole message, or the beginning of a wrong one, waits to be
+    /// taken without another read.
+    #[must_use]
+    pub fn has_frame(&self) -> bool {
+        !matches!(
+            frame::cut(&self.bytes[self.consumed..], &self.limits),
+            Ok(None)
+        )
+    }
+
+    /// Whether every byte that came has been consumed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.consumed == self.bytes.len()
+    }
+
+    /// The memory held, in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Where the next read goes: a buffer with room behind the unconsumed bytes.
+    /// Append to it, and do nothing else with it.
+    pub fn make_room(&mut self) -> &mut BytesMut {
+        if self.is_empty() {
+            self.consumed = 0;
+            if self.bytes.capacity() > KEPT {
+                self.bytes = BytesMut::new();
+            } else {
+                self.bytes.clear();
+            }
+        } else {
+            self.bytes.advance(self.consumed);
+            self.consumed = 0;
+        }
+        let missing = match frame::measure(&self.bytes, &self.limits) {
+            Ok(Measure::Message(size)) => size.saturating_sub(self.bytes.len()),
+            Ok(Measure::Unknown) | Err(_) => 0,
+        };
+        let wanted = missing.min(self.bytes.len());
+        if self.bytes.capacity() - self.bytes.len() < wanted.max(READ / 4) {
+            self.bytes.reserve(wanted.max(READ));
+        }
+        &mut self.bytes
+    }
+
+    /// Appends bytes that were read elsewhere.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes;
+        while !bytes.is_empty() {
+            let room = self.make_room();
+            let now = bytes.len().min(READ);
+            room.put_slice(&bytes[..now]);
+            bytes = &bytes[now..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announced_length_takes_no_memory() {
+        let mut buffer = ReadBuffer::new(Limits::default());
+        let mut message = vec![b'Q'];
+        message.extend((60i32 << 20).to_be_bytes());
+        buffer.extend(&message);
+        for received in 1..20usize {
+            assert_eq!(buffer.next_frame(), Ok(None));
+            buffer.extend(&[b' '; 1000]);
+            assert!(buffer.capacity() <= 4 * READ + 4 * received * 1000);
+        }
+    }
+
+    #[test]
+    fn gives_back_the_memory_of_a_long_message() {
+        let mut buffer = ReadBuffer::new(Limits::default());
+        let mut message = vec![b'Q'];
+        message.extend((4i32 + (8 << 20)).to_be_bytes());
+        buffer.extend(&message);
+        buffer.extend(&vec![b' '; 8 << 20]);
+        assert_eq!(
+            buffer.next_frame().unwrap().unwrap().contents.len(),
+            8 << 20
+        );
+        buffer.extend(b"S\0\0\0\x04");
+        assert!(buffer.capacity() <= 2 * READ, "{}", buffer.capacity());
+        assert_eq!(buffer.next_frame().unwrap().unwrap().kind, b'S');
+    }
+
+    #[test]
+    fn messages_come_in_any_pieces() {
+        let stream = b"P\0\0\0\x08\0\0\0\0S\0\0\0\x04Q\0\0\0\x05\0";
+        for piece in 1..stream.len() {
+            let mut buffer = ReadBuffer::new(Limits::default());
+            let mut kinds = Vec::new();
+            for bytes in stream.chunks(piece) {
+                buffer.extend(bytes);
+                while let Some(frame) = buffer.next_frame().unwrap() {
+                    kinds.push(frame.kind);
+                }
+            }
+            assert_eq!(kinds, b"PSQ");
+            assert!(buffer.is_empty());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Where one message ends: a type byte, a length that counts itself, contents.
+//!
+//! ```text
+//!   +------+-----------------+----------------------+
+//!   | type | length, 4 bytes | length - 4 bytes     |
+//!   +------+-----------------+----------------------+
+//! ```
+
+use crate::{Error, Limits};
+
+/// The types of messages that clients send.
+pub mod kind {
+    /// One or more statements as text.
+    pub const QUERY: u8 = b'Q';
+    /// A statement to prepare.
+    pub const PARSE: u8 = b'P';
+    /// Values for a prepared statement.
+    pub const BIND: u8 = b'B';
+    /// Asks for the rows of a portal.
+    pub const EXECUTE: u8 = b'E';
+    /// Asks what a statement takes and gives.
+    pub const DESCRIBE: u8 = b'D';
+    /// Forgets a statement or a portal.
+    pub const CLOSE: u8 = b'C';
+    /// Asks for the answers so far.
+    pub const FLUSH: u8 = b'H';
+    /// Ends a series of messages, and an implicit transaction with it.
+    pub const SYNC: u8 = b'S';
+    /// Says good-bye.
+    pub const TERMINATE: u8 = b'X';
+    /// A piece of the data of a COPY.
+    pub const COPY_DATA: u8 = b'd';
+    /// The end of the data of a COPY.
+    pub const COPY_DONE: u8 = b'c';
+    /// The client gives up a COPY.
+    pub const COPY_FAIL: u8 = b'f';
+    /// An answer to an authentication request.
+    pub const PASSWORD: u8 = b'p';
+    /// A function call of protocol 2's time; known so that it can be refused.
+    pub const FUNCTION_CALL: u8 = b'F';
+}
+
+/// The bytes before the contents.
+pub const HEADER: usize = 5;
+
+/// One message's contents, cut out but not yet looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'buffer> {
+    /// One of [`kind`].
+    pub kind: u8,
+    /// What follows the length.
+    pub contents: &'buffer [u8],
+}
+
+/// What the beginning of a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// A message of this many bytes, header included. They may not all be there.
+    Message(usize),
+    /// Too little to tell.
+    Unknown,
+}
+
+/// Measures the message at the beginning of `bytes`. A type that does not exist
+/// is refused with its first byte, a length that cannot be with its fifth.
+pub fn measure(bytes: &[u8], limits: &Limits) -> Result<Measure, Error> {
+    let Some(&kind) = bytes.first() else {
+        return Ok(Measure::Unknown);
+    };
+    let Some(limit) = limits.of(kind) else {
+        return Err(Error::UnknownType(kind));
+    };
+    let Some(length) = bytes.get(1..).and_then(|rest| rest.first_chunk::<4>()) else {
+        return Ok(Measure::Unknown);
+    };
+    let length = i32::from_be_bytes(*length);
+    let size = usize::try_from(length).map_err(|_| Error::Length { kind, length })?;
+    if size < 4 {
+        return Err(Error::Length { kind, length });
+    }
+    if size > limit {
+        return Err(Error::TooLong {
+            kind,
+            length: size,
+            limit,
+        });
+    }
+    Ok(Measure::Message(1 + size))
+}
+
+/// The message at the beginning of `bytes`, if all of it is there.
+pub fn cut<'buffer>(
+    bytes: &'buffer [u8],
+    limits: &Limits,
+) -> Result<Option<Frame<'buffer>>, Error> {
+    let Measure::Message(size) = measure(bytes, limits)? else {
+        return Ok(None);
+    };
+    Ok(bytes.get(..size).map(|message| Frame {
+        kind: message[0],
+        contents: &message[HEADER..],
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        long_message: 1000,
+        short_message: 100,
+    };
+
+    #[test]
+    fn one_message_and_no_more() {
+        let frame = cut(b"S\0\0\0\x04Q\0\0", &LIMITS).unwrap().unwrap();
+        assert_eq!((frame.kind, frame.contents), (kind::SYNC, &b""[..]));
+    }
+
+    #[test]
+    fn waits_for_the_rest() {
+        assert_eq!(cut(b"Q\0\0\0\x06a", &LIMITS), Ok(None));
+        assert_eq!(cut(b"Q\0\0", &LIMITS), Ok(None));
+        assert_eq!(cut(b"", &LIMITS), Ok(None));
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_are_refused_before_the_contents_arrive() {
+        for length in [0, 3, -1, i32::MIN] {
+            let mut bytes = vec![b'Q'];
+            bytes.extend(length.to_be_bytes());
+            let refused = Error::Length { kind: b'Q', length };
+            assert_eq!(cut(&bytes, &LIMITS), Err(refused));
+        }
+        for (kind, limit) in [(b'Q', 1000), (b'E', 100)] {
+            let mut bytes = vec![kind];
+            bytes.extend((limit as i32 + 1).to_be_bytes());
+            let refused = Error::TooLong {
+                kind,
+                length: limit + 1,
+                limit,
+            };
+            assert_eq!(cut(&bytes, &LIMITS), Err(refused));
+        }
+    }
+
+    #[test]
+    fn types_that_do_not_exist_are_refused_at_once() {
+        assert_eq!(cut(b"G", &LIMITS), Err(Error::UnknownType(b'G')));
+    }
+}

@@ -1,0 +1,4 @@
+//! Hostile bytes, and the pgwire library in the role of the client.
+
+mod hostile;
+mod library;
