@@ -12,10 +12,21 @@
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
 //! - [`expression`]: names and types resolved, then evaluated over rows.
 //! - [`select`]: queries: planned into operators that stream rows.
+//! - [`statement`]: the text of a query taken apart into commands.
+//! - [`session`]: what one client sees: settings, transactions, prepared statements.
 //! - [`system`]: `pg_catalog` and `information_schema`, made from the catalog.
 
 pub mod error;
+pub mod session;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the session that executes them lands next"
+)]
+pub mod statement;
 pub mod value;
 
 pub use error::{Error, Result, SqlState};
+pub use session::{Database, Session, SessionOptions};
+pub use statement::Statement;
 pub use value::{ColumnType, DataType, Value};

@@ -1,0 +1,241 @@
+//! What statements ask for.
+
+use coeval_txn::{Isolation, TableLock};
+use sqlparser::ast;
+use sqlparser::tokenizer::Location;
+
+use super::Statement;
+
+/// What a statement asks for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Nothing.
+    Empty,
+    /// SELECT, VALUES, TABLE.
+    Query(Box<ast::Query>),
+    /// INSERT.
+    Insert(Box<ast::Insert>),
+    /// UPDATE.
+    Update(Box<ast::Update>),
+    /// DELETE.
+    Delete(Box<ast::Delete>),
+    /// CREATE TABLE.
+    CreateTable(Box<ast::CreateTable>),
+    /// CREATE INDEX.
+    CreateIndex(Box<ast::CreateIndex>),
+    /// ALTER TABLE.
+    AlterTable(Box<ast::AlterTable>),
+    /// ALTER INDEX … RENAME TO.
+    RenameIndex {
+        /// The index.
+        name: ast::ObjectName,
+        /// Whether its absence is no error.
+        if_exists: bool,
+        /// What it is to be called.
+        new_name: ast::Ident,
+    },
+    /// DROP TABLE and DROP INDEX.
+    Drop {
+        /// Whether indexes are to be dropped, not tables.
+        indexes: bool,
+        /// What is to be dropped.
+        names: Vec<ast::ObjectName>,
+        /// Whether absence is no error.
+        if_exists: bool,
+    },
+    /// TRUNCATE.
+    Truncate(Vec<ast::ObjectName>),
+    /// COPY.
+    Copy(Box<CopyCommand>),
+    /// BEGIN, START TRANSACTION.
+    Begin(Modes),
+    /// COMMIT, END.
+    Commit {
+        /// Whether a like transaction begins at once.
+        chain: bool,
+    },
+    /// ROLLBACK, ABORT.
+    Rollback {
+        /// Whether a like transaction begins at once.
+        chain: bool,
+    },
+    /// SAVEPOINT.
+    Savepoint(String),
+    /// ROLLBACK TO SAVEPOINT.
+    RollbackTo(String),
+    /// RELEASE SAVEPOINT.
+    Release(String),
+    /// SET TRANSACTION.
+    SetTransaction(Modes),
+    /// SET SESSION CHARACTERISTICS AS TRANSACTION.
+    SetCharacteristics(Modes),
+    /// SET.
+    Set(SetCommand),
+    /// RESET.
+    Reset(SettingName),
+    /// SHOW.
+    Show(SettingName),
+    /// DISCARD.
+    Discard(DiscardKind),
+    /// PREPARE.
+    Prepare {
+        /// Under which name.
+        name: String,
+        /// Types of the first parameters.
+        types: Vec<ast::DataType>,
+        /// What is prepared.
+        statement: Statement,
+    },
+    /// EXECUTE.
+    Execute {
+        /// Which prepared statement.
+        name: String,
+        /// With which parameters.
+        arguments: Vec<ast::Expr>,
+    },
+    /// DEALLOCATE; `None` for all.
+    Deallocate(Option<String>),
+    /// EXPLAIN.
+    Explain(ExplainCommand),
+    /// VACUUM.
+    Vacuum {
+        /// Which tables; none means all.
+        tables: Vec<ast::ObjectName>,
+        /// Whether ANALYZE was asked for with it.
+        analyze: bool,
+    },
+    /// ANALYZE.
+    Analyze(Vec<ast::ObjectName>),
+    /// CHECKPOINT.
+    Checkpoint,
+    /// LOCK TABLE.
+    Lock {
+        /// Which tables.
+        tables: Vec<ast::ObjectName>,
+        /// How; `None` for the modes that only get in the way of schema changes.
+        mode: Option<TableLock>,
+    },
+    /// A statement that ends something there never is, such as UNLISTEN; the word
+    /// is its command tag.
+    NoOperation(&'static str),
+}
+
+/// Modes of a transaction; `None` for what was not said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modes {
+    /// ISOLATION LEVEL.
+    pub isolation: Option<Isolation>,
+    /// READ ONLY or READ WRITE.
+    pub read_only: Option<bool>,
+    /// [NOT] DEFERRABLE.
+    pub deferrable: Option<bool>,
+}
+
+/// SET.
+#[derive(Clone, Debug)]
+pub(crate) struct SetCommand {
+    /// Whether it ends with the transaction.
+    pub local: bool,
+    /// Which setting.
+    pub name: String,
+    /// To what; `None` for DEFAULT.
+    pub values: Option<Vec<String>>,
+}
+
+/// One setting or all.
+#[derive(Clone, Debug)]
+pub(crate) enum SettingName {
+    /// This one.
+    One(String),
+    /// All.
+    All,
+}
+
+/// What DISCARD discards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiscardKind {
+    /// Everything of the session.
+    All,
+    /// Cached plans.
+    Plans,
+    /// Sequence state.
+    Sequences,
+    /// Temporary tables.
+    Temporary,
+}
+
+impl DiscardKind {
+    /// Its command tag.
+    pub(crate) const fn tag(self) -> &'static str {
+        match self {
+            Self::All => "DISCARD ALL",
+            Self::Plans => "DISCARD PLANS",
+            Self::Sequences => "DISCARD SEQUENCES",
+            Self::Temporary => "DISCARD TEMP",
+        }
+    }
+}
+
+/// EXPLAIN.
+#[derive(Clone, Debug)]
+pub(crate) struct ExplainCommand {
+    /// Whether the statement is run.
+    pub analyze: bool,
+    /// Whether columns and expressions are shown too.
+    pub verbose: bool,
+    /// Whether estimates are shown.
+    pub costs: bool,
+    /// Whether times are shown.
+    pub timing: bool,
+    /// What is explained.
+    pub statement: Statement,
+}
+
+/// COPY.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyCommand {
+    /// Whose rows.
+    pub source: CopySource,
+    /// Whether rows come in.
+    pub from: bool,
+    /// How they are written.
+    pub options: Vec<CopyOption>,
+}
+
+/// Whose rows are copied.
+#[derive(Clone, Debug)]
+pub(crate) enum CopySource {
+    /// A table's.
+    Table {
+        /// The table.
+        name: ast::ObjectName,
+        /// Which columns; none means all.
+        columns: Vec<ast::Ident>,
+    },
+    /// A query's.
+    Query(Box<ast::Query>),
+}
+
+/// An option of COPY, in the names of its present syntax.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyOption {
+    /// Its name, lower case.
+    pub name: String,
+    /// Its argument.
+    pub argument: Argument,
+    /// Where it stands.
+    pub location: Location,
+}
+
+/// An option's argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    /// None was given.
+    None,
+    /// A word, a number or a string.
+    Text(String),
+    /// A list of names.
+    List(Vec<String>),
+    /// `*`.
+    Star,
+}

@@ -1,0 +1,321 @@
+//! From the text of a query to statements.
+//!
+//! A query string may hold several statements. It is split and parsed as a whole
+//! before anything runs, so a mistake in the last statement keeps the first from
+//! running, as in PostgreSQL.
+//!
+//! ```text
+//!   "begin; update t set a = a + 1 where b = 2; commit"
+//!      │
+//!   tokens ──┬── begin                      ── Command::Begin(modes)
+//!            ├── update t set … where b = 2 ── Command::Update(tree)
+//!            └── commit                     ── Command::Commit
+//! ```
+//!
+//! Queries, changes of rows and definitions are parsed by the sqlparser library;
+//! the commands around them ([`utility`]), whose syntax is PostgreSQL's own, here,
+//! over the same tokens.
+//!
+//! Invariants: positions in errors count characters of the whole query string,
+//! from 1. No tree is deeper than [`MOST_DEPTH`], which is what makes it safe to
+//! walk, and to drop, by recursion.
+
+mod command;
+mod text;
+mod utility;
+
+use std::sync::Arc;
+
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError, ParserOptions};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+pub(crate) use command::{
+    Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand, Modes,
+    SetCommand, SettingName,
+};
+use text::Text;
+
+use crate::error::{Error, Result};
+
+/// How deep an expression may nest, in parentheses and operators together.
+const MOST_DEPTH: usize = 1000;
+
+/// How deep the library may recurse; it counts several levels a parenthesis.
+const MOST_RECURSION: usize = 300;
+
+/// One parsed statement. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Statement(Arc<Parsed>);
+
+#[derive(Debug)]
+struct Parsed {
+    command: Command,
+    /// The statement's own text, without the semicolon.
+    text: Box<str>,
+    lines: Arc<Text>,
+}
+
+impl Statement {
+    /// The statement that does nothing: what an empty query string means to the
+    /// extended protocol.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self(Arc::new(Parsed {
+            command: Command::Empty,
+            text: "".into(),
+            lines: Arc::new(Text::new("")),
+        }))
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Whether it ends or undoes a transaction, and so may run in one that has
+    /// failed.
+    #[must_use]
+    pub fn is_transaction_exit(&self) -> bool {
+        matches!(
+            self.0.command,
+            Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_)
+        )
+    }
+
+    /// What it asks for.
+    pub(crate) fn command(&self) -> &Command {
+        &self.0.command
+    }
+
+    /// A place the library reported, in characters of the query string.
+    pub(crate) fn position(&self, location: Location) -> Option<u32> {
+        self.0.lines.position(location)
+    }
+}
+
+/// Parses a query string.
+pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
+    let text = Arc::new(Text::new(query));
+    let dialect = PostgreSqlDialect {};
+    let mut tokens = Vec::new();
+    Tokenizer::new(&dialect, query)
+        .tokenize_with_location_into_buf(&mut tokens)
+        .map_err(|error| {
+            let message = match error.message.as_str() {
+                "Unterminated string literal" => "unterminated quoted string".to_owned(),
+                "Unterminated dollar-quoted string" => {
+                    "unterminated dollar-quoted string".to_owned()
+                }
+                other => other.to_lowercase(),
+            };
+            Error::syntax(message).at(text.position(error.location))
+        })?;
+    let mut statements = Vec::new();
+    for part in tokens.split(|token| token.token == Token::SemiColon) {
+        if let Some(statement) = parse_one(query, &text, &dialect, part)? {
+            statements.push(statement);
+        }
+    }
+    Ok(statements)
+}
+
+/// Parses the tokens between two semicolons; `None` when there is nothing there.
+fn parse_one(
+    query: &str,
+    text: &Arc<Text>,
+    dialect: &PostgreSqlDialect,
+    tokens: &[TokenWithSpan],
+) -> Result<Option<Statement>> {
+    let solid = |token: &TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
+    let (Some(first), Some(last)) = (
+        tokens.iter().position(solid),
+        tokens.iter().rposition(solid),
+    ) else {
+        return Ok(None);
+    };
+    let tokens = &tokens[first..=last];
+    refuse_deep(tokens)?;
+    let start = text.offset(query, tokens[0].span.start);
+    let end = text.offset(query, tokens[tokens.len() - 1].span.end);
+    let mut parser = Parser::new(dialect)
+        .with_recursion_limit(MOST_RECURSION)
+        .with_options(ParserOptions::new())
+        .with_tokens_with_locations(tokens.to_vec());
+    let own = query.get(start..end).unwrap_or(query);
+    let parsed = utility::command(&mut parser, own, text).and_then(|command| {
+        match parser.peek_token().token {
+            Token::EOF => Ok(command),
+            _ => parser
+                .expected("end of statement", parser.peek_token())
+                .map_err(Failure::Parser),
+        }
+    });
+    match parsed {
+        Ok(command) => Ok(Some(Statement(Arc::new(Parsed {
+            command,
+            text: own.into(),
+            lines: Arc::clone(text),
+        })))),
+        Err(Failure::Ours(error)) => Err(error),
+        Err(Failure::Parser(error)) => Err(syntax_error(&error, text, query)),
+    }
+}
+
+/// Why a statement could not be parsed.
+enum Failure {
+    /// The library says so.
+    Parser(ParserError),
+    /// We say so.
+    Ours(Error),
+}
+
+impl From<ParserError> for Failure {
+    fn from(error: ParserError) -> Self {
+        Self::Parser(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+/// The library's error in PostgreSQL's words. It reports in prose, of the form
+/// `Expected: …, found: TOKEN at Line: 1, Column: 5`.
+fn syntax_error(error: &ParserError, text: &Text, query: &str) -> Error {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => return Error::too_complex(),
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
+    };
+    let (message, position) = match message.rsplit_once(" at Line: ") {
+        Some((message, place)) => (message, location(place).and_then(|at| text.position(at))),
+        None => (message.as_str(), None),
+    };
+    match message.rsplit_once("found: ") {
+        Some((_, "EOF")) => Error::syntax("syntax error at end of input")
+            .at(u32::try_from(query.chars().count() + 1).ok()),
+        Some((_, token)) => {
+            Error::syntax(format!("syntax error at or near \"{token}\"")).at(position)
+        }
+        None => Error::syntax(format!("syntax error: {message}")).at(position),
+    }
+}
+
+/// Reads `1, Column: 5`.
+fn location(place: &str) -> Option<Location> {
+    let (line, column) = place.split_once(", Column: ")?;
+    Some(Location {
+        line: line.trim().parse().ok()?,
+        column: column.trim().parse().ok()?,
+    })
+}
+
+/// Refuses a statement whose tree would be deeper than can safely be walked. The
+/// library's own limit counts nested calls, but `1 + 1 + …` makes a deep tree in
+/// a loop; so operators between two commas or parentheses are counted, nesting
+/// included.
+fn refuse_deep(tokens: &[TokenWithSpan]) -> Result<()> {
+    // Operators met so far at each level of parentheses, since the last comma.
+    let mut levels: Vec<usize> = vec![0];
+    let mut depth = 0;
+    for token in tokens {
+        match &token.token {
+            Token::LParen | Token::LBracket => {
+                levels.push(1);
+                depth += 1;
+            }
+            Token::RParen | Token::RBracket => {
+                if levels.len() > 1 {
+                    depth -= levels.pop().unwrap_or(0);
+                }
+            }
+            Token::Comma => {
+                let level = levels.last_mut().expect("never empty");
+                depth -= *level;
+                *level = 0;
+            }
+            Token::Whitespace(_)
+            | Token::Number(..)
+            | Token::Placeholder(_)
+            | Token::SingleQuotedString(_)
+            | Token::Period => {}
+            Token::Word(word) if !joins_expressions(&word.value) => {}
+            _ => {
+                *levels.last_mut().expect("never empty") += 1;
+                depth += 1;
+            }
+        }
+        if depth > MOST_DEPTH {
+            return Err(Error::too_complex());
+        }
+    }
+    Ok(())
+}
+
+/// Whether this word makes the tree deeper each time it stands in a chain.
+fn joins_expressions(word: &str) -> bool {
+    const WORDS: [&str; 17] = [
+        "and",
+        "or",
+        "not",
+        "is",
+        "in",
+        "like",
+        "ilike",
+        "between",
+        "union",
+        "intersect",
+        "except",
+        "join",
+        "case",
+        "select",
+        "collate",
+        "at",
+        "similar",
+    ];
+    WORDS.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_and_keeps_each_text() {
+        let statements = parse("begin;; select ';' ; -- end\n commit;").unwrap();
+        let texts: Vec<&str> = statements.iter().map(Statement::text).collect();
+        assert_eq!(texts, ["begin", "select ';'", "commit"]);
+        assert!(parse(" ;; -- nothing\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn errors_say_where_in_the_whole_string() {
+        let error = parse("select 1;\nselect 'ä', from").unwrap_err();
+        assert_eq!(error.state(), crate::SqlState::SYNTAX_ERROR);
+        let error = parse("selec 1").unwrap_err();
+        assert_eq!(error.report().position, Some(1));
+        assert_eq!(error.report().message, "syntax error at or near \"selec\"");
+        let error = parse("select 1;\n selec 1").unwrap_err();
+        assert_eq!(error.report().position, Some(12));
+        let error = parse("select 'abc").unwrap_err();
+        assert_eq!(error.report().message, "unterminated quoted string");
+    }
+
+    #[test]
+    fn deep_statements_are_refused_not_run_into() {
+        let parentheses = format!("select {}1{}", "(".repeat(10_000), ")".repeat(10_000));
+        let sum = format!("select 1{}", "+1".repeat(500_000));
+        let minus = format!("select {}1", "- ".repeat(10_000));
+        let not = format!("select {}true", "not ".repeat(10_000));
+        let unions = format!("select 1{}", " union select 1".repeat(10_000));
+        for text in [parentheses, sum, minus, not, unions] {
+            let error = parse(&text).unwrap_err();
+            assert_eq!(error.state(), crate::SqlState::STATEMENT_TOO_COMPLEX);
+        }
+        let rows = format!("insert into t values (1){}", ", (1 + 1)".repeat(20_000));
+        assert_eq!(parse(&rows).unwrap().len(), 1);
+    }
+}
