@@ -5,6 +5,7 @@
 //!   goes through it, so that what is checked is what runs.
 //! - [`epoch`]: when memory that was unlinked from a shared structure may be
 //!   freed.
+//! - [`ring`]: the window of the log that is being written.
 //! - [`padded`]: keeps what different threads write on different cache lines.
 //!
 //! # How it is checked
@@ -22,4 +23,5 @@
 
 pub mod epoch;
 pub mod padded;
+pub mod ring;
 pub mod sync;
