@@ -1,3 +1,115 @@
-//! House rules that run as checks, and the commands that are not tests.
+//! The house rules, as a program: `cargo xtask check`.
+//!
+//! What a reviewer would otherwise have to remember is a rule here: who may
+//! depend on whom, where unsafe code may stand, that time, chance, network, disk
+//! and threads go through one door, that no file is dead or too long, that the
+//! documents have the rows they promise. Each rule is a file under `rules/`, a
+//! function from a [`Workspace`] to [`Finding`]s. A workspace is plain text in
+//! memory, so each rule's tests hand it a small wrong workspace and see it object.
+//!
+//! ```text
+//! crates/sql/src/plan.rs:12: std::thread goes around the env door; use coeval_env::spawn_dedicated
+//! 1 finding
+//! ```
+//!
+//! The same check runs as a test of this crate, so `cargo test --workspace`
+//! covers it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tool that reads the source tree; nothing of it runs inside a server or the simulator"
+)]
 
-fn main() {}
+mod finding;
+mod paths;
+mod rules;
+mod source;
+mod workspace;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use finding::Finding;
+use workspace::Workspace;
+
+const USAGE: &str = "usage: cargo xtask check";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check(&root()),
+        ["--help" | "-h" | "help"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The workspace this program was built in.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the manifest lies one level below the workspace")
+        .to_owned()
+}
+
+fn check(root: &Path) -> ExitCode {
+    let workspace = match Workspace::load(root) {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            eprintln!("cannot read the workspace: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let findings = findings(&workspace);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!(
+                "{} rules, {} files, {} crates: in order",
+                rules::ALL.len(),
+                workspace.files.len(),
+                workspace.packages.len()
+            );
+            ExitCode::SUCCESS
+        }
+        1 => {
+            println!("1 finding");
+            ExitCode::FAILURE
+        }
+        count => {
+            println!("{count} findings");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What every rule says of the workspace, in file order.
+fn findings(workspace: &Workspace) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = rules::ALL.iter().flat_map(|rule| rule(workspace)).collect();
+    findings.sort();
+    findings.dedup();
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_workspace_keeps_the_house_rules() {
+        let workspace = Workspace::load(&root()).expect("the workspace can be read");
+        assert!(workspace.packages.len() > 2, "no crates were found");
+        assert!(workspace.files.len() > 20, "no files were found");
+        let findings: Vec<String> = findings(&workspace)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));
+    }
+}

@@ -400,6 +400,8 @@ impl<'domain> Guard<'domain> {
     /// # Safety
     /// As for [`Guard::retire`]; `address` came from [`Box::into_raw`].
     pub unsafe fn retire_box<T: Send>(&self, address: *mut T) {
+        /// # Safety
+        /// `address` came from [`Box::into_raw`] and is freed here only.
         unsafe fn free<T>(address: *mut ()) {
             // SAFETY: `retire_box` was given it from `Box::into_raw`, once.
             drop(unsafe { Box::from_raw(address.cast::<T>()) });

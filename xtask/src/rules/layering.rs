@@ -1,0 +1,195 @@
+//! Who may depend on whom.
+//!
+//! Siblings never depend on each other: removing a protocol's crate and its
+//! registration leaves a workspace that builds. Only the composition root names
+//! concrete protocols. A crate that is not in the table has no place yet.
+
+use crate::finding::Finding;
+use crate::workspace::Workspace;
+
+/// A crate's place: what it may use, and what its tests may use besides.
+struct Place {
+    name: &'static str,
+    uses: &'static [&'static str],
+    tests_use: &'static [&'static str],
+}
+
+/// Stands for every other crate.
+const EVERYTHING: &str = "*";
+
+/// The map, bottom up. ARCHITECTURE.md draws it.
+const PLACES: &[Place] = &[
+    Place {
+        name: "types",
+        uses: &[],
+        tests_use: &[],
+    },
+    Place {
+        name: "env",
+        uses: &["types"],
+        tests_use: &[],
+    },
+    Place {
+        name: "memory",
+        uses: &[],
+        tests_use: &[],
+    },
+    Place {
+        name: "storage",
+        uses: &["types", "memory"],
+        tests_use: &[],
+    },
+    Place {
+        name: "log",
+        uses: &["types", "env", "memory"],
+        tests_use: &[],
+    },
+    Place {
+        name: "txn",
+        uses: &["types", "env"],
+        tests_use: &["check"],
+    },
+    Place {
+        name: "occ",
+        uses: &["types", "env", "memory", "storage", "log", "txn"],
+        tests_use: &["check"],
+    },
+    Place {
+        name: "sql",
+        uses: &["types", "env", "txn"],
+        tests_use: &[],
+    },
+    Place {
+        name: "pgwire",
+        uses: &["types"],
+        tests_use: &[],
+    },
+    Place {
+        name: "check",
+        uses: &["types"],
+        tests_use: &[],
+    },
+    Place {
+        name: "workload",
+        uses: &["types", "env", "txn", "check"],
+        tests_use: &[],
+    },
+    Place {
+        name: "server",
+        uses: &[EVERYTHING],
+        tests_use: &[EVERYTHING],
+    },
+    Place {
+        name: "xtask",
+        uses: &[],
+        tests_use: &[],
+    },
+];
+
+/// Every dependency between members is in the table.
+pub fn check(workspace: &Workspace) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &workspace.packages {
+        let manifest = format!("{}/Cargo.toml", package.folder);
+        let Some(place) = PLACES
+            .iter()
+            .find(|place| place.name == package.short_name())
+        else {
+            findings.push(Finding::new(
+                manifest,
+                1,
+                format!("{} has no place in the layering", package.name),
+                "give it one in xtask/src/rules/layering.rs and in ARCHITECTURE.md",
+            ));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let Some(used) = workspace
+                .packages
+                .iter()
+                .find(|other| other.name == dependency.name)
+            else {
+                continue;
+            };
+            let may =
+                |list: &[&str]| list.contains(&used.short_name()) || list.contains(&EVERYTHING);
+            if may(place.uses) || dependency.development && may(place.tests_use) {
+                continue;
+            }
+            let line = workspace
+                .files
+                .get(&manifest)
+                .and_then(|text| text.lines().position(|line| line.starts_with(&used.name)))
+                .map_or(1, |index| index + 1);
+            findings.push(Finding::new(
+                manifest.clone(),
+                line,
+                format!("{} may not depend on {}", place.name, used.short_name()),
+                "move the code to where both may reach it, or pass it in as a trait of txn or a plain value",
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_crate_may_be_used() {
+        let workspace = Workspace::default()
+            .with_package("types", &[])
+            .with_package("sql", &[("coeval-types", false), ("serde", false)]);
+        assert_eq!(check(&workspace), []);
+    }
+
+    #[test]
+    fn a_sibling_may_not_nor_in_tests() {
+        for development in [false, true] {
+            let workspace = Workspace::of(&[(
+                "crates/sql/Cargo.toml",
+                "[dependencies]\ncoeval-occ.workspace = true\n",
+            )])
+            .with_package("occ", &[])
+            .with_package("sql", &[("coeval-occ", development)]);
+            let findings = check(&workspace);
+            assert_eq!(findings.len(), 1);
+            assert_eq!(findings[0].line, 2);
+            assert!(findings[0].problem.contains("sql may not depend on occ"));
+        }
+    }
+
+    #[test]
+    fn what_tests_may_use_the_crate_may_not() {
+        let used_as = |development| {
+            check(
+                &Workspace::default()
+                    .with_package("check", &[])
+                    .with_package("occ", &[("coeval-check", development)]),
+            )
+        };
+        assert_eq!(used_as(true), []);
+        assert_eq!(used_as(false).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_found() {
+        let findings = check(&Workspace::default().with_package("attic", &[]));
+        assert!(findings[0].problem.contains("no place"));
+    }
+
+    #[test]
+    fn the_table_has_no_cycle() {
+        for (position, place) in PLACES.iter().enumerate() {
+            for used in place.uses.iter().filter(|used| **used != EVERYTHING) {
+                let at = PLACES.iter().position(|other| other.name == *used);
+                assert!(
+                    at.is_some_and(|at| at < position),
+                    "{} uses {used}",
+                    place.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! One file a rule.
+
+mod clippy_lists;
+mod crate_lints;
+mod dead_files;
+mod decisions;
+mod env_door;
+mod file_length;
+mod layering;
+mod links;
+mod machine_paths;
+mod status;
+mod unsafe_code;
+
+use crate::finding::Finding;
+use crate::workspace::Workspace;
+
+/// A rule: what is wrong with a workspace.
+pub type Rule = fn(&Workspace) -> Vec<Finding>;
+
+/// Every rule.
+pub const ALL: &[Rule] = &[
+    clippy_lists::check,
+    crate_lints::check,
+    dead_files::check,
+    decisions::check,
+    env_door::check,
+    file_length::check,
+    layering::check,
+    links::check,
+    machine_paths::check,
+    status::check,
+    unsafe_code::check,
+];
