@@ -103,10 +103,6 @@ pub struct Backoff(u32);
 impl Backoff {
     /// Waits a little, longer each time.
     #[inline]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "waits for a few instructions of another core, between two awaits"
-    )]
     pub fn wait(&mut self) {
         if self.0 < 6 && cfg!(not(any(loom, shuttle))) {
             for _ in 0..1 << self.0 {
