@@ -21,15 +21,30 @@
 //! - A value does not know its [`DataType`] exactly (`text`, `varchar` and `name`
 //!   are all [`Value::Text`]); whoever prints it does.
 
+mod array;
+mod binary;
+pub mod calendar;
+mod cell;
+mod compare;
 mod data_type;
+mod date_time;
+mod key;
 mod numeric;
+#[cfg(test)]
+mod tests;
+mod text;
+mod time_zone;
 
 use std::sync::Arc;
 
 use smol_str::SmolStr;
 
+pub use binary::utf8;
 pub use data_type::{ColumnType, DataType};
+pub use key::{KeyOrder, write_cell_key};
 pub use numeric::{Decimal, Numeric};
+pub use text::{Fit, Style, check_text, truncate_name};
+pub use time_zone::TimeZone;
 
 /// A value of one of the types of [`DataType`].
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,156 @@
+//! One-dimensional arrays as text: `{1,2,NULL,"a b"}`.
+
+use super::{ColumnType, DataType, Style, Value};
+use crate::{Error, Result, SqlState};
+
+fn malformed(text: &str, detail: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        format!("malformed array literal: \"{text}\""),
+    )
+    .with_detail(detail.to_owned())
+}
+
+/// Reads an array literal, or the blank-separated list of a vector.
+pub(super) fn parse(
+    text: &str,
+    data_type: DataType,
+    element: DataType,
+    style: &Style,
+) -> Result<Vec<Value>> {
+    let element_type = ColumnType::from(element);
+    if matches!(data_type, DataType::Int2Vector | DataType::OidVector) {
+        return text
+            .split_whitespace()
+            .map(|word| Value::parse(word, element_type, style))
+            .collect();
+    }
+    let Some(inner) = text.trim().strip_prefix('{') else {
+        return Err(malformed(
+            text,
+            "Array value must start with \"{\" or dimension information.",
+        ));
+    };
+    let Some(inner) = inner.strip_suffix('}') else {
+        return Err(malformed(text, "Unexpected end of input."));
+    };
+    if inner.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut elements = Vec::new();
+    let mut characters = inner.chars().peekable();
+    loop {
+        while characters.next_if(|c| c.is_whitespace()).is_some() {}
+        let mut word = String::new();
+        // Behind it, blanks are not part of the element.
+        let mut quoted_end = 0;
+        let mut quoted = false;
+        loop {
+            match characters.next() {
+                None | Some(',') if word.is_empty() && !quoted => {
+                    return Err(malformed(text, "Unexpected \",\" character."));
+                }
+                None => {
+                    elements.push(finish(
+                        &word,
+                        quoted.then_some(quoted_end),
+                        element_type,
+                        style,
+                    )?);
+                    return Ok(elements);
+                }
+                Some(',') => {
+                    elements.push(finish(
+                        &word,
+                        quoted.then_some(quoted_end),
+                        element_type,
+                        style,
+                    )?);
+                    break;
+                }
+                Some('"') => {
+                    quoted = true;
+                    loop {
+                        match characters.next() {
+                            None => return Err(malformed(text, "Unexpected end of input.")),
+                            Some('"') => break,
+                            Some('\\') => word.extend(characters.next()),
+                            Some(other) => word.push(other),
+                        }
+                    }
+                    quoted_end = word.len();
+                }
+                Some('\\') => word.extend(characters.next()),
+                Some('{' | '}') => {
+                    return Err(Error::unsupported("an array of more than one dimension"));
+                }
+                Some(other) => word.push(other),
+            }
+        }
+    }
+}
+
+/// `quoted` says where quotes ended, if there were any.
+fn finish(word: &str, quoted: Option<usize>, element: ColumnType, style: &Style) -> Result<Value> {
+    let trimmed = match quoted {
+        Some(end) => {
+            let (inside, behind) = word.split_at(end);
+            &word[..inside.len() + behind.trim_end().len()]
+        }
+        None => word.trim_end(),
+    };
+    if quoted.is_none() && trimmed.eq_ignore_ascii_case("null") {
+        return Ok(Value::Null);
+    }
+    Value::parse(trimmed, element, style)
+}
+
+/// Prints an array, or a vector as its blank-separated list.
+pub(super) fn write(elements: &[Value], column_type: ColumnType, style: &Style, out: &mut Vec<u8>) {
+    let element = ColumnType {
+        data_type: column_type.data_type.element().unwrap_or(DataType::Text),
+        modifier: column_type.modifier,
+    };
+    if matches!(
+        column_type.data_type,
+        DataType::Int2Vector | DataType::OidVector
+    ) {
+        for (position, value) in elements.iter().enumerate() {
+            if position > 0 {
+                out.push(b' ');
+            }
+            value.write_text(element, style, out);
+        }
+        return;
+    }
+    let mut word = Vec::new();
+    out.push(b'{');
+    for (position, value) in elements.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        word.clear();
+        if !value.write_text(element, style, &mut word) {
+            out.extend_from_slice(b"NULL");
+            continue;
+        }
+        let plain = !word.is_empty()
+            && !word.eq_ignore_ascii_case(b"null")
+            && !word
+                .iter()
+                .any(|byte| b"{},\"\\ \t\n\r\x0b\x0c".contains(byte));
+        if plain {
+            out.extend_from_slice(&word);
+        } else {
+            out.push(b'"');
+            for byte in &word {
+                if matches!(byte, b'"' | b'\\') {
+                    out.push(b'\\');
+                }
+                out.push(*byte);
+            }
+            out.push(b'"');
+        }
+    }
+    out.push(b'}');
+}
