@@ -1,0 +1,181 @@
+//! The way of one commit: credit, reservation, copy, installed.
+//!
+//! ```text
+//! poll_prepare ─▶ Credit ─reserve─▶ Reservation ─commit─▶ Copied ─installed─▶ ·
+//!   may wait        │                  │   └──skip──────────────────────────▶ ·
+//!                 drop gives back    never waits, never fails, never dropped
+//! ```
+//!
+//! From `reserve` on there is no way back: every later commit stands behind this
+//! place in the log, and none of them can become visible or durable before this
+//! one is completed. Dropping a [`Reservation`] or a [`Copied`], by a panic for
+//! instance, therefore ends the process at once; it would hang for ever otherwise.
+
+use coeval_memory::ring::{Region, Space};
+use coeval_types::{Lsn, Timestamp};
+
+use crate::entry::EntryBuilder;
+use crate::frame::{HEADER_BYTES, Header, Kind, frame_bytes};
+use crate::shared::Shared;
+
+/// Room in the log for one commit, promised but not yet placed. Dropping it gives
+/// the room back.
+#[derive(Debug)]
+#[must_use]
+pub struct Credit<'log> {
+    shared: &'log Shared,
+    /// Taken when the place is drawn.
+    space: Option<Space<'log>>,
+}
+
+impl<'log> Credit<'log> {
+    pub(crate) fn new(shared: &'log Shared, space: Space<'log>) -> Self {
+        Self {
+            shared,
+            space: Some(space),
+        }
+    }
+
+    /// Draws the commit timestamp, by one fetch-and-add.
+    #[inline]
+    pub(crate) fn reserve(mut self) -> Reservation<'log> {
+        let space = self.space.take().expect("a credit is used once");
+        Reservation(Place {
+            shared: self.shared,
+            region: Some(space.reserve()),
+        })
+    }
+}
+
+impl Drop for Credit<'_> {
+    fn drop(&mut self) {
+        if let Some(space) = self.space.take() {
+            drop(space);
+            self.shared.space.serve();
+            // A log that is closing waits for the last credit.
+            self.shared.flusher.notify_one();
+        }
+    }
+}
+
+/// A place in the log that must be completed.
+#[derive(Debug)]
+struct Place<'log> {
+    shared: &'log Shared,
+    /// Taken when it is completed.
+    region: Option<Region<'log>>,
+}
+
+impl Place<'_> {
+    fn timestamp(&self) -> Timestamp {
+        let region = self.region.as_ref().expect("completed once");
+        Timestamp::new(self.shared.term, Lsn(region.start()))
+    }
+
+    fn write(&mut self, kind: Kind, payload: &[u8]) {
+        let timestamp = self.timestamp();
+        let region = self.region.as_mut().expect("completed once");
+        let length = if kind == Kind::Skip {
+            region.bytes() - HEADER_BYTES as u64
+        } else {
+            payload.len() as u64
+        };
+        assert_eq!(
+            frame_bytes(length),
+            region.bytes(),
+            "the entries are those the credit was taken for"
+        );
+        let header = Header {
+            length: u32::try_from(length).expect("a region is far shorter"),
+            timestamp,
+            durable: self.shared.durable_end(),
+            kind,
+        };
+        if self.shared.ephemeral {
+            return;
+        }
+        region.write(HEADER_BYTES as u64, payload);
+        region.write(0, &header.encode(payload));
+    }
+
+    #[inline]
+    fn complete(mut self) {
+        let region = self.region.take().expect("completed once");
+        if region.complete() {
+            self.shared.prefix_moved();
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.region.is_some() {
+            tracing::error!(
+                timestamp = %self.timestamp(),
+                "a reserved place in the log was given up; no later commit could ever complete"
+            );
+            std::process::abort();
+        }
+    }
+}
+
+/// A commit's place in the log and in the order of commits. To be committed or
+/// skipped, soon: everybody behind it waits. See the module for what happens
+/// otherwise.
+#[derive(Debug)]
+#[must_use]
+pub struct Reservation<'log>(Place<'log>);
+
+impl<'log> Reservation<'log> {
+    /// The commit timestamp. Later ones are greater.
+    #[inline]
+    #[must_use]
+    pub fn timestamp(&self) -> Timestamp {
+        self.0.timestamp()
+    }
+
+    /// Copies the commit into the log.
+    ///
+    /// # Panics
+    /// When `entries` are not those that the credit was taken for; which ends the
+    /// process.
+    #[inline]
+    pub fn commit(mut self, entries: &EntryBuilder) -> Copied<'log> {
+        self.0.write(Kind::Commit, entries.commit_payload());
+        Copied(self.0)
+    }
+
+    /// Gives the place up: the transaction did not pass validation.
+    #[inline]
+    pub fn skip(mut self) {
+        self.0.write(Kind::Skip, &[]);
+        self.0.complete();
+    }
+
+    /// Copies part of a transaction into the log, ahead of its commit.
+    pub(crate) fn chunk(mut self, payload: &[u8]) {
+        self.0.write(Kind::Chunk, payload);
+        self.0.complete();
+    }
+}
+
+/// A commit that is in the log's memory, and whose versions nobody sees yet.
+#[derive(Debug)]
+#[must_use]
+pub struct Copied<'log>(Place<'log>);
+
+impl Copied<'_> {
+    /// The commit timestamp.
+    #[inline]
+    #[must_use]
+    pub fn timestamp(&self) -> Timestamp {
+        self.0.timestamp()
+    }
+
+    /// The transaction's versions are in place. Once all earlier commits have said
+    /// so, snapshots include this one, and it goes to the disk.
+    #[inline]
+    pub fn installed(self) {
+        self.0.complete();
+    }
+}

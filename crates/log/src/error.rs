@@ -1,0 +1,142 @@
+//! How the log can fail, sorted by what its caller can do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use coeval_types::{Remedy, Timestamp};
+
+/// How a call of the log can fail.
+#[derive(Debug)]
+pub enum Error {
+    /// Fix: a setting makes no sense; says which and what would.
+    Setting(String),
+    /// Fix: another process has the data directory.
+    InUse {
+        /// The file that is locked.
+        lock: PathBuf,
+    },
+    /// Fix: what is in the directory was not written by this version.
+    Format {
+        /// Which file.
+        file: PathBuf,
+        /// What it has instead.
+        what: String,
+    },
+    /// Fix: a part of the log that was durable is damaged or missing. Nothing has
+    /// been changed.
+    Damaged {
+        /// Which file.
+        file: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// Fix: the operating system refuses something while the log is opened.
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// Its reason.
+        error: io::Error,
+    },
+    /// Fix: one entry is longer than a frame may be, or a transaction has more
+    /// than one commit can name.
+    TooLarge {
+        /// How many bytes it has.
+        bytes: u64,
+        /// How many it may have.
+        limit: u64,
+    },
+    /// Fix: whoever replays the log does not accept an entry.
+    Replay {
+        /// The commit.
+        timestamp: Timestamp,
+        /// Its reason.
+        reason: String,
+    },
+    /// Fatal: the log has stopped, because of this. What is durable stays durable.
+    Stopped(Arc<str>),
+    /// Fatal: terms or offsets are used up.
+    Exhausted(&'static str),
+}
+
+impl Error {
+    /// What the caller can do.
+    #[must_use]
+    pub const fn remedy(&self) -> Remedy {
+        match self {
+            Self::Setting(_)
+            | Self::InUse { .. }
+            | Self::Format { .. }
+            | Self::Damaged { .. }
+            | Self::Io { .. }
+            | Self::TooLarge { .. }
+            | Self::Replay { .. } => Remedy::Fix,
+            Self::Stopped(_) | Self::Exhausted(_) => Remedy::Fatal,
+        }
+    }
+
+    /// For `map_err`: an error of the operating system with its circumstances.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io {
+            action,
+            path,
+            error,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(what) => formatter.write_str(what),
+            Self::InUse { lock } => write!(
+                formatter,
+                "another process uses this data directory: it holds {}; stop it, or choose \
+                 another directory",
+                lock.display()
+            ),
+            Self::Format { file, what } => write!(
+                formatter,
+                "{}: {what}; start the version that wrote this directory, or choose another \
+                 directory",
+                file.display()
+            ),
+            Self::Damaged { file, offset, what } => write!(
+                formatter,
+                "{}, offset {offset}: {what}. This part of the log was durable, so commits that \
+                 were acknowledged would be lost; nothing has been changed. Restore the file \
+                 from a copy, or look for a failing disk",
+                file.display()
+            ),
+            Self::Io {
+                action,
+                path,
+                error,
+            } => write!(formatter, "cannot {action} {}: {error}", path.display()),
+            Self::TooLarge { bytes, limit } => write!(
+                formatter,
+                "{bytes} bytes for one frame of the log, more than the limit of {limit}"
+            ),
+            Self::Replay { timestamp, reason } => {
+                write!(formatter, "cannot replay commit {timestamp}: {reason}")
+            }
+            Self::Stopped(reason) => write!(formatter, "the log has stopped: {reason}"),
+            Self::Exhausted(what) => write!(formatter, "the log has used up its {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

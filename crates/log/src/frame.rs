@@ -1,0 +1,273 @@
+//! Frames: what the log's stream is made of.
+//!
+//! ```text
+//!  0      4        8           16          24     25        32
+//! +------+--------+-----------+-----------+------+---------+--- … ---+---------+
+//! | crc  | length | timestamp | durable   | kind | zeros   | payload | padding |
+//! +------+--------+-----------+-----------+------+---------+--- … ---+---------+
+//! ```
+//!
+//! All integers are little endian. `length` counts the payload's bytes; zeros pad
+//! the frame to a multiple of eight. `crc` is the CRC32C of the rest of the header
+//! and, except for a skip frame, of payload and padding. `timestamp` is the frame's
+//! own place, term and offset: a frame found at any other place is not one.
+//! `durable` is the offset up to which the log was known to be durable when the
+//! frame was made; recovery uses it to tell a torn tail from damage to what had
+//! been acknowledged (see the crate's documentation).
+//!
+//! | kind | payload | meaning |
+//! | --- | --- | --- |
+//! | commit | entries | a transaction, committed at `timestamp` |
+//! | chunk | entries | part of a transaction; counts if a commit names it |
+//! | skip | anything | a place that was reserved and not used |
+//! | mark | – | kept for replication: where a leader's term begins |
+//!
+//! A reader skips a kind it does not know only by refusing to start: a newer
+//! format may give a frame a meaning that must not be missed.
+
+use coeval_types::{Lsn, Timestamp};
+
+/// Bytes of a header.
+pub(crate) const HEADER_BYTES: usize = 32;
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A committed transaction.
+    Commit,
+    /// Part of a large transaction's entries, ahead of its commit.
+    Chunk,
+    /// Nothing.
+    Skip,
+    /// The start of a leader's term.
+    Mark,
+}
+
+impl Kind {
+    const fn to_byte(self) -> u8 {
+        match self {
+            Self::Commit => 1,
+            Self::Chunk => 2,
+            Self::Skip => 3,
+            Self::Mark => 4,
+        }
+    }
+
+    const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Commit),
+            2 => Some(Self::Chunk),
+            3 => Some(Self::Skip),
+            4 => Some(Self::Mark),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a whole frame with this much payload.
+#[inline]
+pub(crate) const fn frame_bytes(payload_bytes: u64) -> u64 {
+    (HEADER_BYTES as u64 + payload_bytes).next_multiple_of(Lsn::ALIGNMENT)
+}
+
+/// A frame's header, without its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) length: u32,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) durable: Lsn,
+    pub(crate) kind: Kind,
+}
+
+/// Why bytes are not a frame that belongs where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAFrame {
+    /// All zeros: never written.
+    Empty,
+    /// Stamped for another place, or with no sense at all.
+    Misplaced,
+    /// Longer than what there is.
+    TooLong,
+    /// The checksum differs.
+    Checksum,
+    /// A kind this version does not know, under a checksum that is right.
+    UnknownKind(u8),
+}
+
+impl Header {
+    /// Bytes of the whole frame.
+    pub(crate) const fn frame_bytes(&self) -> u64 {
+        frame_bytes(self.length as u64)
+    }
+
+    /// End of the frame: where the next one starts.
+    pub(crate) const fn end(&self) -> Lsn {
+        Lsn(self.timestamp.lsn().0 + self.frame_bytes())
+    }
+
+    /// The header's bytes for a frame with this payload.
+    pub(crate) fn encode(&self, payload: &[u8]) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.timestamp.to_bits().to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.durable.0.to_le_bytes());
+        bytes[24] = self.kind.to_byte();
+        let crc = self.checksum(&bytes, payload);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn checksum(&self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
+        let crc = crc32c::crc32c(&header[4..]);
+        if self.kind == Kind::Skip {
+            return crc;
+        }
+        let crc = crc32c::crc32c_append(crc, payload);
+        let padding = self.frame_bytes() as usize - HEADER_BYTES - payload.len();
+        crc32c::crc32c_append(crc, &[0; Lsn::ALIGNMENT as usize][..padding])
+    }
+
+    /// Reads the header at the front of `bytes`, which are at `lsn`, and checks
+    /// all of it that can be checked without the payload.
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], lsn: Lsn) -> Result<Self, NotAFrame> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let timestamp = Timestamp::from_bits(word(8));
+        if timestamp.lsn() != lsn || timestamp == Timestamp::INFINITE {
+            return Err(if bytes.iter().all(|&byte| byte == 0) {
+                NotAFrame::Empty
+            } else {
+                NotAFrame::Misplaced
+            });
+        }
+        let length = u32::from_le_bytes(bytes[4..8].try_into().expect("4 bytes"));
+        let durable = Lsn(word(16));
+        if durable > lsn || bytes[25..].iter().any(|&byte| byte != 0) {
+            return Err(NotAFrame::Misplaced);
+        }
+        let Some(kind) = Kind::from_byte(bytes[24]) else {
+            // Only with a right checksum over an empty payload is this more than
+            // damage; a longer frame of an unknown kind is reported as damage,
+            // which refuses to start just the same.
+            return Err(if crc32c::crc32c(&bytes[4..]).to_le_bytes() == bytes[..4] {
+                NotAFrame::UnknownKind(bytes[24])
+            } else {
+                NotAFrame::Checksum
+            });
+        };
+        Ok(Self {
+            length,
+            timestamp,
+            durable,
+            kind,
+        })
+    }
+
+    /// Takes the frame at the front of `bytes`, which are at `lsn`: its header and
+    /// its payload. `TooLong` may only mean that there is more to read.
+    pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Result<(Self, &[u8]), NotAFrame> {
+        let head = bytes.first_chunk().ok_or(NotAFrame::TooLong)?;
+        let header = Self::decode(head, lsn)?;
+        let frame_bytes = usize::try_from(header.frame_bytes()).map_err(|_| NotAFrame::TooLong)?;
+        let frame = bytes.get(..frame_bytes).ok_or(NotAFrame::TooLong)?;
+        let covered = if header.kind == Kind::Skip {
+            &frame[4..HEADER_BYTES]
+        } else {
+            &frame[4..]
+        };
+        if crc32c::crc32c(covered).to_le_bytes() != frame[..4] {
+            return Err(NotAFrame::Checksum);
+        }
+        let payload = &frame[HEADER_BYTES..HEADER_BYTES + header.length as usize];
+        Ok((header, payload))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coeval_types::Term;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(kind: Kind, lsn: Lsn, payload: &[u8]) -> Vec<u8> {
+        let header = Header {
+            length: payload.len() as u32,
+            timestamp: Timestamp::new(Term(3), lsn),
+            durable: Lsn(lsn.0 / 2),
+            kind,
+        };
+        let mut bytes = header.encode(payload).to_vec();
+        bytes.extend_from_slice(payload);
+        bytes.resize(header.frame_bytes() as usize, 0);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_back(
+            payload in prop::collection::vec(any::<u8>(), 0..200),
+            lsn in (1..1_u64 << 44).prop_map(|words| Lsn(words * 8)),
+            behind in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            for kind in [Kind::Commit, Kind::Chunk, Kind::Skip, Kind::Mark] {
+                let mut bytes = frame(kind, lsn, &payload);
+                let length = bytes.len();
+                prop_assert_eq!(length % 8, 0);
+                bytes.extend_from_slice(&behind);
+                let (header, back) = Header::parse(&bytes, lsn).unwrap();
+                prop_assert_eq!(header.kind, kind);
+                prop_assert_eq!(header.end(), Lsn(lsn.0 + length as u64));
+                prop_assert_eq!(back, &payload[..]);
+                prop_assert_eq!(Header::parse(&bytes, Lsn(lsn.0 - 8)), Err(NotAFrame::Misplaced));
+                for shorter in 0..length {
+                    prop_assert_eq!(
+                        Header::parse(&bytes[..shorter], lsn),
+                        Err(NotAFrame::TooLong)
+                    );
+                }
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..100),
+            lsn in any::<u64>().prop_map(Lsn),
+        ) {
+            let _ = Header::parse(&bytes, lsn);
+            // Past the stamp, too.
+            let mut bytes = bytes;
+            if bytes.len() >= 16 {
+                let stamp = Timestamp::new(Term(1), Lsn(4096)).to_bits();
+                bytes[8..16].copy_from_slice(&stamp.to_le_bytes());
+                let _ = Header::parse(&bytes, Lsn(4096));
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let lsn = Lsn(4096);
+        let good = frame(Kind::Commit, lsn, b"some entries");
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(Header::parse(&bad, lsn).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_empty_and_unknown_kinds_are_told_from_damage() {
+        assert_eq!(Header::parse(&[0; 64], Lsn(8)), Err(NotAFrame::Empty));
+        let mut bytes = frame(Kind::Mark, Lsn(8), b"");
+        bytes[24] = 99;
+        assert_eq!(Header::parse(&bytes, Lsn(8)), Err(NotAFrame::Checksum));
+        let crc = crc32c::crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(
+            Header::parse(&bytes, Lsn(8)),
+            Err(NotAFrame::UnknownKind(99))
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! The log, as its users see it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use coeval_memory::ring::AppendRing;
+use coeval_types::{Lsn, Term, Timestamp};
+
+use crate::commit::{Credit, Reservation};
+use crate::entry::EntryBuilder;
+use crate::shared::{FatalHandler, Shared};
+use crate::space::SpaceWait;
+use crate::{Error, Settings};
+
+/// Where the stream begins. Not at 0, so that there is a timestamp before the
+/// first commit's in its own term.
+pub(crate) const FIRST_LSN: Lsn = Lsn(4096);
+
+/// An open log. Any number of threads commit to it at once.
+#[derive(Debug)]
+pub struct Log {
+    shared: Arc<Shared>,
+    settings: Settings,
+}
+
+impl Log {
+    /// A log without a file: what is installed counts as durable at once, and ends
+    /// with the process.
+    pub fn ephemeral(settings: Settings) -> Result<Self, Error> {
+        settings.check()?;
+        let ring = AppendRing::unread(settings.ring_bytes, FIRST_LSN.0);
+        Ok(Self {
+            shared: Shared::new(ring, Term(1), true),
+            settings,
+        })
+    }
+
+    /// The term of every commit made here.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        self.shared.term
+    }
+
+    /// Whether there is no file, so that entries need not be collected at all: an
+    /// empty builder commits just as well.
+    #[must_use]
+    pub fn is_ephemeral(&self) -> bool {
+        self.shared.ephemeral
+    }
+
+    /// Where a snapshot starts that includes every commit installed without a gap:
+    /// exactly those with a commit timestamp at most this.
+    ///
+    /// No commit ever has this timestamp itself unless it is included: it stands
+    /// right before the place at which the next frame starts.
+    #[inline]
+    #[must_use]
+    pub fn installed(&self) -> Timestamp {
+        self.shared.installed()
+    }
+
+    /// Every commit with a timestamp at most this survives the loss of power.
+    /// Never above [`Log::installed`].
+    #[inline]
+    #[must_use]
+    pub fn durable(&self) -> Timestamp {
+        self.shared.durable()
+    }
+
+    /// An empty builder for this log's frames.
+    #[must_use]
+    pub fn entry_builder(&self) -> EntryBuilder {
+        EntryBuilder::new(self.settings.frame_payload_bytes)
+    }
+
+    /// Gets everything ready for the commit of `entries`: sends ahead, as chunks,
+    /// what does not fit one frame, and takes room for the commit frame. Pending
+    /// while the log's ring is full.
+    ///
+    /// `entries` stay as they are until the commit has ended; `wait` is kept
+    /// between polls. Chunks of a transaction that does not commit are ignored by
+    /// recovery.
+    pub fn poll_prepare(
+        &self,
+        entries: &mut EntryBuilder,
+        wait: &mut SpaceWait,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Credit<'_>, Error>> {
+        self.check_length(entries)?;
+        while let Some(chunk) = entries.next_chunk() {
+            let bytes = crate::frame::frame_bytes(chunk.len() as u64);
+            let Poll::Ready(credit) = self.poll_space(bytes, wait, context)? else {
+                return Poll::Pending;
+            };
+            let reservation = credit.reserve();
+            let lsn = reservation.timestamp().lsn();
+            reservation.chunk(chunk);
+            entries.chunk_sent(lsn);
+        }
+        let bytes = entries.commit_frame_bytes();
+        let limit = self.settings.max_frame_bytes();
+        if bytes > limit {
+            return Poll::Ready(Err(Error::TooLarge { bytes, limit }));
+        }
+        self.poll_space(bytes, wait, context)
+    }
+
+    /// [`Log::poll_prepare`] as a future.
+    pub async fn prepare(&self, entries: &mut EntryBuilder) -> Result<Credit<'_>, Error> {
+        let mut wait = SpaceWait::new();
+        poll_fn(|context| self.poll_prepare(entries, &mut wait, context)).await
+    }
+
+    /// Whether the builder's longest entry fits a frame.
+    fn check_length(&self, entries: &EntryBuilder) -> Result<(), Error> {
+        let (bytes, limit) = (entries.longest_part(), self.settings.frame_payload_bytes);
+        if bytes > limit {
+            return Err(Error::TooLarge {
+                bytes: bytes as u64,
+                limit: limit as u64,
+            });
+        }
+        Ok(())
+    }
+
+    fn poll_space(
+        &self,
+        bytes: u64,
+        wait: &mut SpaceWait,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Credit<'_>, Error>> {
+        let shared = &*self.shared;
+        if let Some(error) = shared.stop_reason() {
+            return Poll::Ready(Err(error));
+        }
+        if shared.closing.load(Ordering::Relaxed) {
+            return Poll::Ready(Err(Error::Stopped("it is being closed".into())));
+        }
+        if shared.ring.reserved() >= Lsn::LIMIT.0 - 2 * shared.ring.capacity() {
+            return Poll::Ready(Err(Error::Exhausted("128 TiB of offsets")));
+        }
+        shared
+            .space
+            .poll_acquire(&shared.ring, bytes, wait, context)
+            .map(|space| Ok(Credit::new(shared, space)))
+    }
+
+    /// Draws the next commit timestamp. Never waits and never fails; from here on
+    /// the commit must be completed, one way or the other ([`Reservation`]).
+    #[inline]
+    pub fn reserve<'log>(&'log self, credit: Credit<'log>) -> Reservation<'log> {
+        credit.reserve()
+    }
+
+    /// Ready when every commit up to `timestamp` is durable; at once when it is
+    /// already. A timestamp from an earlier term always is: opening the log made
+    /// it so. One that no commit will ever have is pending until a later commit is
+    /// durable.
+    ///
+    /// An error says that the log has stopped before it could get there.
+    pub fn poll_durable(
+        &self,
+        timestamp: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        if timestamp <= self.durable() {
+            return Poll::Ready(Ok(()));
+        }
+        self.shared.waiters.park(timestamp, context);
+        // It may have been reached, or the log may have stopped, before it parked.
+        if timestamp <= self.durable() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.shared.stop_reason() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// [`Log::poll_durable`] as a future.
+    pub async fn wait_durable(&self, timestamp: Timestamp) -> Result<(), Error> {
+        poll_fn(|context| self.poll_durable(timestamp, context)).await
+    }
+
+    /// Whom to call, once, when the log stops for good because a write to the disk
+    /// failed. At once, if it has.
+    pub fn set_fatal_handler(&self, handler: FatalHandler) {
+        self.shared.set_fatal_handler(handler);
+    }
+}

@@ -1,0 +1,123 @@
+//! The log's settings, as data.
+
+use coeval_memory::ring::AppendRing;
+
+use crate::Error;
+use crate::frame::{HEADER_BYTES, frame_bytes};
+use crate::segment::SEGMENT_HEADER_BYTES;
+
+/// How the log works. Every field may change from one start to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of a segment file, its header included: a multiple of 4096, at least
+    /// 8192. Segments that exist keep their size.
+    pub segment_bytes: u64,
+    /// Bytes of log that may be on their way to the disk: a power of two. Commits
+    /// wait when it is full.
+    pub ring_bytes: u64,
+    /// Most bytes of entries in one frame, and so the longest entry; larger
+    /// transactions are written in several frames. At most a quarter of the ring,
+    /// and 4 MiB.
+    pub frame_payload_bytes: usize,
+    /// Threads that replay entries when the log is opened. With 1 no thread is
+    /// started, and the one that reads the log replays it.
+    pub recovery_threads: usize,
+}
+
+impl Settings {
+    const SEGMENT_UNIT: u64 = 4096;
+    const MAX_FRAME_PAYLOAD_BYTES: usize = 4 << 20;
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let complain = |what: &str| Err(Error::Setting(what.to_owned()));
+        if !self.segment_bytes.is_multiple_of(Self::SEGMENT_UNIT)
+            || self.segment_bytes < SEGMENT_HEADER_BYTES + Self::SEGMENT_UNIT
+        {
+            return complain("segment_bytes must be a multiple of 4096, and at least 8192");
+        }
+        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 4 * AppendRing::MIN_REGION {
+            return complain("ring_bytes must be a power of two, and at least 128");
+        }
+        if self.frame_payload_bytes == 0
+            || self.frame_payload_bytes > Self::MAX_FRAME_PAYLOAD_BYTES
+            || frame_bytes(self.frame_payload_bytes as u64) > self.ring_bytes / 4
+        {
+            return complain(
+                "frame_payload_bytes must be at least 1, at most 4 MiB, and with a frame's \
+                 header at most a quarter of ring_bytes",
+            );
+        }
+        if self.recovery_threads == 0 {
+            return complain("recovery_threads must be at least 1");
+        }
+        Ok(())
+    }
+
+    /// Most bytes a commit frame may have, its references to chunks included.
+    pub(crate) fn max_frame_bytes(&self) -> u64 {
+        AppendRing::MAX_REGION.min(self.ring_bytes / 2)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 16 << 20,
+            ring_bytes: 16 << 20,
+            frame_payload_bytes: 1 << 20,
+            recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+const _: () = assert!(
+    frame_bytes(Settings::MAX_FRAME_PAYLOAD_BYTES as u64) <= AppendRing::MAX_REGION / 2 + 64,
+    "a commit frame has room for references beside its last part"
+);
+const _: () = assert!(
+    HEADER_BYTES as u64 >= AppendRing::MIN_REGION,
+    "every frame is long enough for a region of the ring"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_sound_and_nonsense_is_refused() {
+        let good = Settings::default();
+        good.check().unwrap();
+        for bad in [
+            Settings {
+                segment_bytes: 4096,
+                ..good.clone()
+            },
+            Settings {
+                segment_bytes: 10_000,
+                ..good.clone()
+            },
+            Settings {
+                ring_bytes: 100_000,
+                ..good.clone()
+            },
+            Settings {
+                frame_payload_bytes: 0,
+                ..good.clone()
+            },
+            Settings {
+                frame_payload_bytes: 8 << 20,
+                ..good.clone()
+            },
+            Settings {
+                ring_bytes: 1 << 20,
+                ..good.clone()
+            },
+            Settings {
+                recovery_threads: 0,
+                ..good.clone()
+            },
+        ] {
+            assert!(matches!(bad.check(), Err(Error::Setting(_))), "{bad:?}");
+        }
+    }
+}

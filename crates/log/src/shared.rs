@@ -1,0 +1,156 @@
+//! What committers, waiters and the flusher share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use coeval_memory::ring::AppendRing;
+use coeval_types::{Lsn, Term, Timestamp};
+use tokio::sync::Notify;
+
+use crate::Error;
+use crate::space::SpaceQueue;
+use crate::waiters::Waiters;
+
+/// Called once, with the reason, when the log stops for good.
+pub type FatalHandler = Box<dyn FnOnce(&Error) + Send>;
+
+pub(crate) struct Shared {
+    pub(crate) ring: Arc<AppendRing>,
+    /// The term of every frame this process writes.
+    pub(crate) term: Term,
+    /// Whether what is installed counts as durable, there being no file.
+    pub(crate) ephemeral: bool,
+    /// End of what is durable. Never past the ring's complete prefix.
+    durable: AtomicU64,
+    pub(crate) space: Arc<SpaceQueue>,
+    pub(crate) waiters: Waiters,
+    /// Tells the flusher that the prefix has moved, or that it is to end.
+    pub(crate) flusher: Notify,
+    /// No new commit begins.
+    pub(crate) closing: AtomicBool,
+    /// The flusher is to end at once, as if the power had failed.
+    pub(crate) abandoned: AtomicBool,
+    stopped: OnceLock<Arc<str>>,
+    fatal: Mutex<Fatal>,
+}
+
+#[derive(Default)]
+struct Fatal {
+    /// Why the log has stopped for good, if it has.
+    reason: Option<Arc<str>>,
+    handler: Option<FatalHandler>,
+}
+
+impl Shared {
+    pub(crate) fn new(ring: AppendRing, term: Term, ephemeral: bool) -> Arc<Self> {
+        let ring = Arc::new(ring);
+        Arc::new(Self {
+            space: SpaceQueue::new(Arc::clone(&ring)),
+            durable: AtomicU64::new(ring.completed()),
+            ring,
+            term,
+            ephemeral,
+            waiters: Waiters::default(),
+            flusher: Notify::new(),
+            closing: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+            fatal: Mutex::default(),
+        })
+    }
+
+    /// The timestamp that includes exactly the frames that start before `end`.
+    fn timestamp_before(&self, end: u64) -> Timestamp {
+        Timestamp::new(self.term, Lsn(end - Lsn::ALIGNMENT))
+    }
+
+    pub(crate) fn installed(&self) -> Timestamp {
+        self.timestamp_before(self.ring.completed())
+    }
+
+    /// End of what is durable, as an offset.
+    pub(crate) fn durable_end(&self) -> Lsn {
+        Lsn(if self.ephemeral {
+            self.ring.completed()
+        } else {
+            self.durable.load(Ordering::Acquire)
+        })
+    }
+
+    pub(crate) fn durable(&self) -> Timestamp {
+        self.timestamp_before(self.durable_end().0)
+    }
+
+    /// Called by the flusher: everything before `end` is durable.
+    pub(crate) fn advance_durable(&self, end: u64) {
+        debug_assert!(end >= self.durable.load(Ordering::Relaxed));
+        debug_assert!(end <= self.ring.completed());
+        self.durable.store(end, Ordering::Release);
+        self.waiters.reached(self.timestamp_before(end));
+    }
+
+    /// Called by whoever has moved the complete prefix.
+    #[inline]
+    pub(crate) fn prefix_moved(&self) {
+        if self.ephemeral {
+            self.space.serve();
+            self.waiters.reached(self.installed());
+        } else {
+            self.flusher.notify_one();
+        }
+    }
+
+    pub(crate) fn stop_reason(&self) -> Option<Error> {
+        self.stopped
+            .get()
+            .map(|reason| Error::Stopped(reason.clone()))
+    }
+
+    /// Stops the log for good: nothing becomes durable any more, and everybody
+    /// hears why. The first reason stays.
+    pub(crate) fn stop(&self, reason: &str, fatal: bool) {
+        if self.stopped.set(reason.into()).is_err() {
+            return;
+        }
+        if fatal {
+            tracing::error!(reason, "the log has stopped for good");
+            self.call_fatal_handler(|fatal| fatal.reason = Some(reason.into()));
+        }
+        self.waiters.wake_all();
+        self.space.wake_all();
+    }
+
+    /// Registers whom to call on a fatal stop; at once if it has happened.
+    pub(crate) fn set_fatal_handler(&self, handler: FatalHandler) {
+        self.call_fatal_handler(|fatal| fatal.handler = Some(handler));
+    }
+
+    /// Calls the handler if, after `change`, there are both it and a reason.
+    fn call_fatal_handler(&self, change: impl FnOnce(&mut Fatal)) {
+        let call = {
+            let mut fatal = self.fatal.lock().expect("no panic under this lock");
+            change(&mut fatal);
+            fatal
+                .reason
+                .clone()
+                .and_then(|reason| Some((fatal.handler.take()?, reason)))
+        };
+        if let Some((handler, reason)) = call {
+            handler(&Error::Stopped(reason));
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Log")
+            .field("term", &self.term)
+            .field("ring", &self.ring)
+            .field("durable", &self.durable)
+            .field("ephemeral", &self.ephemeral)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
