@@ -8,6 +8,7 @@
 //!                      └── sqlparser's syntax tree
 //! ```
 //!
+//! - [`catalog`]: tables, columns and indexes, as a snapshot shows them.
 //! - [`error`]: what a statement fails with: SQLSTATE, message, position.
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
 //! - [`expression`]: names and types resolved, then evaluated over rows.
@@ -16,13 +17,12 @@
 //! - [`session`]: what one client sees: settings, transactions, prepared statements.
 //! - [`system`]: `pg_catalog` and `information_schema`, made from the catalog.
 
+#[allow(dead_code, unused_imports, reason = "used by what lands next")]
+pub mod catalog;
 pub mod error;
+#[allow(dead_code, unused_imports, reason = "used by what lands next")]
 pub mod session;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the session that executes them lands next"
-)]
+#[allow(dead_code, unused_imports, reason = "used by what lands next")]
 pub mod statement;
 pub mod value;
 

@@ -19,8 +19,9 @@
 //! go to a [`Sink`]. What it hands out may not be durable yet; whoever sends it to
 //! the client waits for [`Session::newest_seen`] first.
 
-#[allow(dead_code, reason = "read once rows are written")]
+mod database;
 mod output;
+mod settings;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -29,26 +30,13 @@ use std::sync::atomic::AtomicBool;
 use coeval_txn::Engine;
 use coeval_types::Timestamp;
 
+pub use database::Database;
 pub use output::{
     Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink, TransactionStatus,
 };
 
 use crate::error::{Error, Result};
 use crate::statement::{self, Statement};
-
-/// The database: the catalog over an engine, shared by all sessions.
-#[derive(Debug)]
-pub struct Database {}
-
-impl Database {
-    /// Opens the database that the engine holds: makes the catalog in an empty
-    /// one, makes the storages of its tables known to the engine, and drops what
-    /// transactions that never committed have left behind.
-    pub async fn open(engine: Arc<dyn Engine>) -> Result<Arc<Self>> {
-        let _ = engine;
-        Err(Error::unsupported("this"))
-    }
-}
 
 /// How a session begins.
 #[derive(Clone, Debug, Default)]

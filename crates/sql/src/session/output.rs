@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use coeval_types::Timestamp;
 
 use crate::error::{Error, Report, SqlState};
-use crate::value::{ColumnType, Value};
+use crate::value::{ColumnType, Style, Value};
 
 /// One column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,7 @@ pub struct OutputRow<'row> {
     pub(crate) formats: &'row [Format],
     /// One for each column.
     pub(crate) values: &'row [Value],
+    pub(crate) style: &'row Style,
 }
 
 impl OutputRow<'_> {
@@ -129,8 +130,11 @@ impl OutputRow<'_> {
     /// Appends one column's value to `out`, in the format it is wanted in. Returns
     /// false, having appended nothing, when it is null.
     pub fn write(&self, column: usize, out: &mut Vec<u8>) -> bool {
-        let _ = (column, out);
-        false
+        let column_type = self.columns[column].column_type;
+        match self.formats[column] {
+            Format::Text => self.values[column].write_text(column_type, self.style, out),
+            Format::Binary => self.values[column].write_binary(column_type, self.style, out),
+        }
     }
 }
 
@@ -146,6 +150,10 @@ pub trait Sink: Send {
 
     /// One row.
     fn row(&mut self, row: OutputRow<'_>);
+
+    /// Forgets what came since the execution began, notices excepted: the statement
+    /// met a conflict and starts anew. Only called when [`Sink::poll_drain`] was not.
+    fn restart(&mut self);
 
     /// Something to tell the client.
     fn notice(&mut self, notice: Notice);

@@ -1,0 +1,312 @@
+//! A table's description as bytes, the way a catalog row keeps it.
+//!
+//! ```text
+//! u8 format (1)
+//! u32 number   string name   u32 storage   u64 schema version   u32 cells
+//! u16 n × column { string name, u32 type, i32 modifier, u16 attribute,
+//!                  u8 flags (1 not null, 2 has default), [string default] }
+//! u16 n × index  { u32 number, u32 index id, string name, u8 kind,
+//!                  u8 flags (1 constraint), u16 n × { u16 attribute,
+//!                  u8 flags (1 descending, 2 nulls first) } }
+//! u16 n × option { string name, string value }
+//! ```
+//!
+//! Integers are little endian; a string is a u32 length and UTF-8. A reader
+//! refuses formats it does not know: an older program must not guess at what a
+//! newer one wrote. A new format keeps reading the old ones.
+
+use std::sync::Arc;
+
+use coeval_types::{IndexId, IndexKind, Remedy, StorageId};
+
+use super::{Index, KeyColumn, Table, TableColumn};
+use crate::error::{Error, Result};
+use crate::value::{ColumnType, DataType, KeyOrder};
+
+const FORMAT: u8 = 1;
+const NOT_NULL: u8 = 1;
+const HAS_DEFAULT: u8 = 2;
+const CONSTRAINT: u8 = 1;
+const DESCENDING: u8 = 1;
+const NULLS_FIRST: u8 = 2;
+
+/// Writes a table's description.
+pub(super) fn encode(table: &Table) -> Vec<u8> {
+    let mut out = vec![FORMAT];
+    out.extend_from_slice(&table.oid.to_le_bytes());
+    string(&mut out, &table.name);
+    out.extend_from_slice(&table.storage.0.to_le_bytes());
+    out.extend_from_slice(&table.schema_version.to_le_bytes());
+    out.extend_from_slice(&(table.cells as u32).to_le_bytes());
+    count(&mut out, table.columns.len());
+    for column in &table.columns {
+        string(&mut out, &column.name);
+        out.extend_from_slice(&column.column_type.data_type.oid().to_le_bytes());
+        out.extend_from_slice(&column.column_type.modifier.to_le_bytes());
+        out.extend_from_slice(&(column.attribute as u16).to_le_bytes());
+        let mut flags = 0;
+        if column.not_null {
+            flags |= NOT_NULL;
+        }
+        if column.default.is_some() {
+            flags |= HAS_DEFAULT;
+        }
+        out.push(flags);
+        if let Some(default) = &column.default {
+            string(&mut out, default);
+        }
+    }
+    count(&mut out, table.indexes.len());
+    for index in &table.indexes {
+        out.extend_from_slice(&index.oid.to_le_bytes());
+        out.extend_from_slice(&index.id.0.to_le_bytes());
+        string(&mut out, &index.name);
+        out.push(match index.kind {
+            IndexKind::Primary => 0,
+            IndexKind::Unique => 1,
+            IndexKind::Secondary => 2,
+        });
+        out.push(if index.constraint { CONSTRAINT } else { 0 });
+        count(&mut out, index.columns.len());
+        for column in &index.columns {
+            out.extend_from_slice(&(column.attribute as u16).to_le_bytes());
+            let mut flags = 0;
+            if column.order.descending {
+                flags |= DESCENDING;
+            }
+            if column.order.nulls_first {
+                flags |= NULLS_FIRST;
+            }
+            out.push(flags);
+        }
+    }
+    count(&mut out, table.options.len());
+    for (name, value) in &table.options {
+        string(&mut out, name);
+        string(&mut out, value);
+    }
+    out
+}
+
+/// Counts are checked where tables are defined: at most 1600 columns.
+fn count(out: &mut Vec<u8>, count: usize) {
+    out.extend_from_slice(&(count as u16).to_le_bytes());
+}
+
+fn string(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Reads a table's description.
+pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
+    let mut reader = Reader(bytes);
+    let format = reader.u8()?;
+    if format != FORMAT {
+        return Err(damaged(&format!("its format is {format}, not {FORMAT}"))
+            .with_hint("It was probably written by a newer version of this program."));
+    }
+    let oid = reader.u32()?;
+    let name = reader.string()?;
+    let storage = StorageId(reader.u32()?);
+    let schema_version = reader.u64()?;
+    let cells = reader.u32()? as usize;
+    let columns = reader.list(|reader| {
+        let name = reader.string()?;
+        let number = reader.u32()?;
+        let data_type = DataType::from_oid(number)
+            .ok_or_else(|| damaged(&format!("there is no type {number}")))?;
+        let modifier = reader.i32()?;
+        let attribute = reader.attribute(cells)?;
+        let flags = reader.u8()?;
+        Ok(TableColumn {
+            name,
+            column_type: ColumnType {
+                data_type,
+                modifier,
+            },
+            attribute,
+            not_null: flags & NOT_NULL != 0,
+            default: if flags & HAS_DEFAULT == 0 {
+                None
+            } else {
+                Some(reader.string()?)
+            },
+        })
+    })?;
+    let indexes = reader.list(|reader| {
+        let oid = reader.u32()?;
+        let id = IndexId(reader.u32()?);
+        let name = reader.string()?;
+        let kind = match reader.u8()? {
+            0 => IndexKind::Primary,
+            1 => IndexKind::Unique,
+            2 => IndexKind::Secondary,
+            other => return Err(damaged(&format!("there is no index kind {other}"))),
+        };
+        let constraint = reader.u8()? & CONSTRAINT != 0;
+        let keys = reader.list(|reader| {
+            let attribute = reader.attribute(cells)?;
+            let flags = reader.u8()?;
+            let order = KeyOrder {
+                descending: flags & DESCENDING != 0,
+                nulls_first: flags & NULLS_FIRST != 0,
+            };
+            Ok((attribute, order))
+        })?;
+        let mut key = Vec::with_capacity(keys.len());
+        for (attribute, order) in keys {
+            let column = columns
+                .iter()
+                .position(|column| column.attribute == attribute)
+                .ok_or_else(|| damaged("an index is on a column that is not there"))?;
+            key.push(KeyColumn {
+                column,
+                attribute,
+                column_type: columns[column].column_type,
+                order,
+            });
+        }
+        Ok(Arc::new(Index::new(oid, id, name, kind, constraint, key)))
+    })?;
+    let options = reader.list(|reader| Ok((reader.string()?, reader.string()?)))?;
+    if !reader.0.is_empty() {
+        return Err(damaged("there are bytes behind its end"));
+    }
+    Ok(Table {
+        oid,
+        name,
+        storage,
+        schema_version,
+        columns,
+        cells,
+        indexes,
+        options,
+    })
+}
+
+pub(super) fn damaged(what: &str) -> Error {
+    Error::internal(format!("a catalog row cannot be read: {what}")).with_remedy(Remedy::Fatal)
+}
+
+struct Reader<'bytes>(&'bytes [u8]);
+
+impl<'bytes> Reader<'bytes> {
+    fn take(&mut self, length: usize) -> Result<&'bytes [u8]> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or_else(|| damaged("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH]> {
+        Ok(self.take(LENGTH)?.try_into().expect("as long as asked for"))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn i32(&mut self) -> Result<i32> {
+        Ok(i32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn attribute(&mut self, cells: usize) -> Result<i16> {
+        let attribute = self.u16()?;
+        if attribute == 0 || usize::from(attribute) > cells {
+            return Err(damaged("a column's number is out of range"));
+        }
+        i16::try_from(attribute).map_err(|_| damaged("a column's number is out of range"))
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let length = self.u32()? as usize;
+        let bytes = self.take(length)?;
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|_| damaged("a name is not UTF-8"))
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.u16()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let column = |name: &str, data_type, attribute| TableColumn {
+            name: name.to_owned(),
+            column_type: ColumnType::from(data_type),
+            attribute,
+            not_null: attribute == 1,
+            default: (attribute == 3).then(|| "'ä' || 'b'".to_owned()),
+        };
+        Table {
+            oid: 16_384,
+            name: "t".to_owned(),
+            storage: StorageId(7),
+            schema_version: 3,
+            columns: vec![
+                column("a", DataType::Int4, 1),
+                column("c", DataType::Text, 3),
+            ],
+            cells: 3,
+            indexes: vec![Arc::new(Index::new(
+                16_385,
+                IndexId(5),
+                "t_pkey".to_owned(),
+                IndexKind::Primary,
+                true,
+                vec![KeyColumn {
+                    column: 0,
+                    attribute: 1,
+                    column_type: DataType::Int4.into(),
+                    order: KeyOrder::DESCENDING,
+                }],
+            ))],
+            options: vec![("fillfactor".to_owned(), "100".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_description_comes_back() {
+        let table = table();
+        let read = decode(&encode(&table)).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{table:?}"));
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        let good = encode(&table());
+        for length in 0..good.len() {
+            assert!(decode(&good[..length]).is_err());
+        }
+        let mut newer = good.clone();
+        newer[0] = 2;
+        assert!(decode(&newer).is_err());
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0xFF;
+            // Refused or read as something else, never a panic.
+            let _ = decode(&bad);
+        }
+    }
+}

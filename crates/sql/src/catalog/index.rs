@@ -1,0 +1,120 @@
+//! Indexes, and how a row's key is taken.
+
+use std::sync::Arc;
+
+use coeval_types::{ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, RowRef};
+
+use crate::value::{ColumnType, KeyOrder, write_cell_key};
+
+/// An index of a table.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// Its number as an object of the catalog.
+    pub oid: u32,
+    /// Its number for the engine.
+    pub id: IndexId,
+    /// Its name in `public`; of a constraint, its name too.
+    pub name: String,
+    /// What it promises.
+    pub kind: IndexKind,
+    /// Whether it stands for a constraint: PRIMARY KEY or UNIQUE.
+    pub constraint: bool,
+    /// What it orders by, the most significant first.
+    pub columns: Vec<KeyColumn>,
+    extractor: Arc<RowKey>,
+}
+
+/// One column of an index's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Its position among the table's columns.
+    pub column: usize,
+    /// Its number in the table.
+    pub attribute: i16,
+    /// Its type.
+    pub column_type: ColumnType,
+    /// Which way it runs.
+    pub order: KeyOrder,
+}
+
+impl Index {
+    /// An index over these columns.
+    #[must_use]
+    pub fn new(
+        oid: u32,
+        id: IndexId,
+        name: String,
+        kind: IndexKind,
+        constraint: bool,
+        columns: Vec<KeyColumn>,
+    ) -> Self {
+        let extractor = Arc::new(RowKey {
+            cells: columns
+                .iter()
+                .map(|column| KeyCell {
+                    cell: column.attribute as usize - 1,
+                    column_type: column.column_type,
+                    order: column.order,
+                })
+                .collect(),
+        });
+        Self {
+            oid,
+            id,
+            name,
+            kind,
+            constraint,
+            columns,
+            extractor,
+        }
+    }
+
+    /// Whether no two rows have the same key.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        self.kind != IndexKind::Secondary
+    }
+
+    /// As the engine needs to know it.
+    #[must_use]
+    pub fn definition(&self) -> IndexDefinition {
+        IndexDefinition {
+            id: self.id,
+            kind: self.kind,
+            extractor: Arc::clone(&self.extractor) as Arc<dyn KeyExtractor>,
+        }
+    }
+}
+
+/// Takes a key's columns out of a row. Knows cells and types only, so that
+/// renaming a column changes no key.
+#[derive(Debug)]
+struct RowKey {
+    cells: Box<[KeyCell]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KeyCell {
+    cell: usize,
+    column_type: ColumnType,
+    order: KeyOrder,
+}
+
+impl KeyExtractor for RowKey {
+    fn extract(&self, row: RowRef<'_>, out: &mut Vec<u8>) -> ExtractedKey {
+        let mut extracted = ExtractedKey::Comparable;
+        for each in &self.cells {
+            let cell = row.cell(each.cell);
+            if cell.is_none() {
+                extracted = ExtractedKey::HoldsNull;
+            }
+            let written = write_cell_key(cell, each.column_type.data_type, each.order, out);
+            assert!(
+                written.is_ok(),
+                "a row's cell {} is not of its column's type",
+                each.cell
+            );
+        }
+        extracted
+    }
+}
