@@ -395,3 +395,9 @@ fn the_next_transaction_waits_for_the_last_to_end() {
     assert_eq!(error, Error::Canceled);
     drop(second);
 }
+
+#[test]
+fn scripts() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    crate::script::run_scripts(&folder, "serial", || Box::new(Serial::new()));
+}
