@@ -1,0 +1,152 @@
+//! Removing expired versions: the work that writers, readers and the sweep share.
+
+use coeval_memory::sync::atomic::Ordering;
+
+use super::list::{NODE_BYTES, retire_node};
+use super::write::Upkeep;
+use super::{INFINITE, LockWord, MAINTENANCE, Record};
+use crate::collector::Remaining;
+use crate::value::{absent, row_at, size_at, tombstone};
+
+/// What a collection of one record came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collected {
+    /// Nothing to remove, or somebody holds the lock.
+    Nothing,
+    /// So many versions are gone.
+    Versions(usize),
+    /// Everything is gone, the tombstone included: the record is dead, its index
+    /// entries are gone, and its RID is to be retired. With how many versions
+    /// went, the tombstone included.
+    Dead(usize),
+}
+
+impl Record {
+    /// Removes what has expired, if nobody holds the lock. Never waits.
+    pub(crate) fn collect(&self, upkeep: &Upkeep<'_>) -> Collected {
+        let word = self.word();
+        if word.is_dead() || word.holder().is_some() || !self.has_garbage(word, upkeep) {
+            return Collected::Nothing;
+        }
+        let held = word.held_by(MAINTENANCE);
+        if !self.change_free_word(word, held) {
+            return Collected::Nothing;
+        }
+        let mut removed = self.invalidate_expired_secondary(held, upkeep);
+        removed += self.unlink_expired(upkeep, usize::MAX);
+        removed += self.drop_expired_list(held, upkeep);
+        if self.is_forgettable(held, upkeep) {
+            self.die(held);
+            return Collected::Dead(removed + 1);
+        }
+        self.change_word(held, held.released());
+        match removed {
+            0 => Collected::Nothing,
+            _ => Collected::Versions(removed),
+        }
+    }
+
+    /// Whether there looks to be something to remove: so that a sweep does not
+    /// write to records that have nothing.
+    fn has_garbage(&self, word: LockWord, upkeep: &Upkeep<'_>) -> bool {
+        let Some((newest, value)) = self.region(word.primary()).committed() else {
+            return false;
+        };
+        let expiry = upkeep.collector.expiry;
+        if value == tombstone() && expiry.is_settled(newest) {
+            return true;
+        }
+        let mut successor = newest;
+        if let Some((cts, _)) = self.region(word.primary().other()).committed() {
+            if cts < successor && expiry.is_expired(cts, successor) {
+                return true;
+            }
+            successor = cts;
+        }
+        let mut nodes = self.versions.nodes(upkeep.collector.guard).peekable();
+        while let Some(node) = nodes.next() {
+            let next = nodes.peek().map_or(successor, |next| next.cts);
+            if node.cts < next && expiry.is_expired(node.cts, next) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn invalidate_expired_secondary(&self, held: LockWord, upkeep: &Upkeep<'_>) -> usize {
+        let secondary = self.region(held.primary().other());
+        let (Some((newest, _)), Some((cts, value))) = (
+            self.region(held.primary()).committed(),
+            secondary.committed(),
+        ) else {
+            return 0;
+        };
+        if !upkeep.collector.expiry.is_expired(cts, newest) {
+            return 0;
+        }
+        secondary.cts.store(INFINITE, Ordering::Release);
+        secondary.value.store(absent(), Ordering::Release);
+        self.discard(upkeep.rid, value, upkeep.usage, upkeep.collector);
+        1
+    }
+
+    /// Unlinks expired list nodes, `most` at most, never the newest. For the
+    /// lock's holder.
+    pub(super) fn unlink_expired(&self, upkeep: &Upkeep<'_>, most: usize) -> usize {
+        let expiry = upkeep.collector.expiry;
+        let unlinked = self
+            .versions
+            .unlink(most, |cts, successor| expiry.is_expired(cts, successor));
+        self.discard_nodes(&unlinked, upkeep);
+        unlinked.len()
+    }
+
+    /// Drops the list if its only node has expired.
+    fn drop_expired_list(&self, held: LockWord, upkeep: &Upkeep<'_>) -> usize {
+        let guard = upkeep.collector.guard;
+        let mut nodes = self.versions.nodes(guard);
+        let (Some(node), None) = (nodes.next(), nodes.next()) else {
+            return 0;
+        };
+        let successor = self
+            .region(held.primary().other())
+            .committed()
+            .or_else(|| self.region(held.primary()).committed());
+        let (successor, _) = successor.expect("an older version has a newer");
+        if !upkeep.collector.expiry.is_expired(node.cts, successor) {
+            return 0;
+        }
+        let unlinked = self.versions.unlink_all();
+        self.discard_nodes(&unlinked, upkeep);
+        unlinked.len()
+    }
+
+    fn discard_nodes(&self, unlinked: &[*mut super::list::Node], upkeep: &Upkeep<'_>) {
+        let collector = upkeep.collector;
+        for &node in unlinked {
+            // SAFETY: unlinked by the caller, not retired yet.
+            let value = unsafe { (*node).value };
+            // SAFETY: a node's value is present, and retired with the node.
+            if let Some(row) = unsafe { row_at(value) } {
+                collector
+                    .indexes
+                    .removed(upkeep.rid, row, &Remaining::new(self, collector.guard));
+            }
+            // SAFETY: as above.
+            upkeep.usage.value_removed(unsafe { size_at(value) });
+            upkeep.usage.node_removed(NODE_BYTES);
+            // SAFETY: unlinked by the caller, once.
+            unsafe { retire_node(node, collector.guard) };
+        }
+    }
+
+    /// Whether only a tombstone is left, and nothing can bring back what was
+    /// before it: to every snapshot, past and future, the row is not there.
+    fn is_forgettable(&self, held: LockWord, upkeep: &Upkeep<'_>) -> bool {
+        let primary = self.region(held.primary()).committed();
+        primary.is_some_and(|(cts, value)| {
+            value == tombstone() && upkeep.collector.expiry.is_settled(cts)
+        }) && self.region(held.primary().other()).committed().is_none()
+            && self.versions.is_empty()
+    }
+}

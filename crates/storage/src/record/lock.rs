@@ -1,0 +1,126 @@
+//! The lock word: who holds a record, and which region is primary.
+//!
+//! ```text
+//!   63      62            61                          0
+//!  +-------+-------------+-----------------------------+
+//!  | write | primary     | transaction id              |
+//!  +-------+-------------+-----------------------------+
+//!
+//!   (0, p, 0)   nobody's; region p is primary
+//!   (1, p, t)   held by transaction t
+//!   (1, p, M)   held for a moment by maintenance: sweep, reader's collection, replay
+//!   (1, 0, 0)   dead: no version, no holder, to be used again
+//! ```
+//!
+//! Changed by compare-and-swap only (EMS §2.3.1).
+
+use coeval_types::TransactionId;
+
+const WRITE: u64 = 1 << 63;
+const PRIMARY: u64 = 1 << 62;
+
+/// Holds locks for a moment for maintenance. No transaction has this number.
+pub(crate) const MAINTENANCE: TransactionId = TransactionId::MAX;
+
+/// The regions of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Region {
+    A,
+    B,
+}
+
+impl Region {
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockWord(pub(crate) u64);
+
+impl LockWord {
+    /// A record without version or holder, whose RID can be used again.
+    pub(crate) const DEAD: Self = Self(WRITE);
+
+    pub(crate) const fn is_dead(self) -> bool {
+        self.0 & !PRIMARY == WRITE
+    }
+
+    pub(crate) const fn primary(self) -> Region {
+        if self.0 & PRIMARY == 0 {
+            Region::A
+        } else {
+            Region::B
+        }
+    }
+
+    /// Who holds the record; nobody when it is dead.
+    pub(crate) const fn holder(self) -> Option<TransactionId> {
+        match self.0 & !(WRITE | PRIMARY) {
+            0 => None,
+            id => Some(TransactionId(id)),
+        }
+    }
+
+    pub(crate) const fn is_held_by(self, id: TransactionId) -> bool {
+        id.0 != 0 && self.0 & !PRIMARY == WRITE | id.0
+    }
+
+    /// The word of a record that was nobody's, held by `id`.
+    pub(crate) const fn held_by(self, id: TransactionId) -> Self {
+        Self(self.0 & PRIMARY | WRITE | id.0)
+    }
+
+    /// Nobody's, with the same primary: after an abort.
+    pub(crate) const fn released(self) -> Self {
+        Self(self.0 & PRIMARY)
+    }
+
+    /// Nobody's, with the other region primary: after a commit.
+    pub(crate) const fn flipped(self) -> Self {
+        Self(self.released().0 ^ PRIMARY)
+    }
+}
+
+impl std::fmt::Debug for LockWord {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "({}, {}, {})",
+            self.0 >> 63,
+            (self.0 >> 62) & 1,
+            self.0 & !(WRITE | PRIMARY)
+        )
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// EMS figure 2.3, with the direction of `release` set right.
+    #[test]
+    fn acquire_and_release() {
+        let free = LockWord(0);
+        let held = free.held_by(TransactionId(123));
+        assert_eq!(format!("{held:?}"), "(1, 0, 123)");
+        assert_eq!(format!("{:?}", held.flipped()), "(0, 1, 0)");
+        assert_eq!(format!("{:?}", held.released()), "(0, 0, 0)");
+        assert_eq!(
+            held.flipped().held_by(TransactionId(5)).primary(),
+            Region::B
+        );
+        assert!(held.is_held_by(TransactionId(123)) && !held.is_held_by(TransactionId(12)));
+    }
+
+    #[test]
+    fn a_dead_record_is_nobodys() {
+        assert!(LockWord::DEAD.is_dead() && LockWord::DEAD.holder().is_none());
+        assert!(!LockWord::DEAD.is_held_by(TransactionId(0)));
+        assert!(!LockWord(0).is_dead() && !LockWord(0).flipped().is_dead());
+        assert!(!LockWord(0).held_by(MAINTENANCE).is_dead());
+    }
+}

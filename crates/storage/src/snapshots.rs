@@ -1,0 +1,357 @@
+//! Registered snapshots, and the rule that says when a version has expired.
+//!
+//! A version may go when nobody can ask for it any more. Who can is written down
+//! here: every transaction that reads registers its snapshot first.
+//!
+//! ```text
+//!   versions of a row      10 ──────── 20 ──────── 30
+//!   registered snapshots        ▲ 15                     ▲ 40
+//!   expired                no: 15 sees it   yes: nobody in [20, 30)
+//! ```
+//!
+//! # Registering against collecting
+//!
+//! ```text
+//!   reader                                collector
+//!   s ← installed                         b ← min(installed, committed)
+//!   slot ← s                              full fence
+//!   full fence                            scan the slots
+//!   again unless installed = s            remove versions expired under b
+//! ```
+//!
+//! Of the two fences one comes first. If the reader's does, the scan sees its slot.
+//! If the collector's does, the reader's second look at installed sees at least
+//! the collector's, so s ≥ b: the collector only removes versions whose successor
+//! is at or below b, and the reader sees the successor. That is why both bounds
+//! are read *before* the scan (EMS §2.3.5 is silent on it).
+//!
+//! It follows that a scan once made stays good: a snapshot registered later is not
+//! below b. [`Expiry::cached`] uses that.
+//!
+//! The bound includes the committed prefix because what is installed but not
+//! committed may be rolled back after a change of leader, and the version before
+//! it is then the newest again.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use coeval_memory::padded::CachePadded;
+use coeval_memory::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use coeval_memory::sync::thread_hint;
+use coeval_types::Timestamp;
+
+/// Slots allocated at once.
+const CHUNK: usize = if cfg!(any(loom, shuttle, miri)) {
+    2
+} else {
+    16
+};
+/// A slot that is nobody's. No snapshot has this timestamp.
+const FREE: u64 = Timestamp::INFINITE.to_bits();
+
+/// How far the log has come, read before snapshots are scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// End of the contiguous installed prefix: where a new snapshot starts.
+    pub installed: Timestamp,
+    /// End of the prefix that can no longer be rolled back.
+    pub committed: Timestamp,
+}
+
+type Slot = Arc<CachePadded<AtomicU64>>;
+
+struct Chunk {
+    slots: [Slot; CHUNK],
+    next: OnceLock<Box<Chunk>>,
+}
+
+impl Chunk {
+    fn new() -> Self {
+        Self {
+            slots: std::array::from_fn(|_| Arc::new(CachePadded(AtomicU64::new(FREE)))),
+            next: OnceLock::new(),
+        }
+    }
+}
+
+/// The snapshots that somebody reads.
+pub struct Snapshots {
+    slots: Box<Chunk>,
+    /// Every slot that was ever claimed is before this position; spares scans.
+    used: CachePadded<AtomicUsize>,
+}
+
+impl Default for Snapshots {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Snapshots {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.registered()).finish()
+    }
+}
+
+impl Snapshots {
+    /// No snapshots.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            slots: Box::new(Chunk::new()),
+            used: CachePadded(AtomicUsize::new(0)),
+        }
+    }
+
+    /// Registers a snapshot at the end of the installed prefix, which `installed`
+    /// reads. From then on every version that it shows stays, until the snapshot
+    /// is dropped. Never waits.
+    pub fn register(&self, installed: impl Fn() -> Timestamp) -> Snapshot {
+        let first = installed();
+        let mut snapshot = Snapshot {
+            timestamp: first,
+            slot: self.claim(first),
+        };
+        snapshot.settle(installed);
+        snapshot
+    }
+
+    fn claim(&self, timestamp: Timestamp) -> Slot {
+        assert!(timestamp.is_finite(), "a snapshot is at a commit");
+        let mut chunk = &*self.slots;
+        let mut position = 0;
+        loop {
+            for at in 0..CHUNK {
+                let at = (thread_hint() + at) % CHUNK;
+                let slot = &chunk.slots[at];
+                if slot.load(Ordering::Relaxed) == FREE
+                    && slot
+                        .compare_exchange(
+                            FREE,
+                            timestamp.to_bits(),
+                            Ordering::AcqRel,
+                            Ordering::Relaxed,
+                        )
+                        .is_ok()
+                {
+                    if self.used.load(Ordering::Relaxed) <= position + at {
+                        self.used.fetch_max(position + at + 1, Ordering::AcqRel);
+                    }
+                    return slot.clone();
+                }
+            }
+            chunk = chunk.next.get_or_init(|| Box::new(Chunk::new()));
+            position += CHUNK;
+        }
+    }
+
+    /// Every registered snapshot, in no order. One registered during the scan may
+    /// be missed.
+    fn registered(&self) -> impl Iterator<Item = Timestamp> {
+        // The fence of the collector's side; its horizon was read before.
+        fence(Ordering::SeqCst);
+        let used = self.used.load(Ordering::Acquire);
+        std::iter::successors(Some(&*self.slots), |chunk| {
+            chunk.next.get().map(|next| &**next)
+        })
+        .flat_map(|chunk| &chunk.slots)
+        .take(used)
+        .map(|slot| slot.load(Ordering::Acquire))
+        .filter(|&bits| bits != FREE)
+        .map(Timestamp::from_bits)
+    }
+
+    /// The oldest registered snapshot.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Timestamp> {
+        self.registered().min()
+    }
+
+    /// Whether a snapshot is registered in `[from, to)`.
+    #[must_use]
+    pub fn any_in(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.registered()
+            .any(|snapshot| from <= snapshot && snapshot < to)
+    }
+}
+
+/// A registered snapshot. Dropping it lets go of the versions it kept.
+#[derive(Debug)]
+#[must_use = "a snapshot is registered for as long as it is kept"]
+pub struct Snapshot {
+    timestamp: Timestamp,
+    slot: Slot,
+}
+
+impl Snapshot {
+    /// The newest commit it includes.
+    #[must_use]
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// Moves it to the end of the installed prefix: what a new statement does.
+    /// Versions that only the old position saw are let go.
+    pub fn refresh(&mut self, installed: impl Fn() -> Timestamp) {
+        let now = installed();
+        assert!(now >= self.timestamp, "the installed prefix went back");
+        if now != self.timestamp {
+            self.timestamp = now;
+            self.slot.store(now.to_bits(), Ordering::Release);
+            self.settle(installed);
+        }
+    }
+
+    /// The slot holds `timestamp`: moves both until installed stands still for a
+    /// moment.
+    fn settle(&mut self, installed: impl Fn() -> Timestamp) {
+        loop {
+            fence(Ordering::SeqCst);
+            let again = installed();
+            if again == self.timestamp {
+                return;
+            }
+            self.timestamp = again;
+            self.slot.store(again.to_bits(), Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // Release: what was read under the snapshot happens before what is done to
+        // the versions it kept.
+        self.slot.store(FREE, Ordering::Release);
+    }
+}
+
+/// Says which versions have expired: `cts` has when its successor's timestamp is
+/// at or below both bounds, and no snapshot is registered in between.
+#[derive(Debug)]
+pub struct Expiry<'snapshots> {
+    bound: Timestamp,
+    snapshots: &'snapshots Snapshots,
+    cached: Option<Vec<Timestamp>>,
+}
+
+impl<'snapshots> Expiry<'snapshots> {
+    /// `horizon` has been read before this call; the snapshots are scanned when a
+    /// version is asked about.
+    #[must_use]
+    pub fn new(horizon: Horizon, snapshots: &'snapshots Snapshots) -> Self {
+        Self {
+            bound: horizon.installed.min(horizon.committed),
+            snapshots,
+            cached: None,
+        }
+    }
+
+    /// Scans the snapshots now and answers from that: for a sweep over many
+    /// records. Snapshots that end meanwhile are still heeded.
+    #[must_use]
+    pub fn cached(horizon: Horizon, snapshots: &'snapshots Snapshots) -> Self {
+        let mut registered: Vec<_> = snapshots.registered().collect();
+        registered.sort_unstable();
+        Self {
+            cached: Some(registered),
+            ..Self::new(horizon, snapshots)
+        }
+    }
+
+    /// Whether the version at `cts`, replaced at `successor`, can never be asked
+    /// for again.
+    #[must_use]
+    pub fn is_expired(&self, cts: Timestamp, successor: Timestamp) -> bool {
+        debug_assert!(cts < successor);
+        if successor > self.bound {
+            return false;
+        }
+        match &self.cached {
+            None => !self.snapshots.any_in(cts, successor),
+            Some(registered) => {
+                let at = registered.partition_point(|&snapshot| snapshot < cts);
+                registered.get(at).is_none_or(|&next| next >= successor)
+            }
+        }
+    }
+
+    /// Whether everything up to `cts` is settled: nothing at or below it can be
+    /// rolled back, and every new snapshot includes it.
+    #[must_use]
+    pub fn is_settled(&self, cts: Timestamp) -> bool {
+        cts <= self.bound
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    const fn at(bits: u64) -> Timestamp {
+        Timestamp::from_bits(bits)
+    }
+
+    fn horizon(installed: u64, committed: u64) -> Horizon {
+        Horizon {
+            installed: at(installed),
+            committed: at(committed),
+        }
+    }
+
+    #[test]
+    fn a_version_expires_between_snapshots() {
+        let snapshots = Snapshots::new();
+        let old = snapshots.register(|| at(15));
+        let new = snapshots.register(|| at(40));
+        for expiry in [
+            Expiry::new(horizon(40, 40), &snapshots),
+            Expiry::cached(horizon(40, 40), &snapshots),
+        ] {
+            assert!(!expiry.is_expired(at(10), at(20)), "15 sees it");
+            assert!(expiry.is_expired(at(20), at(30)), "nobody does");
+            assert!(expiry.is_expired(at(16), at(40)), "40 sees its successor");
+            assert!(!expiry.is_expired(at(15), at(16)), "15 sees its own");
+            assert!(!expiry.is_expired(at(30), at(41)), "not yet installed");
+        }
+        drop(old);
+        let expiry = Expiry::new(horizon(40, 40), &snapshots);
+        assert!(expiry.is_expired(at(10), at(20)));
+        assert_eq!(snapshots.oldest(), Some(at(40)));
+        drop(new);
+        assert_eq!(snapshots.oldest(), None);
+    }
+
+    #[test]
+    fn what_may_be_rolled_back_does_not_count_as_a_successor() {
+        let snapshots = Snapshots::new();
+        let expiry = Expiry::new(horizon(40, 25), &snapshots);
+        assert!(expiry.is_expired(at(10), at(25)));
+        assert!(!expiry.is_expired(at(10), at(30)));
+        assert!(expiry.is_settled(at(25)) && !expiry.is_settled(at(26)));
+    }
+
+    #[test]
+    fn registration_follows_the_installed_prefix() {
+        let snapshots = Snapshots::new();
+        let looks = std::cell::Cell::new(0);
+        // Moves twice while the snapshot is being registered.
+        let snapshot = snapshots.register(|| {
+            looks.set(looks.get() + 1);
+            at(looks.get().min(3))
+        });
+        assert_eq!(snapshot.timestamp(), at(3));
+        assert_eq!(snapshots.oldest(), Some(at(3)));
+    }
+
+    #[test]
+    fn more_snapshots_than_slots() {
+        let snapshots = Snapshots::new();
+        let all: Vec<_> = (0..100)
+            .map(|bits| snapshots.register(|| at(bits)))
+            .collect();
+        assert_eq!(snapshots.registered().count(), 100);
+        assert_eq!(snapshots.oldest(), Some(at(0)));
+        drop(all);
+        assert_eq!(snapshots.registered().count(), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! The array of records: grows, never moves.
+//!
+//! Chunks double in size, so that a table of any size has few of them and their
+//! addresses fit in the table itself: from a RID to its record are two loads, one
+//! of the chunk's address and one of the record.
+//!
+//! ```text
+//!   chunk   0        1          2                 …   k
+//!   RIDs    0..64    64..192    192..448              64·(2^k − 1) .. 64·(2^(k+1) − 1)
+//! ```
+//!
+//! A chunk is allocated zeroed, which for a large one costs nothing until its
+//! pages are touched; all-zero bytes are a record that has never been used.
+
+use std::ptr;
+
+use coeval_memory::sync::atomic::{AtomicPtr, Ordering};
+use coeval_types::Rid;
+
+use crate::record::Record;
+
+/// Records in the first chunk.
+const FIRST: u64 = if cfg!(any(loom, shuttle, miri)) {
+    4
+} else {
+    64
+};
+const CHUNKS: usize = 40;
+
+/// RIDs at or above this do not exist.
+pub(super) const RID_LIMIT: u64 = FIRST * ((1 << CHUNKS) - 1);
+
+/// The records of a table.
+pub(super) struct RecordArray {
+    chunks: [AtomicPtr<Record>; CHUNKS],
+}
+
+/// Which chunk a record is in, and where in it.
+#[inline]
+fn place(rid: Rid) -> (usize, usize) {
+    let shifted = rid.0 + FIRST;
+    let chunk = shifted.ilog2() - FIRST.ilog2();
+    (chunk as usize, (shifted - (FIRST << chunk)) as usize)
+}
+
+const fn chunk_length(chunk: usize) -> usize {
+    (FIRST as usize) << chunk
+}
+
+impl RecordArray {
+    pub(super) fn new() -> Self {
+        Self {
+            chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+
+    /// The record, if its chunk has been made.
+    #[inline]
+    pub(super) fn get(&self, rid: Rid) -> Option<&Record> {
+        if rid.0 >= RID_LIMIT {
+            return None;
+        }
+        let (chunk, at) = place(rid);
+        let records = self.chunks[chunk].load(Ordering::Acquire);
+        if records.is_null() {
+            return None;
+        }
+        // SAFETY: a chunk has `chunk_length` records, `at` is below that, and
+        // chunks live as long as the array.
+        Some(unsafe { &*records.add(at) })
+    }
+
+    /// The record, making its chunk if need be. `rid` is below [`RID_LIMIT`].
+    pub(super) fn get_or_grow(&self, rid: Rid) -> &Record {
+        assert!(rid.0 < RID_LIMIT, "{rid:?} past the limit of a table");
+        if self.get(rid).is_none() {
+            self.grow(place(rid).0);
+        }
+        self.get(rid).expect("just made")
+    }
+
+    #[cold]
+    fn grow(&self, chunk: usize) {
+        let fresh = Box::into_raw(Self::fresh(chunk_length(chunk)));
+        if self.chunks[chunk]
+            .compare_exchange(
+                ptr::null_mut(),
+                fresh.cast::<Record>(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_err()
+        {
+            // SAFETY: made above; another thread was first, nobody has seen it.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn fresh(length: usize) -> Box<[Record]> {
+        // SAFETY: a record is made of atomic integers and pointers, for which zero
+        // bytes are a value.
+        unsafe { Box::new_zeroed_slice(length).assume_init() }
+    }
+
+    #[cfg(any(loom, shuttle))]
+    fn fresh(length: usize) -> Box<[Record]> {
+        (0..length).map(|_| Record::new()).collect()
+    }
+
+    /// Bytes of the records before `rid`.
+    pub(super) fn bytes_before(rid: Rid) -> u64 {
+        rid.0 * size_of::<Record>() as u64
+    }
+}
+
+impl Drop for RecordArray {
+    fn drop(&mut self) {
+        for (chunk, records) in self.chunks.iter().enumerate() {
+            let records = records.load(Ordering::Relaxed);
+            if !records.is_null() {
+                let records = ptr::slice_from_raw_parts_mut(records, chunk_length(chunk));
+                // SAFETY: made in `grow` with this length.
+                drop(unsafe { Box::from_raw(records) });
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rid_has_its_place() {
+        let mut expected = (0, 0);
+        for rid in 0..FIRST * 15 {
+            assert_eq!(place(Rid(rid)), expected);
+            expected.1 += 1;
+            if expected.1 == chunk_length(expected.0) {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        let (chunk, at) = place(Rid(RID_LIMIT - 1));
+        assert_eq!((chunk, at), (CHUNKS - 1, chunk_length(CHUNKS - 1) - 1));
+    }
+
+    #[test]
+    fn records_never_move() {
+        let array = RecordArray::new();
+        assert!(array.get(Rid(3)).is_none());
+        let first = ptr::from_ref(array.get_or_grow(Rid(3)));
+        let far = Rid(FIRST * 20);
+        assert!(array.get(far).is_none());
+        array.get_or_grow(far);
+        assert!(
+            array.get(Rid(FIRST * 4)).is_none(),
+            "chunks between stay unmade"
+        );
+        assert_eq!(first, ptr::from_ref(array.get(Rid(3)).unwrap()));
+    }
+}

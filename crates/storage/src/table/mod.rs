@@ -1,0 +1,161 @@
+//! Tables: records addressed by RID.
+//!
+//! ```text
+//!   allocate ──▶ locked, private ──commit──▶ versions ──delete, sweep──▶ dead
+//!      ▲                │                                                  │
+//!      │                └────────────abort──────────────▶ dead             │
+//!      └──── free list ◀── every reader has passed ◀── retire ◀────────────┘
+//! ```
+//!
+//! A RID is used again, but only after every guard is gone that was alive when it
+//! was retired; and it is retired only after its index entries are gone. So
+//! whoever finds a RID in an index and goes to the record under one guard finds
+//! that record or a dead one, never another row's.
+//!
+//! Between two guards a transaction may keep a RID only of a row that its
+//! registered snapshot shows, or whose lock it holds: such a record does not die.
+//!
+//! # Example
+//!
+//! ```
+//! use coeval_memory::epoch::Domain;
+//! use coeval_storage::{Collector, Expiry, Horizon, NoIndexes, Snapshots, Table, Value};
+//! use coeval_types::{RowBuilder, RowRef, Timestamp, TransactionId};
+//!
+//! let (domain, snapshots, table) = (Domain::new(), Snapshots::new(), Table::new());
+//! let (guard, writer, ten) = (domain.pin(), TransactionId(1), Timestamp::from_bits(10));
+//! let horizon = Horizon { installed: Timestamp::ZERO, committed: Timestamp::ZERO };
+//! let expiry = Expiry::new(horizon, &snapshots);
+//! let collector = Collector { guard: &guard, expiry: &expiry, indexes: &NoIndexes };
+//!
+//! let mut row = Vec::new();
+//! let mut builder = RowBuilder::new();
+//! builder.push(Some(b"hello"));
+//! builder.finish(&mut row);
+//!
+//! let record = table.allocate(writer, &guard);
+//! record.write(writer, Value::row(RowRef::trusted(&row)), &collector);
+//! assert!(record.read(ten, TransactionId(2), &guard).is_none(), "private so far");
+//! record.commit(writer, ten);
+//! let version = record.read(ten, TransactionId(2), &guard).unwrap();
+//! assert_eq!(version.row().unwrap().cell(0), Some(&b"hello"[..]));
+//! ```
+
+mod array;
+mod record_ref;
+mod replay;
+mod rids;
+mod sweep;
+
+use std::fmt;
+
+use coeval_memory::epoch::Guard;
+use coeval_memory::sync::atomic::Ordering;
+use coeval_types::{Rid, TransactionId};
+
+use crate::usage::{Memory, Usage};
+use array::RecordArray;
+pub use record_ref::RecordRef;
+use rids::Rids;
+pub use sweep::SweepProgress;
+
+/// The records of one storage.
+pub struct Table {
+    records: RecordArray,
+    rids: Rids,
+    usage: Usage,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Table")
+            .field("high_water", &self.high_water())
+            .field("memory", &self.memory())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    /// An empty table. Allocates nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            records: RecordArray::new(),
+            rids: Rids::new(),
+            usage: Usage::default(),
+        }
+    }
+
+    /// The record with this RID, dead or alive, if it was ever allocated. Two
+    /// dependent loads.
+    #[inline]
+    pub fn record(&self, rid: Rid) -> Option<RecordRef<'_>> {
+        let record = self.records.get(rid)?;
+        Some(RecordRef {
+            table: self,
+            rid,
+            record,
+        })
+    }
+
+    /// A record for a new row, locked by `id`, without any version. If nothing
+    /// comes of it, [`RecordRef::abort`] it.
+    pub fn allocate(&self, id: TransactionId, guard: &Guard<'_>) -> RecordRef<'_> {
+        let rid = self.rids.take(guard.domain());
+        let record = self.records.get_or_grow(rid);
+        record.be_born(id);
+        RecordRef {
+            table: self,
+            rid,
+            record,
+        }
+    }
+
+    /// Gives back the RID of a dead record. Its index entries are gone: nobody who
+    /// pins from now on finds it.
+    pub fn retire(&self, rid: Rid, guard: &Guard<'_>) {
+        let record = self.record(rid).expect("a record that was allocated");
+        assert!(record.is_dead(), "{rid:?} is not dead");
+        self.rids.give_back(rid, guard.domain().stamp());
+    }
+
+    /// Every RID ever allocated is below this one. RIDs from 0 up to here, in
+    /// order, are the table; some are dead.
+    #[must_use]
+    pub fn high_water(&self) -> Rid {
+        Rid(self.rids.high_water.load(Ordering::Acquire))
+    }
+
+    /// About how many rows the newest committed versions make.
+    #[must_use]
+    pub fn estimated_rows(&self) -> u64 {
+        self.usage.rows()
+    }
+
+    /// Memory it takes. Indexes count for themselves.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory {
+            records: RecordArray::bytes_before(self.high_water()),
+            values: self.usage.values(),
+            version_lists: self.usage.nodes(),
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        for rid in 0..self.high_water().0 {
+            if let Some(record) = self.records.get(Rid(rid)) {
+                record.free_versions();
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Values: immutable rows, each in one allocation behind a thin pointer.
+//!
+//! ```text
+//!   region or list node          one allocation
+//!  +-----+---------+            +-------------+------------- … --+
+//!  | cts | value ──┼──────────▶ | length, u32 | the row's bytes  |
+//!  +-----+---------+            +-------------+------------- … --+
+//! ```
+//!
+//! The pointer is thin so that a region is two words, and two regions fit a
+//! record's cache line. It has two values that point at no row:
+//!
+//! - the *tombstone*: this version says that the row is deleted;
+//! - *absent*: a region that once had a value and has none now. Null is different:
+//!   the region has never had a value since its record was born.
+//!
+//! Both are addresses of statics, are compared and never read.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use coeval_types::RowRef;
+
+/// What stands before a row's bytes.
+#[repr(C)]
+pub(crate) struct Header {
+    length: u32,
+    /// Under a checker freed values stay allocated, marked, so that a reader that
+    /// reaches one is found out for certain.
+    #[cfg(any(loom, shuttle))]
+    freed: std::sync::atomic::AtomicBool,
+}
+
+impl Header {
+    const fn new(length: u32) -> Self {
+        Self {
+            length,
+            #[cfg(any(loom, shuttle))]
+            freed: std::sync::atomic::AtomicBool::new(false),
+        }
+    }
+}
+
+static TOMBSTONE: Header = Header::new(0);
+static ABSENT: Header = Header::new(1);
+
+/// A value as a record holds it.
+pub(crate) type ValuePointer = *mut Header;
+
+/// The pointer that says *deleted*.
+#[inline]
+pub(crate) fn tombstone() -> ValuePointer {
+    (&raw const TOMBSTONE).cast_mut()
+}
+
+/// The pointer that says *no value here any more*.
+#[inline]
+pub(crate) fn absent() -> ValuePointer {
+    (&raw const ABSENT).cast_mut()
+}
+
+/// Whether the pointer says something about a version: a row or a tombstone.
+#[inline]
+pub(crate) fn is_present(pointer: ValuePointer) -> bool {
+    !pointer.is_null() && !ptr::eq(pointer, &raw const ABSENT)
+}
+
+/// The row behind a present pointer, or `None` for a tombstone.
+///
+/// # Safety
+/// `pointer` is present, and its value is not freed during `'value`.
+#[inline]
+pub(crate) unsafe fn row_at<'value>(pointer: ValuePointer) -> Option<RowRef<'value>> {
+    if ptr::eq(pointer, &raw const TOMBSTONE) {
+        return None;
+    }
+    // SAFETY: a present pointer that is no tombstone came from `Value::row`: a
+    // header, then as many initialised bytes as it says, never written again; and
+    // the caller answers for its being alive.
+    unsafe {
+        #[cfg(any(loom, shuttle))]
+        assert!(
+            !(*pointer).freed.load(std::sync::atomic::Ordering::SeqCst),
+            "read of a freed value"
+        );
+        let length = (*pointer).length as usize;
+        let bytes = pointer.cast::<u8>().add(size_of::<Header>());
+        Some(RowRef::trusted(std::slice::from_raw_parts(bytes, length)))
+    }
+}
+
+/// Bytes of memory that a present pointer's value takes.
+///
+/// # Safety
+/// As for [`row_at`].
+#[inline]
+pub(crate) unsafe fn size_at(pointer: ValuePointer) -> usize {
+    // SAFETY: passed on to our caller.
+    match unsafe { row_at(pointer) } {
+        Some(row) => size_of::<Header>() + row.bytes().len(),
+        None => 0,
+    }
+}
+
+/// A value on its way into or out of a record: a row, or the tombstone.
+pub struct Value(NonNull<Header>);
+
+// SAFETY: a value owns its immutable bytes; nothing in it belongs to a thread.
+unsafe impl Send for Value {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for Value {}
+
+impl Value {
+    /// A copy of a row, in one allocation.
+    ///
+    /// # Panics
+    /// When the row is 4 GiB or longer, which no row is.
+    #[must_use]
+    pub fn row(row: RowRef<'_>) -> Self {
+        let bytes = row.bytes();
+        let length = u32::try_from(bytes.len()).expect("row under 2 GiB");
+        let layout = Self::layout(bytes.len());
+        // SAFETY: the layout has room for a header and the bytes, so is not empty;
+        // a fresh allocation overlaps nothing.
+        unsafe {
+            let Some(header) = NonNull::new(alloc(layout).cast::<Header>()) else {
+                handle_alloc_error(layout)
+            };
+            header.write(Header::new(length));
+            let data = header.as_ptr().cast::<u8>().add(size_of::<Header>());
+            data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            Self(header)
+        }
+    }
+
+    /// The value that says *deleted*. Allocates nothing.
+    #[must_use]
+    pub fn tombstone() -> Self {
+        Self(NonNull::from(&TOMBSTONE))
+    }
+
+    /// The row, or `None` for a tombstone.
+    #[must_use]
+    pub fn as_row(&self) -> Option<RowRef<'_>> {
+        // SAFETY: present by construction, and owned by `self`.
+        unsafe { row_at(self.0.as_ptr()) }
+    }
+
+    /// Whether it says *deleted*.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        ptr::eq(self.0.as_ptr(), &raw const TOMBSTONE)
+    }
+
+    /// Bytes of memory it takes outside the record.
+    #[must_use]
+    pub(crate) fn size(&self) -> usize {
+        // SAFETY: present by construction, and owned by `self`.
+        unsafe { size_at(self.0.as_ptr()) }
+    }
+
+    fn layout(length: usize) -> Layout {
+        Layout::from_size_align(size_of::<Header>() + length, align_of::<Header>())
+            .expect("row under 2 GiB")
+    }
+
+    /// Gives up ownership; [`Value::from_pointer`] takes it back.
+    pub(crate) fn into_pointer(self) -> ValuePointer {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// Takes ownership.
+    ///
+    /// # Safety
+    /// `pointer` came from [`Value::into_pointer`], nobody else owns it, and nobody
+    /// reads it when the value is dropped.
+    pub(crate) unsafe fn from_pointer(pointer: ValuePointer) -> Self {
+        debug_assert!(is_present(pointer));
+        // SAFETY: a present pointer is not null.
+        Self(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    /// [`Value::from_pointer`], then drop; in the shape that reclamation calls.
+    ///
+    /// # Safety
+    /// As for [`Value::from_pointer`].
+    pub(crate) unsafe fn free(pointer: *mut ()) {
+        // SAFETY: passed on to our caller.
+        drop(unsafe { Self::from_pointer(pointer.cast()) });
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        let Some(row) = self.as_row() else { return };
+        let layout = Self::layout(row.bytes().len());
+        #[cfg(any(loom, shuttle))]
+        {
+            // SAFETY: owned, and no tombstone.
+            let freed = unsafe { &self.0.as_ref().freed };
+            let _ = layout;
+            freed.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+        #[cfg(not(any(loom, shuttle)))]
+        // SAFETY: allocated by `Value::row` with this layout; owned, so dropped
+        // once.
+        unsafe {
+            dealloc(self.0.as_ptr().cast(), layout);
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+const _: unsafe fn(*mut u8, Layout) = dealloc;
+
+impl fmt::Debug for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_row() {
+            Some(row) => fmt::Debug::fmt(&row, formatter),
+            None => formatter.write_str("tombstone"),
+        }
+    }
+}
