@@ -55,10 +55,10 @@ const SIDE_DOORS: &[(&str, &str)] = &[
         "tokio::runtime",
         "use coeval_env::spawn and coeval_env::spawn_dedicated",
     ),
-    (
-        "rand",
-        "use coeval_env::random_u64 and coeval_env::random_bytes",
-    ),
+    ("rand::rng", "use coeval_env::random_u64"),
+    ("rand::random", "use coeval_env::random_u64"),
+    ("rand::rngs::ThreadRng", "use coeval_env::random_u64"),
+    ("rand::rngs::SysRng", "use coeval_env::random_u64"),
     ("getrandom", "use coeval_env::random_bytes"),
     ("fastrand", "use coeval_env::random_u64"),
 ];
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn names_that_open_nothing_pass() {
-        let text = "use std::net::SocketAddr;\nuse std::time::Duration;\nuse randomized::rand;\n\
+        let text = "use std::net::SocketAddr;\nuse std::time::Duration;\nuse randomized::rand;\nuse rand::rngs::StdRng;\n\
                     fn f() { std::thread::panicking(); }\n// std::fs::read\n";
         assert!(problems("crates/log/src/a.rs", text).is_empty());
     }

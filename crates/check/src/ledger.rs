@@ -1,0 +1,509 @@
+//! The ledger judge: what survived a crash, against what clients were told.
+//!
+//! Clients move money between accounts. Each transfer is one transaction that
+//! debits one account, credits another, and adds a line to a ledger under a number
+//! that only this client uses, and only once. Every client remembers what it was
+//! told. After a crash the database shows its lines and balances, and each line of
+//! thought must end well:
+//!
+//! ```text
+//! client was told      the line is there      the line is not there
+//! acknowledged         right                  LOST
+//! failed               INVENTED               right
+//! unknown              right, and from now    right, and from now
+//!                      on acknowledged        on failed
+//! nothing: never sent  INVENTED               –
+//! ```
+//!
+//! Unknown is what a client is left with when the connection breaks after the
+//! commit was sent. It is settled by the first look after the crash: a line that was
+//! there once must stay, and one that was not must not come back later.
+//!
+//! A client also looks at others' newest line while all is running. What one client
+//! has *seen* of another must survive as if it had been acknowledged: a database
+//! that shows a commit before it is durable is caught although nobody was lied to
+//! about his own work ([`Loss::Seen`]).
+//!
+//! Balances must be the opening balance plus the lines that are there; else a
+//! transaction came back in part (torn).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Who sends transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client(pub u32);
+
+/// The number of a client's transfer; used once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+/// Which transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId {
+    /// Who sent it.
+    pub client: Client,
+    /// Its number among that client's.
+    pub sequence: Sequence,
+}
+
+impl fmt::Display for TransferId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "transfer {} of client {}",
+            self.sequence.0, self.client.0
+        )
+    }
+}
+
+/// An account, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Account(pub u32);
+
+/// What a transfer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whose balance falls.
+    pub from: Account,
+    /// Whose balance rises.
+    pub to: Account,
+    /// By how much.
+    pub amount: i64,
+}
+
+/// What a client was told of its transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It committed.
+    Acknowledged,
+    /// It did not, and will not: an error, or a rollback.
+    Failed,
+    /// Nothing that settles it.
+    Unknown,
+}
+
+/// What a database shows at one moment, read in one snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// The ledger, in any order.
+    pub lines: Vec<(TransferId, Transfer)>,
+    /// Every account with its balance.
+    pub balances: BTreeMap<Account, i64>,
+}
+
+/// Work that is gone and must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its client was told that it had committed.
+    Acknowledged(TransferId),
+    /// A client was shown it.
+    Seen(TransferId),
+    /// It was there after an earlier crash.
+    Survived(TransferId),
+}
+
+/// Work that is there and must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invention {
+    /// Nobody sent it.
+    NeverSent(TransferId),
+    /// Its client was told that it had failed.
+    Failed(TransferId),
+    /// It was not there after an earlier crash.
+    Returned(TransferId),
+    /// It is there, with other contents.
+    Altered(TransferId),
+    /// It is there more than once.
+    Doubled(TransferId),
+}
+
+/// An account whose balance the lines do not lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Which account.
+    pub account: Account,
+    /// What the lines lead to; `None` when there is no such account.
+    pub expected: Option<i64>,
+    /// What is there; `None` when the account is gone.
+    pub shown: Option<i64>,
+}
+
+/// What a judge found. [`Verdict::is_clean`] when nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Work that is gone.
+    pub lost: Vec<Loss>,
+    /// Work that nobody did.
+    pub invented: Vec<Invention>,
+    /// Transactions that came back in part.
+    pub torn: Vec<Torn>,
+    /// How many lines were there.
+    pub lines: usize,
+    /// How many unknown transfers turned out to have committed.
+    pub settled_committed: usize,
+    /// How many unknown transfers turned out not to have.
+    pub settled_failed: usize,
+}
+
+impl Verdict {
+    /// Whether everything is as clients were told.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.lost.is_empty() && self.invented.is_empty() && self.torn.is_empty()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} lost, {} invented, {} torn in {} lines",
+            self.lost.len(),
+            self.invented.len(),
+            self.torn.len(),
+            self.lines
+        )
+    }
+}
+
+/// What is known of a transfer.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    transfer: Transfer,
+    state: State,
+    seen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Told(Told),
+    /// Was unknown, and was there when somebody looked.
+    Survived,
+    /// Was unknown, and was not there when somebody looked.
+    Vanished,
+}
+
+/// Everything clients sent and were told, over all crashes.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    accounts: u32,
+    opening: i64,
+    records: BTreeMap<TransferId, Record>,
+}
+
+impl Ledger {
+    /// Before the first transfer: accounts `0..accounts`, each with `opening`.
+    #[must_use]
+    pub fn new(accounts: u32, opening: i64) -> Self {
+        Self {
+            accounts,
+            opening,
+            records: BTreeMap::new(),
+        }
+    }
+
+    /// Notes what a client sent and was told.
+    ///
+    /// # Panics
+    /// When the client has used the number before: the workload is at fault, and no
+    /// verdict would mean anything.
+    pub fn record(&mut self, id: TransferId, transfer: Transfer, told: Told) {
+        let record = Record {
+            transfer,
+            state: State::Told(told),
+            seen: false,
+        };
+        let before = self.records.insert(id, record);
+        assert!(before.is_none(), "{id} was sent twice");
+    }
+
+    /// Notes that a committed read showed this transfer to some client. To be called
+    /// when all transfers of the round are recorded.
+    ///
+    /// Returns whether anybody sent it. When not, the read showed something that
+    /// never was, and the caller reports [`Invention::NeverSent`].
+    #[must_use]
+    pub fn saw(&mut self, id: TransferId) -> bool {
+        match self.records.get_mut(&id) {
+            Some(record) => {
+                record.seen = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// How many transfers clients were told to have committed.
+    #[must_use]
+    pub fn acknowledged(&self) -> usize {
+        self.count(State::Told(Told::Acknowledged))
+    }
+
+    /// How many transfers nobody can tell the outcome of yet.
+    #[must_use]
+    pub fn unknown(&self) -> usize {
+        self.count(State::Told(Told::Unknown))
+    }
+
+    fn count(&self, state: State) -> usize {
+        self.records
+            .values()
+            .filter(|record| record.state == state)
+            .count()
+    }
+
+    /// Compares with what the database shows, and settles what was unknown.
+    pub fn judge(&mut self, shown: &Shown) -> Verdict {
+        let mut verdict = Verdict {
+            lines: shown.lines.len(),
+            ..Verdict::default()
+        };
+        let mut lines = BTreeMap::new();
+        for (id, transfer) in &shown.lines {
+            if lines.insert(*id, *transfer).is_some() {
+                verdict.invented.push(Invention::Doubled(*id));
+            }
+        }
+        for (id, transfer) in &lines {
+            match self.records.get(id) {
+                None => verdict.invented.push(Invention::NeverSent(*id)),
+                Some(record) if record.transfer != *transfer => {
+                    verdict.invented.push(Invention::Altered(*id));
+                }
+                Some(_) => {}
+            }
+        }
+        for (id, record) in &mut self.records {
+            record.judge(*id, lines.contains_key(id), &mut verdict);
+        }
+        self.judge_balances(lines.values(), &shown.balances, &mut verdict);
+        verdict
+    }
+
+    fn judge_balances<'line>(
+        &self,
+        lines: impl Iterator<Item = &'line Transfer>,
+        shown: &BTreeMap<Account, i64>,
+        verdict: &mut Verdict,
+    ) {
+        let mut expected: BTreeMap<Account, i64> = (0..self.accounts)
+            .map(|account| (Account(account), self.opening))
+            .collect();
+        for transfer in lines {
+            for (account, change) in [
+                (transfer.from, transfer.amount.wrapping_neg()),
+                (transfer.to, transfer.amount),
+            ] {
+                if let Some(balance) = expected.get_mut(&account) {
+                    *balance = balance.wrapping_add(change);
+                }
+            }
+        }
+        let accounts = expected.keys().chain(
+            shown
+                .keys()
+                .filter(|account| !expected.contains_key(account)),
+        );
+        for account in accounts {
+            let (expected, shown) = (expected.get(account), shown.get(account));
+            if expected != shown {
+                verdict.torn.push(Torn {
+                    account: *account,
+                    expected: expected.copied(),
+                    shown: shown.copied(),
+                });
+            }
+        }
+    }
+}
+
+impl Record {
+    fn judge(&mut self, id: TransferId, is_there: bool, verdict: &mut Verdict) {
+        match (self.state, is_there) {
+            (State::Told(Told::Acknowledged), true)
+            | (State::Told(Told::Failed), false)
+            | (State::Survived, true)
+            | (State::Vanished, false) => {}
+            (State::Told(Told::Acknowledged), false) => {
+                verdict.lost.push(Loss::Acknowledged(id));
+            }
+            (State::Told(Told::Failed), true) => verdict.invented.push(Invention::Failed(id)),
+            (State::Survived, false) => verdict.lost.push(Loss::Survived(id)),
+            (State::Vanished, true) => verdict.invented.push(Invention::Returned(id)),
+            (State::Told(Told::Unknown), true) => {
+                self.state = State::Survived;
+                verdict.settled_committed += 1;
+            }
+            (State::Told(Told::Unknown), false) => {
+                self.state = State::Vanished;
+                verdict.settled_failed += 1;
+                if self.seen {
+                    verdict.lost.push(Loss::Seen(id));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPENING: i64 = 100;
+
+    fn id(client: u32, sequence: u64) -> TransferId {
+        TransferId {
+            client: Client(client),
+            sequence: Sequence(sequence),
+        }
+    }
+
+    fn transfer(from: u32, to: u32, amount: i64) -> Transfer {
+        Transfer {
+            from: Account(from),
+            to: Account(to),
+            amount,
+        }
+    }
+
+    /// What an honest database shows after these transfers.
+    fn shown(lines: &[(TransferId, Transfer)]) -> Shown {
+        let mut balances: BTreeMap<Account, i64> =
+            (0..3).map(|account| (Account(account), OPENING)).collect();
+        for (_, transfer) in lines {
+            *balances.entry(transfer.from).or_default() -= transfer.amount;
+            *balances.entry(transfer.to).or_default() += transfer.amount;
+        }
+        Shown {
+            lines: lines.to_vec(),
+            balances,
+        }
+    }
+
+    fn told(all: &[(TransferId, Transfer, Told)]) -> Ledger {
+        let mut ledger = Ledger::new(3, OPENING);
+        for (id, transfer, told) in all {
+            ledger.record(*id, *transfer, *told);
+        }
+        ledger
+    }
+
+    #[test]
+    fn honest_databases_pass() {
+        let (a, b, c) = (transfer(0, 1, 5), transfer(1, 2, 7), transfer(2, 0, 9));
+        let mut ledger = told(&[
+            (id(1, 1), a, Told::Acknowledged),
+            (id(1, 2), b, Told::Failed),
+            (id(2, 1), c, Told::Unknown),
+        ]);
+        for lines in [&[(id(1, 1), a)][..], &[(id(1, 1), a), (id(2, 1), c)]] {
+            assert!(ledger.clone().judge(&shown(lines)).is_clean());
+        }
+        let verdict = ledger.judge(&shown(&[(id(1, 1), a), (id(2, 1), c)]));
+        assert_eq!((verdict.settled_committed, verdict.settled_failed), (1, 0));
+        assert_eq!((ledger.acknowledged(), ledger.unknown()), (1, 0));
+    }
+
+    #[test]
+    fn a_lost_acknowledgement_is_found() {
+        let mut ledger = told(&[(id(1, 1), transfer(0, 1, 5), Told::Acknowledged)]);
+        let verdict = ledger.judge(&shown(&[]));
+        assert_eq!(verdict.lost, [Loss::Acknowledged(id(1, 1))]);
+        assert!(!verdict.is_clean());
+    }
+
+    #[test]
+    fn what_somebody_saw_may_not_go() {
+        let mut ledger = told(&[(id(1, 1), transfer(0, 1, 5), Told::Unknown)]);
+        assert!(ledger.saw(id(1, 1)));
+        assert!(!ledger.saw(id(1, 2)));
+        assert_eq!(ledger.judge(&shown(&[])).lost, [Loss::Seen(id(1, 1))]);
+    }
+
+    #[test]
+    fn inventions_are_found() {
+        let a = transfer(0, 1, 5);
+        let mut ledger = told(&[
+            (id(1, 1), a, Told::Failed),
+            (id(1, 2), a, Told::Acknowledged),
+        ]);
+        let other = transfer(0, 2, 5);
+        let verdict = ledger.judge(&shown(&[(id(1, 1), a), (id(1, 2), other), (id(9, 9), a)]));
+        assert_eq!(
+            verdict.invented,
+            [
+                Invention::Altered(id(1, 2)),
+                Invention::NeverSent(id(9, 9)),
+                Invention::Failed(id(1, 1)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_doubled_line_is_found() {
+        let a = transfer(0, 1, 5);
+        let mut ledger = told(&[(id(1, 1), a, Told::Acknowledged)]);
+        let mut doubled = shown(&[(id(1, 1), a)]);
+        doubled.lines.push((id(1, 1), a));
+        assert_eq!(
+            ledger.judge(&doubled).invented,
+            [Invention::Doubled(id(1, 1))]
+        );
+    }
+
+    #[test]
+    fn unknown_is_settled_once() {
+        let a = transfer(0, 1, 5);
+        let unknown = told(&[(id(1, 1), a, Told::Unknown)]);
+        let mut came = unknown.clone();
+        assert!(came.judge(&shown(&[(id(1, 1), a)])).is_clean());
+        assert_eq!(came.judge(&shown(&[])).lost, [Loss::Survived(id(1, 1))]);
+        let mut went = unknown;
+        assert!(went.judge(&shown(&[])).is_clean());
+        let verdict = went.judge(&shown(&[(id(1, 1), a)]));
+        assert_eq!(verdict.invented, [Invention::Returned(id(1, 1))]);
+    }
+
+    #[test]
+    fn half_a_transaction_is_found() {
+        let a = transfer(0, 1, 5);
+        // The line came back and the credit did not.
+        let mut ledger = told(&[(id(1, 1), a, Told::Acknowledged)]);
+        let mut half = shown(&[(id(1, 1), a)]);
+        half.balances.insert(Account(1), OPENING);
+        let verdict = ledger.judge(&half);
+        assert_eq!(
+            verdict.torn,
+            [Torn {
+                account: Account(1),
+                expected: Some(OPENING + 5),
+                shown: Some(OPENING),
+            }]
+        );
+        // Both balances moved, and the line is not there.
+        let mut ledger = told(&[(id(1, 1), a, Told::Unknown)]);
+        let mut moved = shown(&[(id(1, 1), a)]);
+        moved.lines.clear();
+        assert_eq!(ledger.judge(&moved).torn.len(), 2);
+    }
+
+    #[test]
+    fn accounts_may_neither_go_nor_come() {
+        let mut ledger = told(&[]);
+        let mut gone = shown(&[]);
+        gone.balances.remove(&Account(2));
+        gone.balances.insert(Account(7), 0);
+        let torn = ledger.judge(&gone).torn;
+        assert_eq!(torn.len(), 2);
+        assert_eq!((torn[0].expected, torn[0].shown), (Some(OPENING), None));
+        assert_eq!((torn[1].expected, torn[1].shown), (None, Some(0)));
+    }
+
+    #[test]
+    #[should_panic(expected = "was sent twice")]
+    fn a_number_is_used_once() {
+        let a = transfer(0, 1, 5);
+        let _ = told(&[(id(1, 1), a, Told::Unknown), (id(1, 1), a, Told::Unknown)]);
+    }
+}

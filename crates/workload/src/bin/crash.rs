@@ -1,0 +1,139 @@
+//! The crash command: kills a server under load, again and again, and compares what
+//! it kept with what its clients were told.
+//!
+//! ```text
+//! cargo run --release -p coeval-workload --bin crash -- --rounds 200
+//! ```
+//!
+//! Ends with 0 when nothing was lost, invented or torn; with 1 when something was,
+//! and then the directory is kept; with 2 when no verdict was reached.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program of its own that drives processes; nothing of it is simulated"
+)]
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use coeval_workload::crash::{self, Options};
+use coeval_workload::server::{Launch, free_port};
+
+/// Kills a server under load, restarts it, and compares what it kept with what its
+/// clients were told.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How often to kill it.
+    #[arg(long, default_value_t = 200)]
+    rounds: u32,
+    /// How many clients load it.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: u32,
+    /// Decides the load and the moments of the kills. Drawn from the clock when absent.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many accounts there are; few make conflicts.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    accounts: u32,
+    /// The longest time under load before a kill, in milliseconds.
+    #[arg(long, default_value_t = 1000)]
+    load: u64,
+    /// Where to make the server's directory; the system's folder for temporary files
+    /// when absent.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// The server's binary; built from this workspace when absent.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// A shell command that starts some other server instead, in which {folder} and
+    /// {port} are filled in.
+    #[arg(long, conflicts_with = "binary")]
+    launch: Option<String>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("crash: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let seed = match arguments.seed {
+        Some(seed) => seed,
+        None => u64::from(
+            SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)?
+                .subsec_nanos(),
+        ),
+    };
+    let options = Options {
+        rounds: arguments.rounds,
+        clients: arguments.clients,
+        seed,
+        accounts: arguments.accounts,
+        load_at_most: Duration::from_millis(arguments.load),
+    };
+    let parent = arguments.folder.unwrap_or_else(std::env::temp_dir);
+    let folder = tempfile::Builder::new()
+        .prefix("coeval-crash-")
+        .tempdir_in(parent)?;
+    let port = free_port().await?;
+    let launch = match (&arguments.launch, arguments.binary) {
+        (Some(template), _) => Launch::shell(template, folder.path(), port)?,
+        (None, Some(binary)) => Launch::coeval(binary, folder.path(), port)?,
+        (None, None) => Launch::coeval(build()?, folder.path(), port)?,
+    };
+    println!(
+        "seed {seed}: {} rounds, {} clients, {} accounts, in {}",
+        options.rounds,
+        options.clients,
+        options.accounts,
+        folder.path().display()
+    );
+    let result = crash::run(&launch, &options, &mut io::stdout()).await;
+    let clean = matches!(&result, Ok(summary) if summary.is_clean());
+    if !clean {
+        let kept = folder.keep();
+        println!("\nthe directory is kept: {}", kept.display());
+    }
+    let summary = result?;
+    print!("\n{summary}");
+    io::stdout().flush()?;
+    Ok(if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
+}
+
+/// Builds the server the way this program was built, and says where it lies: beside
+/// this program.
+fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let this = std::env::current_exe()?;
+    let folder = this.parent().ok_or("this program lies nowhere")?;
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "coeval-server",
+            "--bin",
+            "coeval",
+        ])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    if !command.status()?.success() {
+        return Err("the server does not build".into());
+    }
+    Ok(folder.join("coeval"))
+}

@@ -1,0 +1,343 @@
+//! One client: transfers until the connection breaks, and what it was told.
+//!
+//! A transfer is four writes in one transaction: a debit, a credit, a line in the
+//! ledger, and the client's own row, which always carries the number of its newest
+//! line. Shapes vary, because they take different ways through a server:
+//!
+//! - statement by statement in a transaction block, with prepared statements, at any
+//!   of the three isolation levels;
+//! - the same with a detour that a savepoint takes back;
+//! - all in one simple query, which is one implicit transaction;
+//! - a block that is rolled back on purpose, and must leave nothing.
+//!
+//! Between transfers a client reads the row of another one: what it is shown there
+//! may not be gone after a crash.
+
+use coeval_check::ledger::{Account, Client, Sequence, Told, Transfer, TransferId};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error as WireError, Statement};
+
+use super::Error;
+use crate::Connection;
+use crate::chance::Chance;
+
+/// What a client will do.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Which client it is.
+    pub client: u32,
+    /// How many there are.
+    pub clients: u32,
+    /// How many accounts there are.
+    pub accounts: u32,
+    /// The first number that this client has not used yet.
+    pub first_sequence: u64,
+    /// Decides what it does.
+    pub seed: u64,
+}
+
+/// What a client did and was told.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Its transfers, in order.
+    pub transfers: Vec<(TransferId, Transfer, Told)>,
+    /// Other clients' transfers that it was shown.
+    pub seen: Vec<TransferId>,
+}
+
+/// How a transfer goes over the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Block,
+    BlockWithDetour,
+    OneQuery,
+    RolledBack,
+}
+
+/// Runs transfers until the connection breaks. A server that dies before the client
+/// has connected makes an empty history.
+///
+/// # Errors
+/// When the server refuses a statement for a reason that is neither a conflict nor
+/// its death.
+pub async fn run(port: u16, plan: Plan) -> Result<History, Error> {
+    let mut history = History::default();
+    let Ok(connection) = crate::connect(port).await else {
+        return Ok(history);
+    };
+    let session = match Session::prepare(&connection).await {
+        Ok(session) => session,
+        Err(error) if is_death(&error) => return Ok(history),
+        Err(source) => return Err(refused(source)),
+    };
+    let mut chance = Chance::new(plan.seed);
+    let mut sequence = plan.first_sequence;
+    loop {
+        let id = TransferId {
+            client: Client(plan.client),
+            sequence: Sequence(sequence),
+        };
+        sequence += 1;
+        let transfer = plan.transfer(&mut chance);
+        let (told, error) = session.transfer(id, transfer, &mut chance).await;
+        history.transfers.push((id, transfer, told));
+        if let Some(source) = error {
+            if is_death(&source) {
+                return Ok(history);
+            }
+            if !is_conflict(&source) {
+                return Err(refused(source));
+            }
+            // The block, if it was one, is still open.
+            if connection.batch_execute("ROLLBACK").await.is_err() {
+                return Ok(history);
+            }
+        }
+        if plan.clients > 1 && chance.once_in(4) {
+            match session.newest_of(plan.other(&mut chance)).await {
+                Ok(seen) => history.seen.extend(seen),
+                Err(error) if is_death(&error) => return Ok(history),
+                Err(source) => return Err(refused(source)),
+            }
+        }
+    }
+}
+
+fn refused(source: WireError) -> Error {
+    Error::Statement {
+        doing: "a client's transfer",
+        source,
+    }
+}
+
+/// Whether an error is one that a server leaves behind when it dies.
+fn is_death(error: &WireError) -> bool {
+    match error.code() {
+        None => true,
+        // Shutting down, or crashed beside us: the 57P class, and connection exceptions.
+        Some(code) => code.code().starts_with("57P") || code.code().starts_with("08"),
+    }
+}
+
+/// Whether an error is part of life among concurrent transactions.
+fn is_conflict(error: &WireError) -> bool {
+    error
+        .code()
+        .is_some_and(|code| matches!(code.code(), "40001" | "40P01" | "55P03"))
+}
+
+/// What a client knows when its commit, or its only query, ended so.
+fn told(result: &Result<(), WireError>) -> Told {
+    match result {
+        Ok(()) => Told::Acknowledged,
+        Err(error) if is_conflict(error) => Told::Failed,
+        Err(_) => Told::Unknown,
+    }
+}
+
+impl Plan {
+    fn transfer(&self, chance: &mut Chance) -> Transfer {
+        let accounts = u64::from(self.accounts);
+        let from = chance.within(0..accounts);
+        // Never the same twice: the judge could not tell a torn one from none.
+        let to = (from + chance.within(1..accounts)) % accounts;
+        let account = |number: u64| Account(u32::try_from(number).unwrap_or(0));
+        Transfer {
+            from: account(from),
+            to: account(to),
+            amount: i64::try_from(chance.within(1..1_000)).unwrap_or(1),
+        }
+    }
+
+    /// A client that is not this one.
+    fn other(&self, chance: &mut Chance) -> Client {
+        let offset = chance.within(1..u64::from(self.clients));
+        let other = (u64::from(self.client) + offset) % u64::from(self.clients);
+        Client(u32::try_from(other).unwrap_or(0))
+    }
+}
+
+struct Session<'connection> {
+    connection: &'connection Connection,
+    add: Statement,
+    line: Statement,
+    newest: Statement,
+    read_newest: Statement,
+}
+
+impl<'connection> Session<'connection> {
+    async fn prepare(connection: &'connection Connection) -> Result<Self, WireError> {
+        const ADD: &str = "UPDATE account SET balance = balance + $1 WHERE id = $2";
+        const LINE: &str = "INSERT INTO ledger (client, sequence, source, target, amount) \
+                            VALUES ($1, $2, $3, $4, $5)";
+        const NEWEST: &str = "UPDATE client SET newest = $1 WHERE id = $2";
+        const READ_NEWEST: &str = "SELECT newest FROM client WHERE id = $1";
+        let (int, long) = (Type::INT4, Type::INT8);
+        let five = [
+            int.clone(),
+            long.clone(),
+            int.clone(),
+            int.clone(),
+            long.clone(),
+        ];
+        let two = [long, int.clone()];
+        Ok(Self {
+            connection,
+            add: connection.prepare_typed(ADD, &two).await?,
+            line: connection.prepare_typed(LINE, &five).await?,
+            newest: connection.prepare_typed(NEWEST, &two).await?,
+            read_newest: connection.prepare_typed(READ_NEWEST, &[int]).await?,
+        })
+    }
+
+    /// Sends one transfer; what its client knows afterwards, and the error if any.
+    async fn transfer(
+        &self,
+        id: TransferId,
+        transfer: Transfer,
+        chance: &mut Chance,
+    ) -> (Told, Option<WireError>) {
+        let shape = match chance.within(0..16) {
+            0 => Shape::RolledBack,
+            1..4 => Shape::BlockWithDetour,
+            4..8 => Shape::OneQuery,
+            _ => Shape::Block,
+        };
+        if shape == Shape::OneQuery {
+            let result = self
+                .connection
+                .batch_execute(&one_query(id, transfer))
+                .await;
+            return (told(&result), result.err());
+        }
+        if let Err(error) = self.block(id, transfer, shape, chance).await {
+            // No commit was sent.
+            return (Told::Failed, Some(error));
+        }
+        if shape == Shape::RolledBack {
+            let result = self.connection.batch_execute("ROLLBACK").await;
+            return (Told::Failed, result.err());
+        }
+        let result = self.connection.batch_execute("COMMIT").await;
+        (told(&result), result.err())
+    }
+
+    /// Everything of a transaction block but its end.
+    async fn block(
+        &self,
+        id: TransferId,
+        transfer: Transfer,
+        shape: Shape,
+        chance: &mut Chance,
+    ) -> Result<(), WireError> {
+        let begin = match chance.within(0..4) {
+            0 => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            1 => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+            _ => "BEGIN",
+        };
+        let connection = self.connection;
+        let (from, to) = (number(transfer.from.0), number(transfer.to.0));
+        let (client, sequence) = (number(id.client.0), long(id.sequence.0));
+        connection.batch_execute(begin).await?;
+        let debit: [(i64, i32); 2] = [(-transfer.amount, from), (transfer.amount, to)];
+        // In account order, or two clients would wait for each other all the time;
+        // now and then not, because that too must end well.
+        let mut moves = debit;
+        if !chance.once_in(16) {
+            moves.sort_by_key(|(_, account)| *account);
+        }
+        connection
+            .execute(&self.add, &[&moves[0].0, &moves[0].1])
+            .await?;
+        if shape == Shape::BlockWithDetour {
+            connection.batch_execute("SAVEPOINT detour").await?;
+            connection
+                .execute(&self.add, &[&1_000_000_000_i64, &moves[1].1])
+                .await?;
+            connection
+                .execute(&self.newest, &[&-1_i64, &client])
+                .await?;
+            connection
+                .batch_execute("ROLLBACK TO SAVEPOINT detour")
+                .await?;
+        }
+        connection
+            .execute(&self.add, &[&moves[1].0, &moves[1].1])
+            .await?;
+        connection
+            .execute(
+                &self.line,
+                &[&client, &sequence, &from, &to, &transfer.amount],
+            )
+            .await?;
+        connection
+            .execute(&self.newest, &[&sequence, &client])
+            .await?;
+        Ok(())
+    }
+
+    /// The newest transfer of another client, if it has one.
+    async fn newest_of(&self, other: Client) -> Result<Option<TransferId>, WireError> {
+        let row = self
+            .connection
+            .query_one(&self.read_newest, &[&number(other.0)])
+            .await?;
+        let newest: i64 = row.try_get(0)?;
+        Ok((newest != 0).then(|| TransferId {
+            client: other,
+            sequence: Sequence(newest.cast_unsigned()),
+        }))
+    }
+}
+
+/// The whole transfer as one simple query, which is one implicit transaction.
+fn one_query(id: TransferId, transfer: Transfer) -> String {
+    let Transfer { from, to, amount } = transfer;
+    let mut moves = [(from.0, -amount), (to.0, amount)];
+    moves.sort_unstable();
+    let [(first, first_change), (second, second_change)] = moves;
+    let (client, sequence) = (id.client.0, id.sequence.0);
+    format!(
+        "UPDATE account SET balance = balance + ({first_change}) WHERE id = {first};\n\
+         UPDATE account SET balance = balance + ({second_change}) WHERE id = {second};\n\
+         INSERT INTO ledger (client, sequence, source, target, amount) \
+         VALUES ({client}, {sequence}, {}, {}, {amount});\n\
+         UPDATE client SET newest = {sequence} WHERE id = {client};",
+        from.0, to.0
+    )
+}
+
+/// As SQL's `int`. Accounts and clients are few.
+fn number(value: u32) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+/// As SQL's `bigint`.
+fn long(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_has_two_accounts_and_a_seed_decides_it() {
+        let plan = Plan {
+            client: 1,
+            clients: 2,
+            accounts: 3,
+            first_sequence: 1,
+            seed: 5,
+        };
+        let draw = || {
+            let mut chance = Chance::new(plan.seed);
+            (0..100)
+                .map(|_| plan.transfer(&mut chance))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(draw(), draw());
+        assert!(draw().iter().all(|transfer| transfer.from != transfer.to));
+        assert_eq!(plan.other(&mut Chance::new(1)), Client(0));
+    }
+}

@@ -1,0 +1,309 @@
+//! A server as a process: started, waited for, killed.
+//!
+//! ```text
+//! Launch ──start──> Server ──ready──> clients connect
+//!    ▲                │ kill (SIGKILL, no warning) or stop (SIGTERM, politely)
+//!    └────────────────┘ the same directory and port, again
+//! ```
+//!
+//! What the server writes to its outputs is kept in a file beside its data, and the
+//! end of it is part of every error.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts and kills real processes that write to a real disk; nothing of it is simulated"
+)]
+
+use std::fs::{self, OpenOptions};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use coeval_env as env;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// How long a server may take to answer, recovery included.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+/// How long it may take to stop when asked to.
+const STOPPED_WITHIN: Duration = Duration::from_secs(60);
+/// Between two looks at whether something has happened.
+const POLL: Duration = Duration::from_millis(2);
+/// How much of the server's output an error shows, in bytes.
+const LOG_SHOWN: usize = 4_000;
+
+/// A server that did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program could not be started at all.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Which program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It ended by itself.
+    #[error("the server ended by itself ({status}); it said:\n{log}")]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The end of its output.
+        log: String,
+    },
+    /// It neither answers nor ends.
+    #[error("the server does not answer; it said:\n{log}")]
+    Silent {
+        /// The end of its output.
+        log: String,
+    },
+    /// It goes on although it was told to stop.
+    #[error("the server does not stop on SIGTERM; it said:\n{log}")]
+    Stays {
+        /// The end of its output.
+        log: String,
+    },
+    /// Its directory, its output or a port is out of reach.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// How to start a server: always with the same directory and port.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The loopback port it will listen on.
+    pub port: u16,
+    /// Where its output goes.
+    pub log: PathBuf,
+}
+
+impl Launch {
+    /// The `coeval` binary with its data in `folder`, which is created.
+    pub fn coeval(binary: PathBuf, folder: &Path, port: u16) -> Result<Self, Error> {
+        fs::create_dir_all(folder)?;
+        let data = folder.join("data");
+        Ok(Self {
+            program: binary,
+            arguments: vec![
+                "start".to_owned(),
+                "--data-dir".to_owned(),
+                data.to_string_lossy().into_owned(),
+                "--listen".to_owned(),
+                format!("127.0.0.1:{port}"),
+            ],
+            port,
+            log: folder.join("server.log"),
+        })
+    }
+
+    /// A shell command in which `{folder}` and `{port}` stand for what they say. For
+    /// trying a workload on any other server.
+    pub fn shell(template: &str, folder: &Path, port: u16) -> Result<Self, Error> {
+        fs::create_dir_all(folder)?;
+        let command = template
+            .replace("{folder}", &folder.to_string_lossy())
+            .replace("{port}", &port.to_string());
+        Ok(Self {
+            program: PathBuf::from("/bin/sh"),
+            arguments: vec!["-c".to_owned(), command],
+            port,
+            log: folder.join("server.log"),
+        })
+    }
+
+    /// Starts it, in a process group of its own. Does not wait until it answers.
+    pub fn start(&self) -> Result<Server, Error> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)?;
+        let child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(|source| Error::Start {
+                program: self.program.display().to_string(),
+                source,
+            })?;
+        Ok(Server {
+            child,
+            port: self.port,
+            log: self.log.clone(),
+        })
+    }
+}
+
+/// A running server. Killed when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    port: u16,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Waits until it answers a query, recovery included.
+    pub async fn ready(&mut self) -> Result<crate::Connection, Error> {
+        let started = env::now();
+        while started.elapsed() < READY_WITHIN {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(Error::Ended {
+                    status,
+                    log: self.log_end(),
+                });
+            }
+            if let Ok(connection) = crate::connect(self.port).await
+                && connection.simple_query("SELECT 1").await.is_ok()
+            {
+                return Ok(connection);
+            }
+            env::sleep(POLL).await;
+        }
+        Err(Error::Silent {
+            log: self.log_end(),
+        })
+    }
+
+    /// Kills it and everything it started, and waits until it is gone.
+    ///
+    /// An error is one the server has brought on itself: it had ended before.
+    pub fn kill(mut self) -> Result<(), Error> {
+        if let Some(status) = self.child.try_wait()? {
+            return Err(Error::Ended {
+                status,
+                log: self.log_end(),
+            });
+        }
+        self.kill_group();
+        let status = self.child.wait()?;
+        // Between the look and the kill it may still have ended in its own way.
+        if status.signal() == Some(Signal::KILL.as_raw()) {
+            Ok(())
+        } else {
+            Err(Error::Ended {
+                status,
+                log: self.log_end(),
+            })
+        }
+    }
+
+    /// Asks it to stop, and waits until it has. It is to end with success.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        if let Some(id) = self.id() {
+            kill_process(id, Signal::TERM)
+                .map_err(|error| Error::Io(std::io::Error::from(error)))?;
+        }
+        let asked = env::now();
+        while asked.elapsed() < STOPPED_WITHIN {
+            if let Some(status) = self.child.try_wait()? {
+                return if status.success() {
+                    Ok(())
+                } else {
+                    Err(Error::Ended {
+                        status,
+                        log: self.log_end(),
+                    })
+                };
+            }
+            env::sleep(POLL).await;
+        }
+        Err(Error::Stays {
+            log: self.log_end(),
+        })
+    }
+
+    /// The loopback port it listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn id(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    fn kill_group(&self) {
+        if let Some(id) = self.id() {
+            // A group that is gone already needs no signal.
+            let _ = kill_process_group(id, Signal::KILL);
+        }
+    }
+
+    fn log_end(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let shown = &log[log.len().saturating_sub(LOG_SHOWN)..];
+        String::from_utf8_lossy(shown).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill_group();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A loopback port that nobody listens on at the moment.
+pub async fn free_port() -> Result<u16, Error> {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Ok(env::listen(any).await?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(command: &str) -> (tempfile::TempDir, Launch) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let launch = Launch::shell(command, folder.path(), 1).expect("a folder");
+        (folder, launch)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_by_itself_is_told_with_its_words() {
+        let (_folder, launch) = shell("echo no data in {folder} at {port} >&2; exit 3");
+        let error = launch.start().expect("starts").ready().await.err();
+        let Some(Error::Ended { status, log }) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(status.code(), Some(3));
+        assert!(log.contains("at 1"), "{log}");
+    }
+
+    #[tokio::test]
+    async fn killing_reaches_what_the_server_started() {
+        let (folder, launch) = shell("sleep 1000 & echo $! > {folder}/child; wait");
+        let server = launch.start().expect("starts");
+        let child = folder.path().join("child");
+        let id = loop {
+            let text = fs::read_to_string(&child).unwrap_or_default();
+            if let Ok(id) = text.trim().parse::<i32>() {
+                break Pid::from_raw(id).expect("a process");
+            }
+            env::sleep(POLL).await;
+        };
+        server.kill().expect("was running");
+        // Gone, or a zombie that its new parent has not looked after yet.
+        let state = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
+        assert!(state.is_err() || state.is_ok_and(|state| state.contains(") Z")));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_had_ended_was_not_killed() {
+        let (_folder, launch) = shell("exit 0");
+        let mut server = launch.start().expect("starts");
+        while matches!(server.child.try_wait(), Ok(None)) {
+            env::sleep(POLL).await;
+        }
+        assert!(matches!(server.kill(), Err(Error::Ended { .. })));
+    }
+}
