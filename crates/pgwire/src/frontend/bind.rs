@@ -153,6 +153,12 @@ impl<'buffer> Bind<'buffer> {
         })
     }
 
+    /// The formats of the values, as given.
+    #[must_use]
+    pub const fn parameter_formats(&self) -> FormatCodes<'buffer> {
+        self.formats
+    }
+
     /// The values, in order.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'buffer> {

@@ -1,0 +1,31 @@
+//! The server of Coeval: settings, connections and sessions around an engine and a
+//! database. It is where the parts meet; each of them knows less.
+//!
+//! ```text
+//!   main ─▶ cli ─▶ settings ─▶ Server::start ─▶ engine, database, listener
+//!                                  │
+//!                   one task for each connection (session)
+//!                                  │
+//!        pgwire::ReadBuffer ─▶ Conversation ─▶ sql::Session ─▶ engine
+//!        socket ◀─ Output ◀──────────┘  (after poll_durable, and never before)
+//! ```
+//!
+//! What is decided here and nowhere else: which engine runs; who may connect
+//! (anybody on this machine, under any name, to the one database); when answers
+//! leave; how a server stops.
+//!
+//! For tests in other programs, [`Server::start`] runs in the caller's process.
+
+pub mod cli;
+mod engine;
+mod logging;
+mod parent;
+mod registry;
+mod server;
+mod session;
+pub mod settings;
+mod shared;
+mod shell;
+
+pub use server::{RunningServer, Server, StartError, Storage};
+pub use settings::Settings;

@@ -1,0 +1,212 @@
+//! The sessions there are: how many, and how to reach one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use coeval_pgwire::startup::Protocol;
+use coeval_sql::{Error, SqlState};
+use tokio::sync::watch;
+
+use crate::session::signal::Signal;
+
+/// All sessions of a server.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    limit: usize,
+    sessions: Mutex<Sessions>,
+    /// How many there are.
+    count: watch::Sender<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Sessions {
+    by_process_id: BTreeMap<i32, Reachable>,
+    last: i32,
+    /// No session may enter any more.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Reachable {
+    secret: Vec<u8>,
+    signal: Arc<Signal>,
+}
+
+impl Registry {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            sessions: Mutex::default(),
+            count: watch::Sender::new(0),
+        })
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a new session its number, if there is room for one more. It stays
+    /// until the entry is dropped.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        signal: &Arc<Signal>,
+        protocol: Protocol,
+    ) -> Result<Entry, Error> {
+        let length = match protocol {
+            Protocol::V3_0 => 4,
+            Protocol::V3_2 => 32,
+        };
+        let mut secret = vec![0; length];
+        coeval_env::random_bytes(&mut secret);
+        let mut sessions = self.sessions();
+        if sessions.closed {
+            let stopping = "the database system is shutting down";
+            return Err(Error::new(SqlState("57P03"), stopping));
+        }
+        if sessions.by_process_id.len() >= self.limit {
+            let full = Error::new(SqlState("53300"), "sorry, too many clients already");
+            return Err(full.with_hint("Close connections, or raise the setting max_connections."));
+        }
+        let mut process_id = sessions.last;
+        loop {
+            process_id = process_id.checked_add(1).unwrap_or(1);
+            if !sessions.by_process_id.contains_key(&process_id) {
+                break;
+            }
+        }
+        sessions.last = process_id;
+        let reachable = Reachable {
+            secret: secret.clone(),
+            signal: Arc::clone(signal),
+        };
+        sessions.by_process_id.insert(process_id, reachable);
+        self.count.send_replace(sessions.by_process_id.len());
+        drop(sessions);
+        Ok(Entry {
+            registry: Arc::clone(self),
+            process_id,
+            secret,
+        })
+    }
+
+    /// Ends what a session is doing, if the secret is its own. Says nothing
+    /// otherwise.
+    pub(crate) fn cancel(&self, process_id: i32, secret: &[u8]) {
+        let sessions = self.sessions();
+        if let Some(session) = sessions.by_process_id.get(&process_id)
+            && same(&session.secret, secret)
+        {
+            session.signal.cancel();
+        }
+    }
+
+    /// Lets nobody in any more, and asks every session to end after the statement
+    /// that runs.
+    pub(crate) fn close(&self) {
+        let mut sessions = self.sessions();
+        sessions.closed = true;
+        for session in sessions.by_process_id.values() {
+            session.signal.terminate();
+        }
+    }
+
+    /// Ends the statement of every session.
+    pub(crate) fn cancel_all(&self) {
+        for session in self.sessions().by_process_id.values() {
+            session.signal.cancel();
+        }
+    }
+
+    /// Waits until the last session has left.
+    pub(crate) async fn empty(&self) {
+        let mut count = self.count.subscribe();
+        // The sender lives as long as `self`.
+        let _ = count.wait_for(|&count| count == 0).await;
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn len(&self) -> usize {
+        *self.count.borrow()
+    }
+}
+
+/// Compares without saying by its duration where two secrets differ.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    let differences = left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b));
+    left.len() == right.len() && differences == 0
+}
+
+/// A session's place among the others, while it lasts.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    registry: Arc<Registry>,
+    process_id: i32,
+    secret: Vec<u8>,
+}
+
+impl Entry {
+    pub(crate) fn process_id(&self) -> i32 {
+        self.process_id
+    }
+
+    pub(crate) fn secret(&self) -> &[u8] {
+        &self.secret
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut sessions = self.registry.sessions();
+        sessions.by_process_id.remove(&self.process_id);
+        self.registry.count.send_replace(sessions.by_process_id.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(registry: &Arc<Registry>) -> (Arc<Signal>, Result<Entry, Error>) {
+        let signal = Arc::new(Signal::default());
+        let entry = registry.enter(&signal, Protocol::V3_0);
+        (signal, entry)
+    }
+
+    #[test]
+    fn no_more_than_the_limit_at_once() {
+        let registry = Registry::new(2);
+        let (_, first) = enter(&registry);
+        let (_, second) = enter(&registry);
+        assert_eq!(enter(&registry).1.unwrap_err().state().0, "53300");
+        drop(first);
+        let (_, third) = enter(&registry);
+        assert_ne!(third.unwrap().process_id(), second.unwrap().process_id());
+    }
+
+    #[test]
+    fn cancel_needs_the_secret() {
+        let registry = Registry::new(2);
+        let (signal, entry) = enter(&registry);
+        let entry = entry.unwrap();
+        let mut wrong = entry.secret().to_vec();
+        wrong[3] ^= 1;
+        registry.cancel(entry.process_id(), &wrong);
+        registry.cancel(entry.process_id(), &entry.secret()[..3]);
+        registry.cancel(entry.process_id() + 1, entry.secret());
+        assert!(!signal.is_canceled());
+        registry.cancel(entry.process_id(), entry.secret());
+        assert!(signal.is_canceled());
+    }
+
+    #[test]
+    fn closing_ends_those_inside_and_keeps_others_out() {
+        let registry = Registry::new(2);
+        let (signal, entry) = enter(&registry);
+        registry.close();
+        assert!(signal.is_terminated());
+        assert_eq!(enter(&registry).1.unwrap_err().state().0, "57P03");
+        assert_eq!(registry.len(), 1);
+        drop(entry);
+        assert_eq!(registry.len(), 0);
+    }
+}

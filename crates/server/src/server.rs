@@ -1,0 +1,240 @@
+//! A server: an engine, a database over it, and a listener.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), coeval_server::StartError> {
+//! use coeval_server::{Server, Settings, Storage};
+//!
+//! let settings = Settings { listen: ([127, 0, 0, 1], 0).into(), ..Settings::default() };
+//! let server = Server::start(settings, Storage::Memory).await?;
+//! println!("postgres://someone@{}/coeval", server.address());
+//! server.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::{JoinHandle, Listener};
+use coeval_sql::session::Database;
+use coeval_types::Remedy;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::engine;
+use crate::registry::Registry;
+use crate::settings::SettingsError;
+use crate::shared::Shared;
+use crate::{Settings, session};
+
+/// Where the database is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In the directory of the settings.
+    Directory,
+    /// In memory, and nowhere when the server has stopped.
+    Memory,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is wrong.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The data directory cannot be used.
+    #[error("data directory {}: {reason}", .path.display())]
+    DataDirectory {
+        /// Which.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// The database in it cannot be opened.
+    #[error("the database cannot be opened: {0}")]
+    Database(#[source] coeval_sql::Error),
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}: {error}{}", in_use(.error))]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+}
+
+fn in_use(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::AddrInUse {
+        "; is another server running? --listen takes another port"
+    } else {
+        ""
+    }
+}
+
+impl StartError {
+    /// What whoever started it can do.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Settings(_) | Self::DataDirectory { .. } | Self::Listen { .. } => Remedy::Fix,
+            Self::Database(error) => error.remedy(),
+        }
+    }
+}
+
+/// Starts servers.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Opens the database, recovers what its log holds, and listens. Sessions run
+    /// as tasks of the caller's executor.
+    ///
+    /// # Errors
+    /// [`StartError`], with nothing left running.
+    pub async fn start(settings: Settings, storage: Storage) -> Result<RunningServer, StartError> {
+        settings.check()?;
+        let started = coeval_env::now();
+        let opened = engine::open(&settings, storage).await?;
+        let database = Database::open(Arc::clone(&opened.engine)).await;
+        let database = database.map_err(StartError::Database)?;
+        let listening = coeval_env::listen(settings.listen).await;
+        let refused = |error| StartError::Listen {
+            address: settings.listen,
+            error,
+        };
+        let listener = listening.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let shared = Arc::new(Shared {
+            registry: Registry::new(settings.max_connections),
+            settings,
+            engine: opened.engine,
+            database,
+            failure: watch::Sender::new(None),
+        });
+        let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+        info!(
+            %address,
+            storage = opened.place,
+            recovery = opened.recovery,
+            milliseconds,
+            version = env!("CARGO_PKG_VERSION"),
+            "ready for connections"
+        );
+        let accepting = accept(Arc::clone(&shared), listener);
+        Ok(RunningServer {
+            address,
+            accepting: coeval_env::spawn("accept", accepting),
+            shared,
+        })
+    }
+}
+
+/// Sockets beyond the limit of sessions that may be open at once, to be told that
+/// there are too many, or to bring cancel requests.
+const ANTEROOM: usize = 64;
+
+/// Takes connections for ever.
+async fn accept(shared: Arc<Shared>, listener: Listener) {
+    let most = shared.settings.max_connections + ANTEROOM;
+    let open = Arc::new(tokio::sync::Semaphore::new(most));
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, most likely; they come back.
+                warn!(%error, "a connection could not be accepted");
+                coeval_env::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&open).try_acquire_owned() else {
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        let serving = async move {
+            session::serve(shared, stream).await;
+            drop(place);
+        };
+        coeval_env::spawn("session", report_panic(serving));
+    }
+}
+
+/// A panic in one session ends that session; here it gets its line in the log.
+async fn report_panic(serving: impl Future<Output = ()> + Send + 'static) {
+    let serving = coeval_env::spawn("session", serving);
+    if let Err(error) = serving.await {
+        tracing::error!(%error, "a session ended by a mistake of this program");
+    }
+}
+
+/// A server that runs. Dropped, it lets nobody in any more and its sessions end as
+/// soon as they can; [`RunningServer::stop`] also waits for that.
+#[derive(Debug)]
+pub struct RunningServer {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+    shared: Arc<Shared>,
+}
+
+impl RunningServer {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many sessions it has.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.shared.registry.len()
+    }
+
+    /// Waits until the engine has stopped by itself, which is for ever if all goes
+    /// well, and says why: a disk that failed, for one. The server is of no use
+    /// after that.
+    pub async fn failed(&self) -> coeval_txn::Error {
+        let mut failure = self.shared.failure.subscribe();
+        let failed = failure.wait_for(Option::is_some).await;
+        match failed.ok().and_then(|failure| failure.clone()) {
+            Some(error) => error,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops: lets nobody in, gives running statements a moment to finish, cancels
+    /// them, and waits until every session has ended.
+    pub async fn stop(self) {
+        self.accepting.abort();
+        let registry = &self.shared.registry;
+        let sessions = registry.len();
+        if sessions > 0 {
+            info!(sessions, "stopping");
+        }
+        registry.close();
+        let grace = Duration::from_millis(self.shared.settings.stop_grace_milliseconds);
+        if coeval_env::timeout(grace, registry.empty()).await.is_err() {
+            registry.cancel_all();
+            // A session that has been canceled ends but for a client that does not
+            // take what it is told, and that has its own limit.
+            let patience = Duration::from_secs(10);
+            if coeval_env::timeout(patience, registry.empty()).await.is_err() {
+                warn!(sessions = registry.len(), "sessions did not end");
+            }
+        }
+        engine::close(&self.shared).await;
+        info!("stopped");
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.shared.registry.close();
+        self.shared.registry.cancel_all();
+    }
+}

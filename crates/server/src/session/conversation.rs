@@ -1,0 +1,275 @@
+//! The messages of a session, one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coeval_pgwire::backend::{cold, hot};
+use coeval_pgwire::frame::kind;
+use coeval_pgwire::frontend::Message;
+use coeval_pgwire::Frame;
+use coeval_sql::Error;
+use coeval_sql::session::{Portal, Prepared, Session, TransactionStatus};
+use coeval_sql::statement::Statement;
+use coeval_txn::Engine;
+
+use super::input::{Input, Wake, Watch};
+use super::output::Output;
+use super::signal::Signal;
+use super::{Ended, report, shutdown};
+
+/// What the next message will be taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// For itself.
+    Ready,
+    /// For nothing, until Sync.
+    Skipping,
+    /// For the data of a COPY FROM STDIN.
+    CopyIn,
+}
+
+/// Who asked for the COPY that runs, or the statement that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Query: the answer ends by itself.
+    Simple,
+    /// Execute: the answer ends at Sync.
+    Extended,
+}
+
+/// Things by name, of which the one without a name is used most.
+#[derive(Debug)]
+pub(super) struct Named<T> {
+    pub(super) unnamed: Option<T>,
+    pub(super) named: BTreeMap<String, T>,
+}
+
+impl<T> Named<T> {
+    /// The most a session may name; beyond that it is a leak.
+    pub(super) const LIMIT: usize = 10_000;
+
+    const fn new() -> Self {
+        Self {
+            unnamed: None,
+            named: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        if name.is_empty() {
+            self.unnamed.as_mut()
+        } else {
+            self.named.get_mut(name)
+        }
+    }
+
+    pub(super) fn insert(&mut self, name: &str, value: T) {
+        if name.is_empty() {
+            self.unnamed = Some(value);
+        } else {
+            self.named.insert(name.to_owned(), value);
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        if name.is_empty() {
+            self.unnamed = None;
+        } else {
+            self.named.remove(name);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.unnamed = None;
+        self.named.clear();
+    }
+}
+
+/// A session and its side of the wire.
+pub(super) struct Conversation {
+    engine: Arc<dyn Engine>,
+    pub(super) session: Session,
+    pub(super) output: Output,
+    pub(super) signal: Arc<Signal>,
+    pub(super) statements: Named<Arc<Prepared>>,
+    pub(super) portals: Named<Portal>,
+    pub(super) mode: Mode,
+    /// Who asked for what runs now.
+    pub(super) asked: Asked,
+    /// What is left of a simple query that was interrupted by a COPY.
+    pub(super) rest: std::vec::IntoIter<Statement>,
+}
+
+impl Conversation {
+    pub(super) fn new(
+        engine: Arc<dyn Engine>,
+        session: Session,
+        output: Output,
+        signal: Arc<Signal>,
+    ) -> Self {
+        Self {
+            engine,
+            session,
+            output,
+            signal,
+            statements: Named::new(),
+            portals: Named::new(),
+            mode: Mode::Ready,
+            asked: Asked::Simple,
+            rest: Vec::new().into_iter(),
+        }
+    }
+
+    /// Answers messages until somebody ends it.
+    pub(super) async fn run(&mut self, mut input: Input) -> Ended {
+        loop {
+            let Input { buffer, watch } = &mut input;
+            let frame = match buffer.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => {
+                    let cancelable = self.mode == Mode::CopyIn;
+                    match input.fill(&self.signal, cancelable).await {
+                        Wake::Bytes => continue,
+                        Wake::Gone(_) => return Ended::Gone,
+                        Wake::Terminated => return self.end(shutdown()).await,
+                        Wake::Canceled => match self.copy_canceled(&mut input.watch).await {
+                            Ok(()) => continue,
+                            Err(ended) => return ended,
+                        },
+                    }
+                }
+                Err(error) => return self.end(report::from_wire(&error)).await,
+            };
+            if let Err(ended) = self.handle(frame, watch).await {
+                return ended;
+            }
+            if self.signal.is_terminated() {
+                return self.end(shutdown()).await;
+            }
+        }
+    }
+
+    async fn handle(&mut self, frame: Frame<'_>, watch: &mut Watch) -> Result<(), Ended> {
+        match self.mode {
+            Mode::CopyIn => return self.copy_in(frame, watch).await,
+            Mode::Skipping if !matches!(frame.kind, kind::SYNC | kind::TERMINATE) => return Ok(()),
+            Mode::Skipping | Mode::Ready => {}
+        }
+        // What is left of a COPY that has failed or was never there.
+        if matches!(
+            frame.kind,
+            kind::COPY_DATA | kind::COPY_DONE | kind::COPY_FAIL
+        ) {
+            return Ok(());
+        }
+        self.asked = match frame.kind {
+            kind::QUERY | kind::FUNCTION_CALL => Asked::Simple,
+            _ => Asked::Extended,
+        };
+        let message = match Message::decode(frame) {
+            Ok(message) => message,
+            Err(error) => {
+                self.session.fail();
+                return self.failed(&report::from_wire(&error), watch).await;
+            }
+        };
+        let done = match message {
+            Message::Bind(bind) => self.bind(&bind),
+            Message::Execute { portal, max_rows } => self.execute(portal, max_rows, watch).await,
+            Message::Sync => {
+                self.mode = Mode::Ready;
+                return self.ready(watch).await;
+            }
+            Message::Parse(parse) => self.parse(&parse, watch).await,
+            Message::Describe(target, name) => self.describe(target, name),
+            Message::Query(text) => return self.query(text, watch).await,
+            Message::Close(target, name) => {
+                self.close(target, name);
+                Ok(())
+            }
+            Message::Flush => return self.flush().await,
+            Message::Terminate => return Err(Ended::ByClient),
+            Message::FunctionCall => {
+                self.session.fail();
+                Err(Error::unsupported("the function call protocol"))
+            }
+            Message::Password(_) => {
+                let error = report::violation("nobody asked for a password");
+                return Err(self.end(error).await);
+            }
+            // Dealt with above.
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+        };
+        match done {
+            Ok(()) if self.output.is_full() || self.mode == Mode::CopyIn => self.flush().await,
+            Ok(()) => Ok(()),
+            Err(error) => self.failed(&error, watch).await,
+        }
+    }
+
+    /// Reports an error whose effect on the session has happened already.
+    pub(super) async fn failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
+        self.output.end_copy_out(false);
+        report::error(&mut self.output.buffer, error);
+        match self.asked {
+            Asked::Simple => {
+                self.rest = Vec::new().into_iter();
+                self.mode = Mode::Ready;
+                self.ready(watch).await
+            }
+            Asked::Extended => {
+                self.mode = Mode::Skipping;
+                Ok(())
+            }
+        }
+    }
+
+    /// The client waits: the implicit transaction ends, and all answers go out.
+    pub(super) async fn ready(&mut self, watch: &mut Watch) -> Result<(), Ended> {
+        let finished = watch.over(&self.signal, self.session.finish()).await;
+        if let Err(error) = finished {
+            report::error(&mut self.output.buffer, &error);
+        }
+        let status = match self.session.transaction_status() {
+            TransactionStatus::Idle => {
+                self.portals.clear();
+                hot::TransactionStatus::Idle
+            }
+            TransactionStatus::InTransaction => hot::TransactionStatus::Transaction,
+            TransactionStatus::Failed => hot::TransactionStatus::Failed,
+        };
+        for (name, value) in self.session.take_parameter_changes() {
+            // A value too long to be told stays untold.
+            let _ = cold::parameter_status(&mut self.output.buffer, &name, &value);
+        }
+        hot::ready_for_query(&mut self.output.buffer, status);
+        self.flush().await
+    }
+
+    /// Sends all answers.
+    pub(super) async fn flush(&mut self) -> Result<(), Ended> {
+        let newest_seen = self.session.newest_seen();
+        match self.output.flush(newest_seen).await {
+            Ok(()) => Ok(()),
+            Err(()) => Err(self.lost()),
+        }
+    }
+
+    /// Why nothing can be sent any more.
+    fn lost(&mut self) -> Ended {
+        self.output.take_lost().map_or(Ended::Gone, Ended::from)
+    }
+
+    /// Ends the session from our side, and says why.
+    pub(super) async fn end(&mut self, error: Error) -> Ended {
+        self.session.fail();
+        report::fatal(&mut self.output.buffer, &error);
+        // A client that takes nothing shall not keep a stopping server.
+        let patience = std::time::Duration::from_secs(5);
+        let flushed = coeval_env::timeout(patience, self.flush()).await;
+        match flushed {
+            Ok(Err(ended)) => ended,
+            Ok(Ok(())) | Err(coeval_env::Elapsed) => Ended::Fatal(error),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! COPY FROM STDIN: the client sends data until it says that is all.
+
+use coeval_pgwire::Frame;
+use coeval_pgwire::backend::cold;
+use coeval_pgwire::frontend::{Format, Message};
+use coeval_sql::Error;
+
+use super::conversation::{Asked, Conversation, Mode};
+use super::input::Watch;
+use super::{Ended, report};
+
+impl Conversation {
+    /// Tells the client to send data. The answers so far have to be flushed before
+    /// the next read, or both sides would wait.
+    pub(super) fn begin_copy_in(&mut self, columns: usize) -> Result<(), Error> {
+        let out = &mut self.output.buffer;
+        if let Err(error) = cold::copy_in_response(out, Format::Text, columns) {
+            self.session.fail();
+            return Err(report::from_wire(&error));
+        }
+        self.mode = Mode::CopyIn;
+        Ok(())
+    }
+
+    /// Takes one message while a COPY FROM STDIN runs.
+    pub(super) async fn copy_in(
+        &mut self,
+        frame: Frame<'_>,
+        watch: &mut Watch,
+    ) -> Result<(), Ended> {
+        let message = match Message::decode(frame) {
+            Ok(message) => message,
+            Err(error) => {
+                let error = report::from_wire(&error);
+                let _ = self.session.copy_fail(&error.report().message);
+                return self.copy_failed(&error, watch).await;
+            }
+        };
+        let failed = match message {
+            Message::CopyData(data) => {
+                let taken = watch.over(&self.signal, self.session.copy_data(data)).await;
+                match taken {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                }
+            }
+            Message::CopyDone => match self.end_copy_in(watch).await {
+                Ok(()) if self.asked == Asked::Simple => return self.go_on(watch).await,
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            },
+            Message::CopyFail(reason) => self.session.copy_fail(reason),
+            // Clients that send these without looking at our answers mean no harm.
+            Message::Flush => return self.flush().await,
+            Message::Sync => return Ok(()),
+            Message::Terminate => return Err(Ended::ByClient),
+            _ => {
+                let error = report::violation(format!(
+                    "unexpected message type 0x{:02X} during COPY from stdin",
+                    frame.kind
+                ));
+                let _ = self.session.copy_fail(&error.report().message);
+                error
+            }
+        };
+        self.copy_failed(&failed, watch).await
+    }
+
+    async fn end_copy_in(&mut self, watch: &mut Watch) -> Result<(), Error> {
+        self.mode = Mode::Ready;
+        let done = watch.over(&self.signal, self.session.copy_done()).await?;
+        let last = self.asked == Asked::Simple && self.rest.len() == 0;
+        self.complete(done, last, watch).await
+    }
+
+    /// The COPY that runs was asked to end.
+    pub(super) async fn copy_canceled(&mut self, watch: &mut Watch) -> Result<(), Ended> {
+        let error = Error::canceled();
+        let _ = self.session.copy_fail(&error.report().message);
+        self.copy_failed(&error, watch).await
+    }
+
+    async fn copy_failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
+        self.mode = Mode::Ready;
+        self.failed(error, watch).await
+    }
+}

@@ -1,0 +1,273 @@
+//! Extended query: prepare once, bind and execute as often as wanted.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use coeval_pgwire::backend::{cold, hot};
+use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
+use coeval_sql::session::{Column, CommandTag, Format};
+use coeval_sql::statement::Statement;
+use coeval_sql::{Error, SqlState};
+
+use super::conversation::{Conversation, Named};
+use super::input::Watch;
+use super::report;
+
+/// As many parameters or columns are bound without allocating.
+const FEW: usize = 16;
+
+impl Conversation {
+    pub(super) async fn parse(
+        &mut self,
+        parse: &Parse<'_>,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        let prepared = self.prepare(parse, watch).await;
+        let prepared = prepared.inspect_err(|_| self.session.fail())?;
+        self.statements.insert(parse.statement, prepared);
+        hot::parse_complete(&mut self.output.buffer);
+        Ok(())
+    }
+
+    async fn prepare(
+        &mut self,
+        parse: &Parse<'_>,
+        watch: &mut Watch,
+    ) -> Result<Arc<coeval_sql::session::Prepared>, Error> {
+        if parse.statement.is_empty() {
+            self.statements.unnamed = None;
+        } else if self.statements.named.contains_key(parse.statement) {
+            let message = format!("prepared statement \"{}\" already exists", parse.statement);
+            return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        } else if self.statements.named.len() >= Named::<()>::LIMIT {
+            return Err(too_many("prepared statements"));
+        }
+        let mut statements = self.session.parse(parse.query)?.into_iter();
+        let statement = statements.next().unwrap_or_else(Statement::empty);
+        if statements.next().is_some() {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Error::syntax(message));
+        }
+        let types: Vec<u32> = parse.parameter_types().collect();
+        let preparation = self.session.prepare(statement, &types);
+        watch.over(&self.signal, preparation).await
+    }
+
+    pub(super) fn bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
+        self.try_bind(bind).inspect_err(|_| self.session.fail())
+    }
+
+    fn try_bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
+        let Some(prepared) = self.statements.get_mut(bind.statement) else {
+            return Err(no_statement(bind.statement));
+        };
+        if !bind.portal.is_empty() {
+            if self.portals.named.contains_key(bind.portal) {
+                let message = format!("cursor \"{}\" already exists", bind.portal);
+                return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
+            }
+            if self.portals.named.len() >= Named::<()>::LIMIT {
+                return Err(too_many("portals"));
+            }
+        }
+        let count = bind.parameters().len();
+        let needed = prepared.parameter_types().len();
+        if count != needed {
+            let name = bind.statement;
+            return Err(report::violation(format!(
+                "bind message supplies {count} parameters, but prepared statement \"{name}\" requires {needed}"
+            )));
+        }
+        let columns = prepared.columns().map_or(0, <[Column]>::len);
+        if !bind.result_formats.fits(columns) {
+            return Err(report::violation(format!(
+                "bind message has {} result formats but query has {columns} columns",
+                bind.result_formats.len()
+            )));
+        }
+        let values = bind.parameters().map(|parameter| match parameter {
+            Parameter::Null => None,
+            Parameter::Text(text) => Some(text.as_bytes()),
+            Parameter::Binary(bytes) => Some(bytes),
+        });
+        let (mut few_values, many_values);
+        let values: &[Option<&[u8]>] = if count <= FEW {
+            few_values = [None; FEW];
+            few_values.iter_mut().zip(values).for_each(|(place, value)| *place = value);
+            &few_values[..count]
+        } else {
+            many_values = values.collect::<Vec<_>>();
+            &many_values
+        };
+        let session = &mut self.session;
+        let portal = with_formats(bind.parameter_formats(), |formats| {
+            with_formats(bind.result_formats, |result_formats| {
+                session.bind(prepared, values, formats, result_formats)
+            })
+        })?;
+        self.portals.insert(bind.portal, portal);
+        hot::bind_complete(&mut self.output.buffer);
+        Ok(())
+    }
+
+    pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
+        self.try_describe(target, name).inspect_err(|_| self.session.fail())
+    }
+
+    fn try_describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
+        let out = &mut self.output.buffer;
+        match target {
+            Target::Statement => {
+                let Some(prepared) = self.statements.get_mut(name) else {
+                    return Err(no_statement(name));
+                };
+                cold::parameter_description(out, prepared.parameter_types())
+                    .map_err(|error| report::from_wire(&error))?;
+                match prepared.columns() {
+                    Some(columns) => describe_row(out, columns, &[]),
+                    None => {
+                        hot::no_data(out);
+                        Ok(())
+                    }
+                }
+            }
+            Target::Portal => {
+                let Some(portal) = self.portals.get_mut(name) else {
+                    return Err(no_portal(name));
+                };
+                match portal.columns() {
+                    Some(columns) => describe_row(out, columns, portal.formats()),
+                    None => {
+                        hot::no_data(out);
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) async fn execute(
+        &mut self,
+        name: &str,
+        max_rows: Option<u32>,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        let Some(portal) = self.portals.get_mut(name) else {
+            self.session.fail();
+            return Err(no_portal(name));
+        };
+        let limit = max_rows.and_then(NonZeroU32::new);
+        let execution = self.session.execute(portal, limit, &mut self.output);
+        let completion = watch.over(&self.signal, execution).await?;
+        self.complete(completion, false, watch).await
+    }
+
+    pub(super) fn close(&mut self, target: Target, name: &str) {
+        match target {
+            Target::Statement => self.statements.remove(name),
+            Target::Portal => self.portals.remove(name),
+        }
+        hot::close_complete(&mut self.output.buffer);
+    }
+
+    /// CommandComplete, without allocating.
+    pub(super) fn tag(&mut self, tag: CommandTag) {
+        let mut text = TagText::default();
+        if std::fmt::Write::write_fmt(&mut text, format_args!("{tag}")).is_ok() {
+            hot::command_complete(&mut self.output.buffer, text.as_str());
+        } else {
+            hot::command_complete(&mut self.output.buffer, tag.command);
+        }
+    }
+}
+
+/// Room for a command tag.
+struct TagText {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Default for TagText {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 64],
+            length: 0,
+        }
+    }
+}
+
+impl TagText {
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Write for TagText {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.length + text.len();
+        let place = self.bytes.get_mut(self.length..end).ok_or(std::fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Calls `with` with the formats as SQL knows them.
+fn with_formats<T>(codes: FormatCodes<'_>, with: impl FnOnce(&[Format]) -> T) -> T {
+    let formats = codes.iter().map(|format| match format {
+        frontend::Format::Text => Format::Text,
+        frontend::Format::Binary => Format::Binary,
+    });
+    let count = codes.len();
+    if count <= FEW {
+        let mut few = [Format::Text; FEW];
+        few.iter_mut().zip(formats).for_each(|(place, format)| *place = format);
+        with(&few[..count])
+    } else {
+        with(&formats.collect::<Vec<_>>())
+    }
+}
+
+/// RowDescription: what rows will look like. No formats means text.
+pub(super) fn describe_row(
+    out: &mut Vec<u8>,
+    columns: &[Column],
+    formats: &[Format],
+) -> Result<(), Error> {
+    let described = columns.iter().enumerate().map(|(position, column)| {
+        let data_type = column.column_type;
+        cold::Column {
+            name: &column.name,
+            table: column.table_oid,
+            number: column.attribute,
+            data_type: data_type.oid(),
+            size: data_type.length(),
+            modifier: data_type.modifier(),
+            format: match formats.get(position) {
+                Some(Format::Binary) => frontend::Format::Binary,
+                Some(Format::Text) | None => frontend::Format::Text,
+            },
+        }
+    });
+    cold::row_description(out, described).map_err(|error| report::from_wire(&error))
+}
+
+fn no_statement(name: &str) -> Error {
+    let message = if name.is_empty() {
+        "unnamed prepared statement does not exist".to_owned()
+    } else {
+        format!("prepared statement \"{name}\" does not exist")
+    };
+    Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+}
+
+fn no_portal(name: &str) -> Error {
+    let message = format!("portal \"{name}\" does not exist");
+    Error::new(SqlState::INVALID_CURSOR_NAME, message)
+}
+
+fn too_many(what: &str) -> Error {
+    let message = format!("too many {what} in one session");
+    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .with_hint("Close those that are not needed any more.")
+}

@@ -1,0 +1,130 @@
+//! What a client sent and the session has not come to yet, and whether the client
+//! is still there.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use coeval_pgwire::{Limits, ReadBuffer};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::signal::Signal;
+
+/// The most read ahead while a statement waits, in bytes. Reading tells whether
+/// the client has gone; a client that sends more is there.
+const AHEAD: usize = 16 << 10;
+
+/// Why a session that waits for its client stops waiting.
+#[derive(Debug)]
+pub(crate) enum Wake {
+    /// There are more bytes.
+    Bytes,
+    /// The client is gone: closed properly (`None`) or not.
+    Gone(Option<io::Error>),
+    /// The session shall end.
+    Terminated,
+    /// What the session is waiting for more of shall end.
+    Canceled,
+}
+
+/// The receiving side of a connection.
+pub(crate) struct Input {
+    pub(crate) buffer: ReadBuffer,
+    pub(crate) watch: Watch,
+}
+
+/// The stream, and what was read from it while the buffer was in use.
+pub(crate) struct Watch {
+    stream: coeval_env::ReadHalf,
+    ahead: Vec<u8>,
+    gone: bool,
+}
+
+impl Input {
+    pub(crate) fn new(stream: coeval_env::ReadHalf, limits: Limits) -> Self {
+        Self {
+            buffer: ReadBuffer::new(limits),
+            watch: Watch {
+                stream,
+                ahead: Vec::new(),
+                gone: false,
+            },
+        }
+    }
+
+    /// Waits for more bytes. Between statements nobody minds a cancel request; in
+    /// the middle of a COPY, `cancelable` says, it ends the wait.
+    pub(crate) async fn fill(&mut self, signal: &Signal, cancelable: bool) -> Wake {
+        if !self.watch.ahead.is_empty() {
+            self.buffer.extend(&self.watch.ahead);
+            self.watch.ahead.clear();
+            return Wake::Bytes;
+        }
+        if self.watch.gone {
+            return Wake::Gone(None);
+        }
+        let room = self.buffer.make_room();
+        let stream = &mut self.watch.stream;
+        let mut read = pin!(tokio::io::AsyncReadExt::read_buf(stream, room));
+        poll_fn(|context| match read.as_mut().poll(context) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Wake::Gone(None)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Wake::Bytes),
+            Poll::Ready(Err(error)) => Poll::Ready(Wake::Gone(Some(error))),
+            Poll::Pending => {
+                signal.register(context);
+                if signal.is_terminated() {
+                    Poll::Ready(Wake::Terminated)
+                } else if cancelable && signal.is_canceled() {
+                    Poll::Ready(Wake::Canceled)
+                } else {
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Watch {
+    /// Runs `work`, which belongs to the session of this client: if the client
+    /// goes away meanwhile, or somebody asks for it, the work is told to end.
+    ///
+    /// Work that is ready at once costs nothing here.
+    pub(crate) async fn over<T>(&mut self, signal: &Signal, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(output);
+            }
+            signal.register(context);
+            let canceled = signal.is_canceled();
+            if self.poll_gone(context) && !canceled {
+                signal.cancel();
+            }
+            // The flag may have been raised after the work looked at it and before
+            // this task could be woken for it.
+            if signal.is_canceled() {
+                return work.as_mut().poll(context);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> bool {
+        while !self.gone && self.ahead.len() < AHEAD {
+            let mut bytes = [0; 4096];
+            let mut read = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut self.stream).poll_read(context, &mut read) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                    self.ahead.put_slice(read.filled());
+                }
+                Poll::Ready(_) => self.gone = true,
+            }
+        }
+        self.gone
+    }
+}

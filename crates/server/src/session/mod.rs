@@ -1,0 +1,96 @@
+//! One connection, from its first byte to its last.
+//!
+//! ```text
+//!   greet      encryption? no. cancel? done. who are you? parameters, key, ready
+//!   converse   Query ─────────────▶ every statement in it ──▶ Ready
+//!              Parse Bind Execute … Sync ──────────────────▶ Ready
+//!              an error ──▶ skip to the next Sync
+//! ```
+//!
+//! A connection is one task. It takes as many messages from one read as came with
+//! it, and answers them with one write: nothing in between waits for anything but
+//! locks and commits. Who is no more there is noticed while a statement waits, so
+//! that nobody's locks outlive their client.
+//!
+//! Invariants:
+//! - nothing leaves before what it depends on is durable ([`output`]);
+//! - however the task ends, its [`Entry`](crate::registry::Entry) goes, and its
+//!   session is dropped, which aborts its transaction.
+//!
+//! Sources: PostgreSQL documentation, "Message Flow".
+
+mod conversation;
+mod copy;
+mod extended;
+mod greet;
+mod input;
+mod output;
+mod report;
+pub(crate) mod signal;
+mod simple;
+
+use std::sync::Arc;
+
+use coeval_sql::{Error, SqlState};
+use tracing::{debug, warn};
+
+use crate::shared::Shared;
+use conversation::Conversation;
+use input::Input;
+use output::{Lost, Output};
+
+/// Serves one connection until either side ends it.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: coeval_env::Stream) {
+    let (read, write) = stream.into_split();
+    let limits = coeval_pgwire::Limits {
+        long_message: shared.settings.max_message_bytes,
+        ..coeval_pgwire::Limits::default()
+    };
+    let input = Input::new(read, limits);
+    let Some(greeted) = greet::greet(&shared, input, write).await else {
+        return;
+    };
+    let process_id = greeted.entry.process_id();
+    debug!(session = process_id, user = greeted.user, "session begins");
+    let mut conversation = greeted.conversation;
+    let ended = conversation.run(greeted.input).await;
+    match ended {
+        Ended::ByClient => debug!(session = process_id, "session ends"),
+        Ended::Gone => debug!(session = process_id, "client gone"),
+        Ended::Fatal(error) => debug!(session = process_id, %error, "session ended"),
+        Ended::EngineStopped(error) => {
+            warn!(session = process_id, %error, "session ended with the engine");
+            shared.engine_stopped(error);
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Debug)]
+enum Ended {
+    /// It said good-bye.
+    ByClient,
+    /// It vanished.
+    Gone,
+    /// We ended it, and said why.
+    Fatal(Error),
+    /// Nothing can be made durable any more.
+    EngineStopped(coeval_txn::Error),
+}
+
+impl From<Lost> for Ended {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Client(_) => Self::Gone,
+            Lost::Engine(error) => Self::EngineStopped(error),
+        }
+    }
+}
+
+/// 57P01: the server stops.
+fn shutdown() -> Error {
+    Error::new(
+        SqlState::ADMIN_SHUTDOWN,
+        "terminating connection due to administrator command",
+    )
+}

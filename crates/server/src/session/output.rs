@@ -1,0 +1,211 @@
+//! What a session has to say and has not said yet.
+//!
+//! Answers collect in one buffer, and leave in one write when the client waits for
+//! them: at Sync, at Flush, at the end of a simple query, or when there are too
+//! many. The one rule: **no byte leaves before the newest commit that anything
+//! produced so far depends on is durable**. Errors and notices depend on data too,
+//! so there is no way around [`Output::poll_flush`].
+//!
+//! While a statement runs, the output is its [`Sink`]. A client that does not take
+//! its rows stops the statement in [`Sink::poll_drain`], not the server.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use coeval_pgwire::backend::{RowWriter, cold, hot};
+use coeval_sql::session::{Column, Format, Notice, OutputRow, Sink};
+use coeval_sql::{Error, SqlState};
+use coeval_txn::Engine;
+use coeval_types::Timestamp;
+use tokio::io::AsyncWrite;
+
+use super::report;
+use super::signal::Signal;
+
+/// Buffers larger than this, in bytes, give their memory back when they are empty.
+const KEPT: usize = 256 << 10;
+
+/// Why nothing more can be sent.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// The client is gone.
+    Client(io::Error),
+    /// The engine cannot make anything durable any more.
+    Engine(coeval_txn::Error),
+}
+
+/// The sending side of a connection.
+pub(crate) struct Output {
+    /// Answers, of which the first `sent` bytes are gone.
+    pub(crate) buffer: Vec<u8>,
+    sent: usize,
+    /// A statement waits when the buffer holds more than this, in bytes.
+    high_water: usize,
+    stream: coeval_env::WriteHalf,
+    engine: Arc<dyn Engine>,
+    signal: Arc<Signal>,
+    /// Up to here everything is known to be durable.
+    durable: Timestamp,
+    /// A row that could not be sent: the statement has to fail.
+    unsendable: Option<Error>,
+    /// Whether COPY data were announced and not yet ended.
+    copying: bool,
+    lost: Option<Lost>,
+}
+
+impl Output {
+    pub(crate) fn new(
+        stream: coeval_env::WriteHalf,
+        engine: Arc<dyn Engine>,
+        signal: Arc<Signal>,
+        high_water: usize,
+    ) -> Self {
+        Self {
+            buffer: Vec::new(),
+            sent: 0,
+            high_water,
+            stream,
+            engine,
+            signal,
+            durable: Timestamp::ZERO,
+            unsendable: None,
+            copying: false,
+            lost: None,
+        }
+    }
+
+    /// Sends everything, after `newest_seen` has become durable.
+    pub(crate) async fn flush(&mut self, newest_seen: Timestamp) -> Result<(), ()> {
+        std::future::poll_fn(|context| self.poll_flush(newest_seen, context)).await
+    }
+
+    /// [`Output::flush`]. After an error, which [`Output::take_lost`] explains,
+    /// nothing is ever sent again.
+    pub(crate) fn poll_flush(
+        &mut self,
+        newest_seen: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ()>> {
+        if self.lost.is_some() {
+            return Poll::Ready(Err(()));
+        }
+        if self.sent == self.buffer.len() {
+            return Poll::Ready(Ok(()));
+        }
+        if newest_seen > self.durable {
+            match ready!(self.engine.poll_durable(newest_seen, context)) {
+                Ok(()) => self.durable = newest_seen,
+                Err(error) => return Poll::Ready(self.lose(Lost::Engine(error))),
+            }
+        }
+        while self.sent < self.buffer.len() {
+            let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer[self.sent..]);
+            match ready!(written) {
+                Ok(0) => {
+                    let gone = io::ErrorKind::WriteZero.into();
+                    return Poll::Ready(self.lose(Lost::Client(gone)));
+                }
+                Ok(count) => self.sent += count,
+                Err(error) => return Poll::Ready(self.lose(Lost::Client(error))),
+            }
+        }
+        self.sent = 0;
+        if self.buffer.capacity() > KEPT.max(2 * self.high_water) {
+            self.buffer = Vec::new();
+        } else {
+            self.buffer.clear();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn lose(&mut self, lost: Lost) -> Result<(), ()> {
+        self.buffer = Vec::new();
+        self.sent = 0;
+        self.lost = Some(lost);
+        Err(())
+    }
+
+    /// Why the last flush failed.
+    pub(crate) fn take_lost(&mut self) -> Option<Lost> {
+        self.lost.take()
+    }
+
+    /// The error of a row that could not be sent since the last call.
+    pub(crate) fn take_unsendable(&mut self) -> Option<Error> {
+        self.unsendable.take()
+    }
+
+    /// Whether so much is waiting that it should be sent before more is made.
+    pub(crate) fn is_full(&self) -> bool {
+        self.buffer.len() - self.sent >= self.high_water
+    }
+
+    /// Ends the data of a COPY to the client, if one runs.
+    pub(crate) fn end_copy_out(&mut self, complete: bool) {
+        if std::mem::take(&mut self.copying) && complete {
+            hot::copy_done(&mut self.buffer);
+        }
+    }
+
+    fn keep(&mut self, written: Result<(), coeval_pgwire::Error>) {
+        if let Err(error) = written {
+            self.unsendable = Some(report::from_wire(&error));
+        }
+    }
+}
+
+impl Sink for Output {
+    /// The columns were described before the portal ran, if the client wants that.
+    fn columns(&mut self, _columns: &[Column], _formats: &[Format]) {}
+
+    fn row(&mut self, row: OutputRow<'_>) {
+        let columns = u16::try_from(row.len()).unwrap_or(u16::MAX);
+        let mut writer = RowWriter::data_row(&mut self.buffer, columns);
+        for column in 0..usize::from(columns) {
+            writer.optional(|bytes| row.write(column, bytes));
+        }
+        let written = writer.finish();
+        self.keep(written);
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        report::notice(&mut self.buffer, &notice);
+    }
+
+    fn copy_out(&mut self, columns: usize) {
+        let format = coeval_pgwire::frontend::Format::Text;
+        let written = cold::copy_out_response(&mut self.buffer, format, columns);
+        self.copying = written.is_ok();
+        self.keep(written);
+    }
+
+    fn copy_data(&mut self, data: &[u8]) {
+        let mut writer = RowWriter::copy_data(&mut self.buffer);
+        writer.bytes().extend_from_slice(data);
+        let written = writer.finish();
+        self.keep(written);
+    }
+
+    fn poll_drain(
+        &mut self,
+        newest_seen: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        if let Some(error) = self.unsendable.take() {
+            return Poll::Ready(Err(error));
+        }
+        if !self.is_full() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.signal.is_canceled() {
+            return Poll::Ready(Err(Error::canceled()));
+        }
+        let flushed = ready!(self.poll_flush(newest_seen, context));
+        Poll::Ready(flushed.map_err(|()| {
+            let gone = "the client takes no more results";
+            Error::new(SqlState("08006"), gone)
+        }))
+    }
+}

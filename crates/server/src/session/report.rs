@@ -1,0 +1,55 @@
+//! Errors and notices of SQL and of the protocol, as the client gets them.
+
+use coeval_pgwire::backend::cold::{self, Report, Severity};
+use coeval_sql::session::{self, Notice};
+use coeval_sql::{Error, SqlState};
+
+/// The error of a message, as an error of SQL.
+pub(crate) fn from_wire(error: &coeval_pgwire::Error) -> Error {
+    let sql = Error::new(SqlState(error.sqlstate()), error.to_string());
+    match error {
+        coeval_pgwire::Error::TooLong { .. } => {
+            sql.with_hint("Raise the server's setting max_message_bytes, or send less at once.")
+        }
+        _ => sql,
+    }
+}
+
+/// A message that makes no sense where it stands.
+pub(crate) fn violation(message: impl Into<String>) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, message)
+}
+
+/// A statement failed.
+pub(crate) fn error(out: &mut Vec<u8>, error: &Error) {
+    cold::error_response(out, &parts(Severity::Error, error.report()));
+}
+
+/// The connection ends.
+pub(crate) fn fatal(out: &mut Vec<u8>, error: &Error) {
+    cold::error_response(out, &parts(Severity::Fatal, error.report()));
+}
+
+/// Something to know.
+pub(crate) fn notice(out: &mut Vec<u8>, notice: &Notice) {
+    let severity = match notice.severity {
+        session::Severity::Debug => Severity::Debug,
+        session::Severity::Log => Severity::Log,
+        session::Severity::Info => Severity::Info,
+        session::Severity::Notice => Severity::Notice,
+        session::Severity::Warning => Severity::Warning,
+    };
+    cold::notice_response(out, &parts(severity, &notice.report));
+}
+
+fn parts(severity: Severity, report: &coeval_sql::error::Report) -> Report<'_> {
+    let mut parts = Report::new(severity, report.state.0, &report.message);
+    parts.detail = report.detail.as_deref();
+    parts.hint = report.hint.as_deref();
+    parts.position = report.position;
+    parts.object.schema = report.schema.as_deref();
+    parts.object.table = report.table.as_deref();
+    parts.object.column = report.column.as_deref();
+    parts.object.constraint = report.constraint.as_deref();
+    parts
+}

@@ -1,0 +1,101 @@
+//! Simple query: text in, every statement in it run, one answer.
+
+use coeval_pgwire::backend::hot;
+use coeval_sql::Error;
+use coeval_sql::session::Completion;
+use coeval_sql::statement::Statement;
+
+use super::Ended;
+use super::conversation::{Conversation, Mode};
+use super::input::Watch;
+
+impl Conversation {
+    /// Runs a query string.
+    pub(super) async fn query(&mut self, text: &str, watch: &mut Watch) -> Result<(), Ended> {
+        // The unnamed statement and portal do not outlive a simple query.
+        self.statements.unnamed = None;
+        self.portals.unnamed = None;
+        match self.session.parse(text) {
+            Ok(statements) if statements.is_empty() => {
+                hot::empty_query_response(&mut self.output.buffer);
+                self.ready(watch).await
+            }
+            Ok(statements) => {
+                self.rest = statements.into_iter();
+                self.go_on(watch).await
+            }
+            Err(error) => {
+                self.session.fail();
+                self.failed(&error, watch).await
+            }
+        }
+    }
+
+    /// Runs what is left of a query string.
+    pub(super) async fn go_on(&mut self, watch: &mut Watch) -> Result<(), Ended> {
+        while let Some(statement) = self.rest.next() {
+            let last = self.rest.len() == 0;
+            match self.run_statement(statement, last, watch).await {
+                Ok(()) if self.mode == Mode::CopyIn => return self.flush().await,
+                Ok(()) => {}
+                Err(error) => return self.failed(&error, watch).await,
+            }
+            if self.output.is_full() {
+                self.flush().await?;
+            }
+        }
+        self.ready(watch).await
+    }
+
+    async fn run_statement(
+        &mut self,
+        statement: Statement,
+        last: bool,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        let Self {
+            session,
+            output,
+            signal,
+            ..
+        } = self;
+        let prepared = watch.over(signal, session.prepare(statement, &[])).await;
+        let prepared = prepared.inspect_err(|_| session.fail())?;
+        let portal = session.bind(&prepared, &[], &[], &[]);
+        let mut portal = portal.inspect_err(|_| session.fail())?;
+        if let Some(columns) = portal.columns() {
+            super::extended::describe_row(&mut output.buffer, columns, portal.formats())
+                .inspect_err(|_| session.fail())?;
+        }
+        let execution = session.execute(&mut portal, None, output);
+        let completion = watch.over(signal, execution).await?;
+        self.complete(completion, last, watch).await
+    }
+
+    /// Answers for a statement that has come to its end, or asks for its data. The
+    /// last one of a query string is done only when its transaction is.
+    pub(super) async fn complete(
+        &mut self,
+        completion: Completion,
+        last: bool,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        if let Some(error) = self.output.take_unsendable() {
+            self.session.fail();
+            return Err(error);
+        }
+        match completion {
+            Completion::Complete(tag) => {
+                self.output.end_copy_out(true);
+                if last {
+                    watch.over(&self.signal, self.session.finish()).await?;
+                }
+                self.tag(tag);
+            }
+            Completion::Empty => hot::empty_query_response(&mut self.output.buffer),
+            Completion::Suspended => hot::portal_suspended(&mut self.output.buffer),
+            Completion::CopyIn { columns } => self.begin_copy_in(columns)?,
+        }
+        Ok(())
+    }
+}

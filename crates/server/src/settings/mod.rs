@@ -1,0 +1,176 @@
+//! What can be set, where a value came from, and what it may be.
+//!
+//! A setting has one name everywhere, units included:
+//!
+//! ```text
+//!   file          stop_grace_milliseconds = 1000
+//!   environment   COEVAL_STOP_GRACE_MILLISECONDS=1000
+//!   flag          --stop-grace-milliseconds 1000
+//! ```
+//!
+//! Flags go before the environment, that before the file, that before the default.
+//! A name that does not exist is an error that says which one may have been meant;
+//! nothing is ignored silently. [`Settings`] is the documentation: `--help`, the
+//! file and the environment all read the table made from it.
+
+mod source;
+mod value;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use source::{Effective, Origin, SettingsError};
+pub use value::{LogFormat, SettingValue};
+
+/// One setting, as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub help: &'static str,
+    /// What a value looks like, for `--help`.
+    pub placeholder: &'static str,
+    /// Writes a value into settings.
+    set: fn(&mut Settings, &str) -> Result<(), String>,
+    /// Reads a value from settings.
+    get: fn(&Settings) -> String,
+}
+
+macro_rules! settings {
+    ($($(#[doc = $help:literal])+ $name:ident: $type:ty = $default:expr, $placeholder:literal;)*) => {
+        /// Everything that can be set.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $help])+ pub $name: $type,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        /// Every setting, in the order of [`Settings`].
+        pub const KEYS: &[Key] = &[
+            $(Key {
+                name: stringify!($name),
+                help: concat!($($help,)+),
+                placeholder: $placeholder,
+                set: |settings, text| {
+                    settings.$name = <$type as SettingValue>::parse(text)?;
+                    Ok(())
+                },
+                get: |settings| SettingValue::show(&settings.$name),
+            },)*
+        ];
+    };
+}
+
+settings! {
+    /// Where the database's files are. Made if it does not exist.
+    data_dir: PathBuf = PathBuf::from("coeval-data"), "DIR";
+    /// The address to listen at, on this machine only: there is no authentication
+    /// yet. Port 0 takes a free one.
+    listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5433)), "ADDRESS";
+    /// The most sessions at once; further ones are refused with 53300.
+    max_connections: usize = 500, "N";
+    /// How many threads run sessions; 0 takes one for each core.
+    worker_threads: usize = 0, "N";
+    /// The longest message taken from a client, in bytes: a statement, or the
+    /// values for one.
+    max_message_bytes: usize = 64 << 20, "BYTES";
+    /// How much of a result is produced ahead of what the client has taken, in
+    /// bytes.
+    output_buffer_bytes: usize = 64 << 10, "BYTES";
+    /// How long a client may take to say who it is, in milliseconds.
+    startup_timeout_milliseconds: u64 = 60_000, "MS";
+    /// How long a stopping server lets running statements finish before it cancels
+    /// them, in milliseconds.
+    stop_grace_milliseconds: u64 = 1_000, "MS";
+    /// What to log: error, warn, info, debug or trace, also by module, as
+    /// in `info,coeval_server=debug`.
+    log_level: String = "info".to_owned(), "LEVEL";
+    /// How log lines look: text, json, or auto for text.
+    log_format: LogFormat = LogFormat::Auto, "FORMAT";
+}
+
+impl Settings {
+    /// Checks what no value can say by itself.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let refuse = |name: &'static str, reason: String| {
+            Err(SettingsError::Value {
+                name,
+                origin: None,
+                reason,
+            })
+        };
+        if !self.listen.ip().is_loopback() {
+            let reason = format!(
+                "{} can be reached from other machines, and there is no authentication yet; \
+                 listen at a loopback address such as 127.0.0.1:{}",
+                self.listen.ip(),
+                self.listen.port(),
+            );
+            return refuse("listen", reason);
+        }
+        if !(1..=100_000).contains(&self.max_connections) {
+            return refuse("max_connections", "must be from 1 to 100000".into());
+        }
+        if self.worker_threads > 1024 {
+            return refuse("worker_threads", "must be from 0 to 1024".into());
+        }
+        if !(64 << 10..=1 << 30).contains(&self.max_message_bytes) {
+            let reason = "must be from 65536 to 1073741824".into();
+            return refuse("max_message_bytes", reason);
+        }
+        if !(1 << 10..=1 << 30).contains(&self.output_buffer_bytes) {
+            let reason = "must be from 1024 to 1073741824".into();
+            return refuse("output_buffer_bytes", reason);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_allowed() {
+        Settings::default().check().unwrap();
+    }
+
+    #[test]
+    fn every_setting_reads_back_what_it_shows() {
+        let defaults = Settings::default();
+        for key in KEYS {
+            let mut settings = Settings::default();
+            let shown = (key.get)(&defaults);
+            (key.set)(&mut settings, &shown).unwrap();
+            assert_eq!(settings, defaults, "{}", key.name);
+            assert!(key.help.trim().ends_with('.'), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn only_this_machine_may_connect() {
+        for (address, allowed) in [
+            ("127.0.0.1:5433", true),
+            ("127.0.0.9:0", true),
+            ("[::1]:5433", true),
+            ("0.0.0.0:5433", false),
+            ("192.168.0.1:5433", false),
+        ] {
+            let settings = Settings {
+                listen: address.parse().unwrap(),
+                ..Settings::default()
+            };
+            let checked = settings.check();
+            assert_eq!(checked.is_ok(), allowed, "{address}");
+            if let Err(refused) = checked {
+                assert!(refused.to_string().contains("no authentication yet"));
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Where values come from: defaults, a file, the environment, flags.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::{KEYS, Key, Settings};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// This file.
+    File(PathBuf),
+    /// This environment variable.
+    Environment(String),
+    /// This flag.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File(path) => write!(formatter, "file {}", path.display()),
+            Self::Environment(variable) => write!(formatter, "environment variable {variable}"),
+            Self::Flag(flag) => write!(formatter, "flag {flag}"),
+        }
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// A value that its setting cannot have.
+    #[error("setting {name}{}: {reason}", .origin.as_ref().map(|origin| format!(" ({origin})")).unwrap_or_default())]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// Where the value came from, where that is known.
+        origin: Option<Origin>,
+        /// Why not.
+        reason: String,
+    },
+    /// A name that no setting has.
+    #[error("there is no setting {name} ({origin}){}", suggestion(.nearest.as_deref()))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Where it was found.
+        origin: Origin,
+        /// A name that is nearly the same.
+        nearest: Option<String>,
+    },
+    /// A file that is not TOML.
+    #[error("{} is not a settings file: {reason}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean {name}?"),
+        None => "; `coeval config` lists them all".to_owned(),
+    }
+}
+
+/// Settings and where each value came from.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// The settings.
+    pub settings: Settings,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Effective {
+    /// Every default.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            origins: BTreeMap::new(),
+        }
+    }
+
+    /// Takes values from a settings file's text.
+    pub fn file(&mut self, path: &Path, text: &str) -> Result<(), SettingsError> {
+        let refuse = |reason: String| SettingsError::File {
+            path: path.to_owned(),
+            reason,
+        };
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            refuse(error.to_string().trim_end().replace('\n', "\n  "))
+        })?;
+        for (name, value) in table {
+            let text = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(flag) => flag.to_string(),
+                _ => {
+                    let key = find(&name, || Origin::File(path.to_owned()))?;
+                    return Err(SettingsError::Value {
+                        name: key.name,
+                        origin: Some(Origin::File(path.to_owned())),
+                        reason: "a string, a whole number or true/false is needed".into(),
+                    });
+                }
+            };
+            self.set(&name, &text, Origin::File(path.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes values from environment variables whose names begin with `COEVAL_`.
+    pub fn environment(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(), SettingsError> {
+        for (variable, text) in variables {
+            let Some(name) = variable.strip_prefix("COEVAL_") else {
+                continue;
+            };
+            let name = name.to_lowercase();
+            self.set(&name, &text, Origin::Environment(variable.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes one value.
+    pub fn set(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), SettingsError> {
+        let key = find(name, || origin.clone())?;
+        (key.set)(&mut self.settings, text).map_err(|reason| SettingsError::Value {
+            name: key.name,
+            origin: Some(origin.clone()),
+            reason,
+        })?;
+        self.origins.insert(key.name, origin);
+        Ok(())
+    }
+
+    /// Every setting as a line of a settings file, with what it does and where its
+    /// value came from.
+    #[must_use]
+    pub fn show(&self) -> String {
+        let mut shown = String::new();
+        for key in KEYS {
+            let origin = self.origins.get(key.name).unwrap_or(&Origin::Default);
+            let value = (key.get)(&self.settings);
+            let value = match value.parse::<i64>() {
+                Ok(number) => number.to_string(),
+                Err(_) => toml::Value::String(value).to_string(),
+            };
+            for line in wrap(key.help) {
+                shown.push_str(&format!("# {line}\n"));
+            }
+            shown.push_str(&format!("{} = {value}  # {origin}\n\n", key.name));
+        }
+        shown.truncate(shown.trim_end().len());
+        shown
+    }
+}
+
+impl Default for Effective {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        if lines.last().is_some_and(|line| line.len() + word.len() > 76) {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+fn find(name: &str, origin: impl FnOnce() -> Origin) -> Result<&'static Key, SettingsError> {
+    KEYS.iter()
+        .find(|key| key.name == name)
+        .ok_or_else(|| SettingsError::Unknown {
+            name: name.to_owned(),
+            origin: origin(),
+            nearest: nearest(name),
+        })
+}
+
+/// The setting's name that takes the fewest changes of a letter, if they are few.
+fn nearest(name: &str) -> Option<String> {
+    let name = name.replace('-', "_").to_lowercase();
+    KEYS.iter()
+        .map(|key| (distance(&name, key.name), key.name))
+        .min()
+        .filter(|(distance, key)| *distance <= key.len() / 2)
+        .map(|(_, key)| key.to_owned())
+}
+
+/// How many letters to insert, delete or replace (Levenshtein 1965).
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (above, left) in left.chars().enumerate() {
+        let mut diagonal = above;
+        row[0] = above + 1;
+        for (column, &letter) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != left);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Result<Effective, SettingsError> {
+        let mut effective = Effective::new();
+        effective.file(Path::new("coeval.toml"), text)?;
+        Ok(effective)
+    }
+
+    #[test]
+    fn flags_before_environment_before_file_before_default() {
+        let mut effective = file("max_connections = 7\nlog_level = \"warn\"\n").unwrap();
+        let variables = [
+            ("COEVAL_MAX_CONNECTIONS".to_owned(), "8".to_owned()),
+            ("COEVAL_LISTEN".to_owned(), "localhost:7000".to_owned()),
+            ("HOME".to_owned(), "/".to_owned()),
+        ];
+        effective.environment(variables).unwrap();
+        let flag = Origin::Flag("--listen".into());
+        effective.set("listen", "7001", flag).unwrap();
+        assert_eq!(effective.settings.max_connections, 8);
+        assert_eq!(effective.settings.log_level, "warn");
+        assert_eq!(effective.settings.listen.to_string(), "127.0.0.1:7001");
+        let shown = effective.show();
+        assert!(shown.contains("listen = \"127.0.0.1:7001\"  # flag --listen"));
+        assert!(shown.contains("log_level = \"warn\"  # file coeval.toml"));
+        assert!(shown.contains("# environment variable COEVAL_MAX_CONNECTIONS"));
+        assert!(shown.contains("worker_threads = 0  # default"));
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read() {
+        let shown = Effective::new().show();
+        assert_eq!(file(&shown).unwrap().settings, Settings::default());
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_the_nearest() {
+        let refused = file("max_conections = 7").unwrap_err().to_string();
+        assert!(refused.ends_with("did you mean max_connections?"), "{refused}");
+        let refused = file("colour = \"red\"").unwrap_err().to_string();
+        assert!(refused.ends_with("`coeval config` lists them all"), "{refused}");
+        let mut effective = Effective::new();
+        let variable = [("COEVAL_DATADIR".to_owned(), "x".to_owned())];
+        let refused = effective.environment(variable).unwrap_err().to_string();
+        assert!(refused.contains("environment variable COEVAL_DATADIR"), "{refused}");
+        assert!(refused.ends_with("did you mean data_dir?"), "{refused}");
+    }
+
+    #[test]
+    fn wrong_values_say_where_they_came_from() {
+        let refused = file("max_connections = \"many\"").unwrap_err().to_string();
+        assert!(refused.contains("max_connections (file coeval.toml)"), "{refused}");
+        let refused = file("max_connections = [1]").unwrap_err().to_string();
+        assert!(refused.contains("a whole number"), "{refused}");
+        let refused = file("max_connections 7").unwrap_err().to_string();
+        assert!(refused.starts_with("coeval.toml is not a settings file"), "{refused}");
+    }
+}

@@ -1,0 +1,121 @@
+//! How values are written.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// A value that can be read from a file, the environment or a flag.
+pub trait SettingValue: Sized {
+    /// Reads it; the error completes "its value is wrong: …".
+    fn parse(text: &str) -> Result<Self, String>;
+    /// Writes it so that it can be read again.
+    fn show(&self) -> String;
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text; in colours when standard error is a terminal.
+    Auto,
+    /// Text without colours.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl SettingValue for LogFormat {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            other => Err(format!("{other:?} is none of auto, text, json")),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto",
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+        .to_owned()
+    }
+}
+
+impl SettingValue for bool {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "true" | "on" | "yes" | "1" => Ok(true),
+            "false" | "off" | "no" | "0" => Ok(false),
+            other => Err(format!("{other:?} is neither true nor false")),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+macro_rules! number {
+    ($($type:ty),*) => {
+        $(impl SettingValue for $type {
+            fn parse(text: &str) -> Result<Self, String> {
+                let digits: String = text.chars().filter(|&digit| digit != '_').collect();
+                digits
+                    .parse()
+                    .map_err(|_| format!("{text:?} is not a whole number in range"))
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+number!(u32, u64, usize);
+
+impl SettingValue for String {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl SettingValue for PathBuf {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("an empty path names nothing".into());
+        }
+        Ok(Self::from(text))
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+impl SettingValue for SocketAddr {
+    /// `address:port`, or `localhost:port`, or only a port.
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self::from(([127, 0, 0, 1], port)));
+        }
+        let text = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.to_owned(),
+        };
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::new(address, 5433));
+        }
+        text.parse()
+            .map_err(|_| format!("{text:?} is not an address with a port, as 127.0.0.1:5433"))
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
