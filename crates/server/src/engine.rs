@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use coeval_txn::{Engine, Serial};
 
+use crate::Settings;
 use crate::server::{StartError, Storage};
 use crate::shared::Shared;
-use crate::Settings;
 
 /// An engine that is ready.
 pub(crate) struct Opened {

@@ -26,9 +26,8 @@ impl Parent {
     /// orphans.
     #[cfg(target_os = "linux")]
     pub(crate) async fn gone(self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
         use rustix::process::{PidfdFlags, pidfd_open};
-        use tokio::io::Interest;
-        use tokio::io::unix::AsyncFd;
 
         let descriptor = match pidfd_open(self.0, PidfdFlags::empty()) {
             Ok(descriptor) => descriptor,
@@ -39,8 +38,17 @@ impl Parent {
         if getppid() != Some(self.0) {
             return Ok(());
         }
-        let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
-        descriptor.readable().await.map(drop)
+        let waiting = coeval_env::spawn_dedicated("parent", move || async move {
+            loop {
+                let mut watched = [PollFd::new(&descriptor, PollFlags::IN)];
+                match poll(&mut watched, None) {
+                    Ok(_) => return Ok(()),
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(io::Error::from(error)),
+                }
+            }
+        });
+        waiting.await.map_err(io::Error::other)?
     }
 
     /// Waits until it is gone.

@@ -158,7 +158,9 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let mut sessions = self.registry.sessions();
         sessions.by_process_id.remove(&self.process_id);
-        self.registry.count.send_replace(sessions.by_process_id.len());
+        self.registry
+            .count
+            .send_replace(sessions.by_process_id.len());
     }
 }
 

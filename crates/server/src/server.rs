@@ -174,7 +174,6 @@ async fn report_panic(serving: impl Future<Output = ()> + Send + 'static) {
 
 /// A server that runs. Dropped, it lets nobody in any more and its sessions end as
 /// soon as they can; [`RunningServer::stop`] also waits for that.
-#[derive(Debug)]
 pub struct RunningServer {
     address: SocketAddr,
     accepting: JoinHandle<()>,
@@ -222,7 +221,10 @@ impl RunningServer {
             // A session that has been canceled ends but for a client that does not
             // take what it is told, and that has its own limit.
             let patience = Duration::from_secs(10);
-            if coeval_env::timeout(patience, registry.empty()).await.is_err() {
+            if coeval_env::timeout(patience, registry.empty())
+                .await
+                .is_err()
+            {
                 warn!(sessions = registry.len(), "sessions did not end");
             }
         }
@@ -236,5 +238,15 @@ impl Drop for RunningServer {
         self.accepting.abort();
         self.shared.registry.close();
         self.shared.registry.cancel_all();
+    }
+}
+
+impl std::fmt::Debug for RunningServer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("RunningServer")
+            .field("address", &self.address)
+            .field("sessions", &self.sessions())
+            .finish_non_exhaustive()
     }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::Message;
-use coeval_pgwire::Frame;
 use coeval_sql::Error;
 use coeval_sql::session::{Portal, Prepared, Session, TransactionStatus};
 use coeval_sql::statement::Statement;
-use coeval_txn::Engine;
 
 use super::input::{Input, Wake, Watch};
 use super::output::Output;
@@ -87,7 +86,6 @@ impl<T> Named<T> {
 
 /// A session and its side of the wire.
 pub(super) struct Conversation {
-    engine: Arc<dyn Engine>,
     pub(super) session: Session,
     pub(super) output: Output,
     pub(super) signal: Arc<Signal>,
@@ -101,14 +99,8 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(
-        engine: Arc<dyn Engine>,
-        session: Session,
-        output: Output,
-        signal: Arc<Signal>,
-    ) -> Self {
+    pub(super) fn new(session: Session, output: Output, signal: Arc<Signal>) -> Self {
         Self {
-            engine,
             session,
             output,
             signal,
@@ -130,7 +122,7 @@ impl Conversation {
                     let cancelable = self.mode == Mode::CopyIn;
                     match input.fill(&self.signal, cancelable).await {
                         Wake::Bytes => continue,
-                        Wake::Gone(_) => return Ended::Gone,
+                        Wake::Gone => return Ended::Gone,
                         Wake::Terminated => return self.end(shutdown()).await,
                         Wake::Canceled => match self.copy_canceled(&mut input.watch).await {
                             Ok(()) => continue,

@@ -93,7 +93,10 @@ impl Conversation {
         let (mut few_values, many_values);
         let values: &[Option<&[u8]>] = if count <= FEW {
             few_values = [None; FEW];
-            few_values.iter_mut().zip(values).for_each(|(place, value)| *place = value);
+            few_values
+                .iter_mut()
+                .zip(values)
+                .for_each(|(place, value)| *place = value);
             &few_values[..count]
         } else {
             many_values = values.collect::<Vec<_>>();
@@ -111,7 +114,8 @@ impl Conversation {
     }
 
     pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
-        self.try_describe(target, name).inspect_err(|_| self.session.fail())
+        self.try_describe(target, name)
+            .inspect_err(|_| self.session.fail())
     }
 
     fn try_describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
@@ -157,6 +161,7 @@ impl Conversation {
             return Err(no_portal(name));
         };
         let limit = max_rows.and_then(NonZeroU32::new);
+        self.output.begin_execution();
         let execution = self.session.execute(portal, limit, &mut self.output);
         let completion = watch.over(&self.signal, execution).await?;
         self.complete(completion, false, watch).await
@@ -205,7 +210,10 @@ impl TagText {
 impl std::fmt::Write for TagText {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let end = self.length + text.len();
-        let place = self.bytes.get_mut(self.length..end).ok_or(std::fmt::Error)?;
+        let place = self
+            .bytes
+            .get_mut(self.length..end)
+            .ok_or(std::fmt::Error)?;
         place.copy_from_slice(text.as_bytes());
         self.length = end;
         Ok(())
@@ -221,7 +229,9 @@ fn with_formats<T>(codes: FormatCodes<'_>, with: impl FnOnce(&[Format]) -> T) ->
     let count = codes.len();
     if count <= FEW {
         let mut few = [Format::Text; FEW];
-        few.iter_mut().zip(formats).for_each(|(place, format)| *place = format);
+        few.iter_mut()
+            .zip(formats)
+            .for_each(|(place, format)| *place = format);
         with(&few[..count])
     } else {
         with(&formats.collect::<Vec<_>>())
@@ -235,14 +245,14 @@ pub(super) fn describe_row(
     formats: &[Format],
 ) -> Result<(), Error> {
     let described = columns.iter().enumerate().map(|(position, column)| {
-        let data_type = column.column_type;
+        let column_type = column.column_type;
         cold::Column {
             name: &column.name,
             table: column.table_oid,
             number: column.attribute,
-            data_type: data_type.oid(),
-            size: data_type.length(),
-            modifier: data_type.modifier(),
+            data_type: column_type.data_type.oid(),
+            size: column_type.data_type.length(),
+            modifier: column_type.modifier,
             format: match formats.get(position) {
                 Some(Format::Binary) => frontend::Format::Binary,
                 Some(Format::Text) | None => frontend::Format::Text,

@@ -67,12 +67,11 @@ pub(super) async fn greet(
             Ok((user, entry, session)) => {
                 // Nothing has been read from the database yet, so all may be sent.
                 output.flush(Timestamp::ZERO).await.ok()?;
-                let engine = Arc::clone(&shared.engine);
                 return Some(Greeted {
                     user,
                     entry,
                     input,
-                    conversation: Conversation::new(engine, session, output, signal),
+                    conversation: Conversation::new(session, output, signal),
                 });
             }
             Err(refused) => refused,
@@ -91,12 +90,7 @@ pub(super) async fn greet(
     None
 }
 
-async fn first(
-    shared: &Shared,
-    input: &mut Input,
-    output: &mut Output,
-    signal: &Signal,
-) -> First {
+async fn first(shared: &Shared, input: &mut Input, output: &mut Output, signal: &Signal) -> First {
     // Encryption may be asked for once in each kind; then a session has to start.
     let mut declined = 0;
     loop {
@@ -104,7 +98,7 @@ async fn first(
             Ok(Some(packet)) => packet,
             Ok(None) => match input.fill(signal, false).await {
                 Wake::Bytes => continue,
-                Wake::Gone(_) | Wake::Terminated | Wake::Canceled => return First::Done,
+                Wake::Gone | Wake::Terminated | Wake::Canceled => return First::Done,
             },
             Err(error) => return First::Refused(report::from_wire(&error)),
         };
@@ -211,7 +205,9 @@ fn command_line(switches: &str) -> Result<Vec<(String, String)>, Error> {
             Some(rest) => Some(rest.to_owned()),
             None => word.strip_prefix("--").map(str::to_owned),
         };
-        let pair = setting.as_deref().and_then(|setting| setting.split_once('='));
+        let pair = setting
+            .as_deref()
+            .and_then(|setting| setting.split_once('='));
         let Some((name, value)) = pair else {
             let message = format!("invalid command-line argument for server process: {word}");
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
@@ -227,7 +223,8 @@ mod tests {
 
     #[test]
     fn settings_as_command_line_switches() {
-        let settings = command_line(r"-c lock_timeout=5s --time-zone=UTC -csearch_path=a\ b").unwrap();
+        let settings =
+            command_line(r"-c lock_timeout=5s --time-zone=UTC -csearch_path=a\ b").unwrap();
         let settings: Vec<_> = settings
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))

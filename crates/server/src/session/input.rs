@@ -2,7 +2,6 @@
 //! is still there.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -21,8 +20,8 @@ const AHEAD: usize = 16 << 10;
 pub(crate) enum Wake {
     /// There are more bytes.
     Bytes,
-    /// The client is gone: closed properly (`None`) or not.
-    Gone(Option<io::Error>),
+    /// The client is gone, properly or not.
+    Gone,
     /// The session shall end.
     Terminated,
     /// What the session is waiting for more of shall end.
@@ -63,15 +62,14 @@ impl Input {
             return Wake::Bytes;
         }
         if self.watch.gone {
-            return Wake::Gone(None);
+            return Wake::Gone;
         }
         let room = self.buffer.make_room();
         let stream = &mut self.watch.stream;
         let mut read = pin!(tokio::io::AsyncReadExt::read_buf(stream, room));
         poll_fn(|context| match read.as_mut().poll(context) {
-            Poll::Ready(Ok(0)) => Poll::Ready(Wake::Gone(None)),
-            Poll::Ready(Ok(_)) => Poll::Ready(Wake::Bytes),
-            Poll::Ready(Err(error)) => Poll::Ready(Wake::Gone(Some(error))),
+            Poll::Ready(Ok(1..)) => Poll::Ready(Wake::Bytes),
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Wake::Gone),
             Poll::Pending => {
                 signal.register(context);
                 if signal.is_terminated() {

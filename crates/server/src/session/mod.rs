@@ -35,9 +35,8 @@ use coeval_sql::{Error, SqlState};
 use tracing::{debug, warn};
 
 use crate::shared::Shared;
-use conversation::Conversation;
 use input::Input;
-use output::{Lost, Output};
+use output::Lost;
 
 /// Serves one connection until either side ends it.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: coeval_env::Stream) {
@@ -81,7 +80,7 @@ enum Ended {
 impl From<Lost> for Ended {
     fn from(lost: Lost) -> Self {
         match lost {
-            Lost::Client(_) => Self::Gone,
+            Lost::Client => Self::Gone,
             Lost::Engine(error) => Self::EngineStopped(error),
         }
     }

@@ -9,7 +9,6 @@
 //! While a statement runs, the output is its [`Sink`]. A client that does not take
 //! its rows stops the statement in [`Sink::poll_drain`], not the server.
 
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -31,7 +30,7 @@ const KEPT: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// The client is gone.
-    Client(io::Error),
+    Client,
     /// The engine cannot make anything durable any more.
     Engine(coeval_txn::Error),
 }
@@ -48,6 +47,10 @@ pub(crate) struct Output {
     signal: Arc<Signal>,
     /// Up to here everything is known to be durable.
     durable: Timestamp,
+    /// Where the answers of the execution that runs begin, and the notices among
+    /// them: what is left if it starts anew.
+    execution: usize,
+    notices: Vec<u8>,
     /// A row that could not be sent: the statement has to fail.
     unsendable: Option<Error>,
     /// Whether COPY data were announced and not yet ended.
@@ -70,6 +73,8 @@ impl Output {
             engine,
             signal,
             durable: Timestamp::ZERO,
+            execution: 0,
+            notices: Vec::new(),
             unsendable: None,
             copying: false,
             lost: None,
@@ -103,12 +108,8 @@ impl Output {
         while self.sent < self.buffer.len() {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer[self.sent..]);
             match ready!(written) {
-                Ok(0) => {
-                    let gone = io::ErrorKind::WriteZero.into();
-                    return Poll::Ready(self.lose(Lost::Client(gone)));
-                }
-                Ok(count) => self.sent += count,
-                Err(error) => return Poll::Ready(self.lose(Lost::Client(error))),
+                Ok(count @ 1..) => self.sent += count,
+                Ok(0) | Err(_) => return Poll::Ready(self.lose(Lost::Client)),
             }
         }
         self.sent = 0;
@@ -125,6 +126,12 @@ impl Output {
         self.sent = 0;
         self.lost = Some(lost);
         Err(())
+    }
+
+    /// From here on, answers belong to one execution.
+    pub(crate) fn begin_execution(&mut self) {
+        self.execution = self.buffer.len();
+        self.notices.clear();
     }
 
     /// Why the last flush failed.
@@ -170,8 +177,17 @@ impl Sink for Output {
         self.keep(written);
     }
 
+    fn restart(&mut self) {
+        self.buffer.truncate(self.execution);
+        self.buffer.extend_from_slice(&self.notices);
+        self.unsendable = None;
+        self.copying = false;
+    }
+
     fn notice(&mut self, notice: Notice) {
+        let start = self.buffer.len();
         report::notice(&mut self.buffer, &notice);
+        self.notices.extend_from_slice(&self.buffer[start..]);
     }
 
     fn copy_out(&mut self, columns: usize) {

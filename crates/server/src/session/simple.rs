@@ -67,6 +67,7 @@ impl Conversation {
             super::extended::describe_row(&mut output.buffer, columns, portal.formats())
                 .inspect_err(|_| session.fail())?;
         }
+        output.begin_execution();
         let execution = session.execute(&mut portal, None, output);
         let completion = watch.over(signal, execution).await?;
         self.complete(completion, last, watch).await

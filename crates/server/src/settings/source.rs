@@ -143,6 +143,12 @@ impl Effective {
         Ok(())
     }
 
+    /// One setting's value, for people.
+    #[must_use]
+    pub fn shown(&self, key: &Key) -> String {
+        (key.get)(&self.settings)
+    }
+
     /// Every setting as a line of a settings file, with what it does and where its
     /// value came from.
     #[must_use]
@@ -174,7 +180,10 @@ impl Default for Effective {
 fn wrap(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        if lines.last().is_some_and(|line| line.len() + word.len() > 76) {
+        if lines
+            .last()
+            .is_some_and(|line| line.len() + word.len() > 76)
+        {
             lines.push(String::new());
         }
         if let Some(line) = lines.last_mut() {
@@ -263,23 +272,38 @@ mod tests {
     #[test]
     fn unknown_names_are_refused_with_the_nearest() {
         let refused = file("max_conections = 7").unwrap_err().to_string();
-        assert!(refused.ends_with("did you mean max_connections?"), "{refused}");
+        assert!(
+            refused.ends_with("did you mean max_connections?"),
+            "{refused}"
+        );
         let refused = file("colour = \"red\"").unwrap_err().to_string();
-        assert!(refused.ends_with("`coeval config` lists them all"), "{refused}");
+        assert!(
+            refused.ends_with("`coeval config` lists them all"),
+            "{refused}"
+        );
         let mut effective = Effective::new();
         let variable = [("COEVAL_DATADIR".to_owned(), "x".to_owned())];
         let refused = effective.environment(variable).unwrap_err().to_string();
-        assert!(refused.contains("environment variable COEVAL_DATADIR"), "{refused}");
+        assert!(
+            refused.contains("environment variable COEVAL_DATADIR"),
+            "{refused}"
+        );
         assert!(refused.ends_with("did you mean data_dir?"), "{refused}");
     }
 
     #[test]
     fn wrong_values_say_where_they_came_from() {
         let refused = file("max_connections = \"many\"").unwrap_err().to_string();
-        assert!(refused.contains("max_connections (file coeval.toml)"), "{refused}");
+        assert!(
+            refused.contains("max_connections (file coeval.toml)"),
+            "{refused}"
+        );
         let refused = file("max_connections = [1]").unwrap_err().to_string();
         assert!(refused.contains("a whole number"), "{refused}");
         let refused = file("max_connections 7").unwrap_err().to_string();
-        assert!(refused.starts_with("coeval.toml is not a settings file"), "{refused}");
+        assert!(
+            refused.starts_with("coeval.toml is not a settings file"),
+            "{refused}"
+        );
     }
 }

@@ -1,0 +1,219 @@
+//! The command line: `coeval start`, `sql`, `config`, `version`.
+
+mod start;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::settings::{Effective, KEYS, Origin, SettingsError};
+use crate::shell;
+
+const ABOUT: &str = "Coeval: an in-memory SQL database that speaks PostgreSQL's protocol";
+
+const EXAMPLES: &str = "\
+Examples:
+  coeval start                             serve ./coeval-data at 127.0.0.1:5433
+  psql -h 127.0.0.1 -p 5433                connect to it (any user, any database)
+  coeval sql                               likewise, without psql
+  coeval sql -c 'select 1'                 run one command
+  coeval start --data-dir /var/lib/coeval --listen 127.0.0.1:6000
+  coeval start --ephemeral                 in memory, at a free port, for tests
+  coeval config --config coeval.toml       what is set, and where that was said";
+
+const START_EXAMPLES: &str = "\
+Examples:
+  coeval start
+  coeval start --data-dir /var/lib/coeval --listen 127.0.0.1:6000
+  coeval start --config coeval.toml --log-format json
+  COEVAL_MAX_CONNECTIONS=100 coeval start
+  coeval start --ephemeral > url.txt &         # for tests: the URL is its one line
+
+A setting is taken from its flag, else from the environment (COEVAL_ and its name
+in capitals), else from the file, else it has its default. SIGTERM and SIGINT stop
+the server: running statements get a moment, everything acknowledged is safe. A
+second signal ends it at once, and so may kill -9: everything acknowledged is safe
+then too.";
+
+const SQL_EXAMPLES: &str = "\
+Examples:
+  coeval sql
+  coeval sql postgres://ada@127.0.0.1:6000/bank
+  coeval sql -c 'select count(*) from account' -c 'show server_version'
+  coeval sql < script.sql";
+
+/// Runs the command that the arguments say, and says how it ended.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are no failures, and a closed pipe is none of ours.
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    match matches.subcommand() {
+        Some(("start", matches)) => start::start(matches),
+        Some(("sql", matches)) => shell::run(
+            matches.get_one::<String>("url").map(String::as_str),
+            matches
+                .get_many("command")
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+        ),
+        Some(("config", matches)) => match settings(matches) {
+            Ok(effective) => {
+                say(&effective.show());
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error),
+        },
+        _ => {
+            say(&version());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn version() -> String {
+    format!("coeval {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Writes to standard output, whose reader may have gone.
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Says on standard error what went wrong, with its causes.
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "coeval: {error}");
+    ExitCode::FAILURE
+}
+
+fn command() -> Command {
+    Command::new("coeval")
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            Command::new("start")
+                .about("Start a server, and stay until it is stopped")
+                .after_help(START_EXAMPLES)
+                .arg(
+                    Arg::new("ephemeral")
+                        .long("ephemeral")
+                        .action(ArgAction::SetTrue)
+                        .help(
+                            "Keep everything in memory, listen at a free port, print the \
+                             connection URL and nothing else on standard output, and stop \
+                             when the starting process ends",
+                        ),
+                )
+                .args(setting_arguments()),
+        )
+        .subcommand(
+            Command::new("sql")
+                .about("Talk SQL to a server, for machines without psql")
+                .after_help(SQL_EXAMPLES)
+                .arg(
+                    Arg::new("url")
+                        .value_name("URL")
+                        .help("Where [default: postgres://127.0.0.1:5433]"),
+                )
+                .arg(
+                    Arg::new("command")
+                        .short('c')
+                        .long("command")
+                        .value_name("COMMAND")
+                        .action(ArgAction::Append)
+                        .help("Run this and end; several are run in turn"),
+                ),
+        )
+        .subcommand(
+            Command::new("config")
+                .about("Show every setting, its value, and where that came from")
+                .args(setting_arguments()),
+        )
+        .subcommand(Command::new("version").about("Show the version"))
+}
+
+/// One flag for each setting, and `--config`.
+fn setting_arguments() -> Vec<Arg> {
+    let file = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .help("A TOML file with settings");
+    let flags = KEYS.iter().map(|key| {
+        let default = Effective::new().shown(key);
+        let help = key.help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let help = help.trim_end_matches('.');
+        Arg::new(key.name)
+            .long(key.name.replace('_', "-"))
+            .value_name(key.placeholder)
+            .help(format!("{help} [default: {default}]"))
+    });
+    std::iter::once(file).chain(flags).collect()
+}
+
+/// The settings that flags, environment and file make together.
+fn settings(matches: &ArgMatches) -> Result<Effective, SettingsError> {
+    let mut effective = Effective::new();
+    if let Some(path) = matches.get_one::<String>("config") {
+        let path = Path::new(path);
+        let text = read(path).map_err(|error| SettingsError::File {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        effective.file(path, &text)?;
+    }
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    effective.environment(variables)?;
+    for key in KEYS {
+        if let Some(text) = matches.get_one::<String>(key.name) {
+            let flag = format!("--{}", key.name.replace('_', "-"));
+            effective.set(key.name, text, Origin::Flag(flag))?;
+        }
+    }
+    effective.settings.check()?;
+    Ok(effective)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a settings file is read before there is a world to read it in"
+)]
+fn read(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_setting_is_a_flag() {
+        let matches = command()
+            .try_get_matches_from(["coeval", "start", "--max-connections", "7"])
+            .unwrap();
+        let (_, matches) = matches.subcommand().unwrap();
+        assert_eq!(settings(matches).unwrap().settings.max_connections, 7);
+    }
+}

@@ -1,0 +1,119 @@
+//! `coeval start`: runs a server until a signal, or its end.
+
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info};
+
+use super::{fail, say, settings};
+use crate::parent::Parent;
+use crate::{RunningServer, Server, Settings, Storage, logging};
+
+/// Stack of a thread that runs sessions, in bytes: statements are walked by
+/// recursion, to a depth that SQL limits.
+const STACK: usize = 8 << 20;
+
+pub(super) fn start(matches: &ArgMatches) -> ExitCode {
+    let ephemeral = matches.get_flag("ephemeral");
+    let parent = if ephemeral { Parent::now() } else { None };
+    let mut settings = match settings(matches) {
+        Ok(effective) => effective.settings,
+        Err(error) => return fail(&error),
+    };
+    if ephemeral && matches.get_one::<String>("listen").is_none() {
+        settings.listen = ([127, 0, 0, 1], 0).into();
+    }
+    if let Err(error) = logging::start(&settings) {
+        return fail(&error);
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime
+        .enable_all()
+        .thread_name("session")
+        .thread_stack_size(STACK);
+    if settings.worker_threads > 0 {
+        runtime.worker_threads(settings.worker_threads);
+    }
+    let runtime = match runtime.build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let code = runtime.block_on(async {
+        // On a task of its own, so that it has a worker's stack and cache.
+        let serving = coeval_env::spawn("server", serve(settings, ephemeral, parent));
+        serving.await.unwrap_or_else(|error| fail(&error))
+    });
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve(settings: Settings, ephemeral: bool, parent: Option<Parent>) -> ExitCode {
+    let (mut terminate, mut interrupt) = match (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) {
+        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+        (Err(error), _) | (_, Err(error)) => return fail(&error),
+    };
+    let storage = if ephemeral {
+        Storage::Memory
+    } else {
+        Storage::Directory
+    };
+    let server = match Server::start(settings, storage).await {
+        Ok(server) => server,
+        Err(error) => return fail(&error),
+    };
+    if ephemeral {
+        say(&url(&server));
+    }
+    let orphaned = async {
+        match parent {
+            Some(parent) => match parent.gone().await {
+                Ok(()) => {}
+                Err(error) => {
+                    error!(%error, "the starting process cannot be watched");
+                    std::future::pending::<()>().await;
+                }
+            },
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        failure = server.failed() => {
+            error!(%failure, "the engine has stopped; what was acknowledged is safe");
+            let code = fail(&failure);
+            let stopping = server.stop();
+            tokio::select! {
+                biased;
+                () = stopping => {}
+                () = any(&mut terminate, &mut interrupt) => {}
+            }
+            return code;
+        }
+        () = any(&mut terminate, &mut interrupt) => info!("asked to stop"),
+        () = orphaned => info!("the starting process has ended"),
+    }
+    tokio::select! {
+        biased;
+        () = server.stop() => ExitCode::SUCCESS,
+        () = any(&mut terminate, &mut interrupt) => {
+            error!("asked twice: stopping at once");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn any(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        biased;
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn url(server: &RunningServer) -> String {
+    format!("postgres://coeval@{}/coeval", server.address())
+}
