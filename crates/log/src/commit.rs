@@ -95,7 +95,7 @@ impl Place<'_> {
             return;
         }
         region.write(HEADER_BYTES as u64, payload);
-        region.write(0, &header.encode(payload));
+        region.write(0, &header.encode(payload, self.shared.seed));
     }
 
     #[inline]

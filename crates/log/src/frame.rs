@@ -8,8 +8,9 @@
 //! ```
 //!
 //! All integers are little endian. `length` counts the payload's bytes; zeros pad
-//! the frame to a multiple of eight. `crc` is the CRC32C of the rest of the header
-//! and, except for a skip frame, of payload and padding. `timestamp` is the frame's
+//! the frame to a multiple of eight. `crc` is the CRC32C of the database id, the rest
+//! of the header and, except for a skip frame, payload and padding; the id keeps a
+//! client from storing bytes that could pass for a frame. `timestamp` is the frame's
 //! own place, term and offset: a frame found at any other place is not one.
 //! `durable` is the offset up to which the log was known to be durable when the
 //! frame was made; recovery uses it to tell a torn tail from damage to what had
@@ -64,6 +65,16 @@ impl Kind {
     }
 }
 
+/// Where a database's checksums begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seed(u32);
+
+impl Seed {
+    pub(crate) fn of_database(database: u128) -> Self {
+        Self(crc32c::crc32c(&database.to_le_bytes()))
+    }
+}
+
 /// Bytes of a whole frame with this much payload.
 #[inline]
 pub(crate) const fn frame_bytes(payload_bytes: u64) -> u64 {
@@ -106,19 +117,19 @@ impl Header {
     }
 
     /// The header's bytes for a frame with this payload.
-    pub(crate) fn encode(&self, payload: &[u8]) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode(&self, payload: &[u8], seed: Seed) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.timestamp.to_bits().to_le_bytes());
         bytes[16..24].copy_from_slice(&self.durable.0.to_le_bytes());
         bytes[24] = self.kind.to_byte();
-        let crc = self.checksum(&bytes, payload);
+        let crc = self.checksum(&bytes, payload, seed);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    fn checksum(&self, header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
-        let crc = crc32c::crc32c(&header[4..]);
+    fn checksum(&self, header: &[u8; HEADER_BYTES], payload: &[u8], seed: Seed) -> u32 {
+        let crc = crc32c::crc32c_append(seed.0, &header[4..]);
         if self.kind == Kind::Skip {
             return crc;
         }
@@ -129,7 +140,11 @@ impl Header {
 
     /// Reads the header at the front of `bytes`, which are at `lsn`, and checks
     /// all of it that can be checked without the payload.
-    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], lsn: Lsn) -> Result<Self, NotAFrame> {
+    pub(crate) fn decode(
+        bytes: &[u8; HEADER_BYTES],
+        lsn: Lsn,
+        seed: Seed,
+    ) -> Result<Self, NotAFrame> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let timestamp = Timestamp::from_bits(word(8));
         if timestamp.lsn() != lsn || timestamp == Timestamp::INFINITE {
@@ -148,11 +163,13 @@ impl Header {
             // Only with a right checksum over an empty payload is this more than
             // damage; a longer frame of an unknown kind is reported as damage,
             // which refuses to start just the same.
-            return Err(if crc32c::crc32c(&bytes[4..]).to_le_bytes() == bytes[..4] {
-                NotAFrame::UnknownKind(bytes[24])
-            } else {
-                NotAFrame::Checksum
-            });
+            return Err(
+                if crc32c::crc32c_append(seed.0, &bytes[4..]).to_le_bytes() == bytes[..4] {
+                    NotAFrame::UnknownKind(bytes[24])
+                } else {
+                    NotAFrame::Checksum
+                },
+            );
         };
         Ok(Self {
             length,
@@ -164,9 +181,9 @@ impl Header {
 
     /// Takes the frame at the front of `bytes`, which are at `lsn`: its header and
     /// its payload. `TooLong` may only mean that there is more to read.
-    pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Result<(Self, &[u8]), NotAFrame> {
+    pub(crate) fn parse(bytes: &[u8], lsn: Lsn, seed: Seed) -> Result<(Self, &[u8]), NotAFrame> {
         let head = bytes.first_chunk().ok_or(NotAFrame::TooLong)?;
-        let header = Self::decode(head, lsn)?;
+        let header = Self::decode(head, lsn, seed)?;
         let frame_bytes = usize::try_from(header.frame_bytes()).map_err(|_| NotAFrame::TooLong)?;
         let frame = bytes.get(..frame_bytes).ok_or(NotAFrame::TooLong)?;
         let covered = if header.kind == Kind::Skip {
@@ -174,7 +191,7 @@ impl Header {
         } else {
             &frame[4..]
         };
-        if crc32c::crc32c(covered).to_le_bytes() != frame[..4] {
+        if crc32c::crc32c_append(seed.0, covered).to_le_bytes() != frame[..4] {
             return Err(NotAFrame::Checksum);
         }
         let payload = &frame[HEADER_BYTES..HEADER_BYTES + header.length as usize];
@@ -189,6 +206,8 @@ mod tests {
 
     use super::*;
 
+    const SEED: Seed = Seed(5);
+
     fn frame(kind: Kind, lsn: Lsn, payload: &[u8]) -> Vec<u8> {
         let header = Header {
             length: payload.len() as u32,
@@ -196,7 +215,7 @@ mod tests {
             durable: Lsn(lsn.0 / 2),
             kind,
         };
-        let mut bytes = header.encode(payload).to_vec();
+        let mut bytes = header.encode(payload, SEED).to_vec();
         bytes.extend_from_slice(payload);
         bytes.resize(header.frame_bytes() as usize, 0);
         bytes
@@ -214,14 +233,14 @@ mod tests {
                 let length = bytes.len();
                 prop_assert_eq!(length % 8, 0);
                 bytes.extend_from_slice(&behind);
-                let (header, back) = Header::parse(&bytes, lsn).unwrap();
+                let (header, back) = Header::parse(&bytes, lsn, SEED).unwrap();
                 prop_assert_eq!(header.kind, kind);
                 prop_assert_eq!(header.end(), Lsn(lsn.0 + length as u64));
                 prop_assert_eq!(back, &payload[..]);
-                prop_assert_eq!(Header::parse(&bytes, Lsn(lsn.0 - 8)), Err(NotAFrame::Misplaced));
+                prop_assert_eq!(Header::parse(&bytes, Lsn(lsn.0 - 8), SEED), Err(NotAFrame::Misplaced));
                 for shorter in 0..length {
                     prop_assert_eq!(
-                        Header::parse(&bytes[..shorter], lsn),
+                        Header::parse(&bytes[..shorter], lsn, SEED),
                         Err(NotAFrame::TooLong)
                     );
                 }
@@ -233,13 +252,13 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..100),
             lsn in any::<u64>().prop_map(Lsn),
         ) {
-            let _ = Header::parse(&bytes, lsn);
+            let _ = Header::parse(&bytes, lsn, SEED);
             // Past the stamp, too.
             let mut bytes = bytes;
             if bytes.len() >= 16 {
                 let stamp = Timestamp::new(Term(1), Lsn(4096)).to_bits();
                 bytes[8..16].copy_from_slice(&stamp.to_le_bytes());
-                let _ = Header::parse(&bytes, Lsn(4096));
+                let _ = Header::parse(&bytes, Lsn(4096), SEED);
             }
         }
     }
@@ -252,21 +271,27 @@ mod tests {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
-                assert!(Header::parse(&bad, lsn).is_err(), "byte {at} bit {bit}");
+                assert!(
+                    Header::parse(&bad, lsn, SEED).is_err(),
+                    "byte {at} bit {bit}"
+                );
             }
         }
     }
 
     #[test]
     fn zeros_are_empty_and_unknown_kinds_are_told_from_damage() {
-        assert_eq!(Header::parse(&[0; 64], Lsn(8)), Err(NotAFrame::Empty));
+        assert_eq!(Header::parse(&[0; 64], Lsn(8), SEED), Err(NotAFrame::Empty));
         let mut bytes = frame(Kind::Mark, Lsn(8), b"");
         bytes[24] = 99;
-        assert_eq!(Header::parse(&bytes, Lsn(8)), Err(NotAFrame::Checksum));
-        let crc = crc32c::crc32c(&bytes[4..]);
+        assert_eq!(
+            Header::parse(&bytes, Lsn(8), SEED),
+            Err(NotAFrame::Checksum)
+        );
+        let crc = crc32c::crc32c_append(SEED.0, &bytes[4..]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(
-            Header::parse(&bytes, Lsn(8)),
+            Header::parse(&bytes, Lsn(8), SEED),
             Err(NotAFrame::UnknownKind(99))
         );
     }

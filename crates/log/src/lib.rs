@@ -25,12 +25,60 @@
 //! # Ok::<(), coeval_log::Error>(())
 //! # }).unwrap();
 //! ```
-
-#![allow(dead_code, reason = "files and recovery follow")]
+//!
+//! # The stream
+//!
+//! The log is one endless stream of bytes. An offset in it is an [`Lsn`]; a frame
+//! that starts there in a term has the [`Timestamp`] made of both, and if it is a
+//! commit's, that is its commit timestamp. Reserving space by one fetch-and-add is
+//! therefore what orders commits. See `frame` for a frame's layout, `entry` for
+//! what is in it, `segment` for the files.
+//!
+//! # Three ends, and timestamps that stand for them
+//!
+//! ```text
+//!              durable end      installed end       reserved end
+//!  frames  A  B  |  C     D     |  (E)    F   (G)   |
+//!                ^ 900          ^ 1100              ^ 1500     offsets
+//! ```
+//!
+//! E and G, in parentheses, have their place and are not yet installed. F is; but
+//! a snapshot cannot include F and not E, so the installed end stands before E.
+//!
+//! An *end* is the offset at which the next frame starts, and excludes that frame.
+//! A *timestamp* of a snapshot includes the commit that has it. Places are
+//! multiples of eight, so the timestamp that includes exactly the frames before an
+//! end is the one eight bytes before it: [`Log::installed`] is (term, 1092) here,
+//! and [`Log::durable`] is (term, 892). Hence, with `≤` on timestamps only:
+//!
+//! - commit `c` is in a snapshot that began at `s` if `c ≤ s`;
+//! - what a snapshot at `s` has seen survives if `s ≤ durable`;
+//! - a commit `c` survives if `c ≤ durable`: frames become durable whole, so one
+//!   that starts before the durable end also ends before it.
+//!
+//! Timestamps of earlier terms are below all of these: opening a log makes durable
+//! whatever it replays.
+//!
+//! # Invariants
+//!
+//! 1. A timestamp is drawn once, whatever crashes: an offset may be used again
+//!    after a torn tail was cut, but only in a later term (`control`).
+//! 2. durable ≤ installed ≤ reserved, and each only grows.
+//! 3. What [`Log::poll_durable`] has answered for is in the log that the next
+//!    [`Log::open`] replays, or that open is refused (`recovery`).
+//! 4. What is replayed was committed, is a prefix of the commits in timestamp
+//!    order, and each commit comes whole.
+//! 5. After a failed write or sync nothing is acknowledged any more (`flusher`).
+//!
+//! Source: group commit and early release of locks after Aether (Johnson et al.,
+//! VLDB 2010); redo by cells after EMS §2.6. What the design adds is in
+//! DESIGN.md, "Time and commit on one node".
 
 mod commit;
+mod control;
 mod entry;
 mod error;
+mod flusher;
 mod frame;
 mod log;
 mod recovery;
@@ -38,8 +86,12 @@ mod segment;
 mod settings;
 mod shared;
 mod space;
+mod stamp;
 mod varint;
 mod waiters;
+
+#[cfg(doc)]
+use coeval_types::{Lsn, Timestamp};
 
 pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};

@@ -1,15 +1,22 @@
 //! The log, as its users see it.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use coeval_env::JoinHandle;
 use coeval_memory::ring::AppendRing;
 use coeval_types::{Lsn, Term, Timestamp};
 
+use tokio::sync::oneshot;
+
 use crate::commit::{Credit, Reservation};
 use crate::entry::EntryBuilder;
+use crate::flusher::Flusher;
+use crate::frame::{Seed, frame_bytes};
+use crate::recovery::{RecoverySummary, Replay, recover};
 use crate::shared::{FatalHandler, Shared};
 use crate::space::SpaceWait;
 use crate::{Error, Settings};
@@ -23,17 +30,96 @@ pub(crate) const FIRST_LSN: Lsn = Lsn(4096);
 pub struct Log {
     shared: Arc<Shared>,
     settings: Settings,
+    /// The flusher, until the log is closed.
+    flusher: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
+    /// Opens the log in `directory`, or makes one: takes the directory for this
+    /// process, hands everything committed to `replay`, and begins a new term.
+    ///
+    /// Reads on threads of its own; done when everything has been replayed. On an
+    /// error the directory is as it was.
+    pub async fn open(
+        directory: &Path,
+        settings: Settings,
+        replay: Arc<dyn Replay>,
+    ) -> Result<(Self, RecoverySummary), Error> {
+        settings.check()?;
+        let (opened, result) = oneshot::channel();
+        let path = directory.to_owned();
+        let of_flusher = settings.clone();
+        // One thread recovers and then stays, as the one that writes.
+        let flusher = coeval_env::spawn_dedicated("log", move || async move {
+            match recover(&path, &of_flusher, replay).await {
+                Ok(recovered) => {
+                    let (flusher, summary) = Flusher::new(recovered, &of_flusher);
+                    if opened
+                        .send(Ok((Arc::clone(&flusher.shared), summary)))
+                        .is_ok()
+                    {
+                        flusher.run().await;
+                    }
+                }
+                Err(error) => {
+                    // Whoever opens may have gone meanwhile.
+                    let _ = opened.send(Err(error));
+                }
+            }
+        });
+        let result = result.await;
+        let (shared, summary) = match result {
+            Ok(result) => result?,
+            Err(_) => {
+                let reason = match flusher.await {
+                    Ok(()) => "its thread ended".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                return Err(Error::Stopped(reason.into()));
+            }
+        };
+        let log = Self {
+            shared,
+            settings,
+            flusher: Mutex::new(Some(flusher)),
+        };
+        Ok((log, summary))
+    }
+
+    /// Makes everything durable that has been reserved, notes that the log was
+    /// closed in order, and releases the directory. New commits are refused from
+    /// the start. Closing twice does nothing.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.shared.closing.store(true, Ordering::Release);
+        self.shared.space.wake_all();
+        self.shared.flusher.notify_one();
+        let flusher = self
+            .flusher
+            .lock()
+            .expect("no panic under this lock")
+            .take();
+        let Some(flusher) = flusher else {
+            self.shared.stop("it was closed", false);
+            return Ok(());
+        };
+        if let Err(error) = flusher.await {
+            return Err(Error::Stopped(error.to_string().into()));
+        }
+        match self.shared.fatal_reason() {
+            Some(reason) => Err(Error::Stopped(reason)),
+            None => Ok(()),
+        }
+    }
+
     /// A log without a file: what is installed counts as durable at once, and ends
     /// with the process.
     pub fn ephemeral(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
         let ring = AppendRing::unread(settings.ring_bytes, FIRST_LSN.0);
         Ok(Self {
-            shared: Shared::new(ring, Term(1), true),
+            shared: Shared::new(ring, Term(1), Seed::of_database(0), true),
             settings,
+            flusher: Mutex::new(None),
         })
     }
 
@@ -90,7 +176,7 @@ impl Log {
     ) -> Poll<Result<Credit<'_>, Error>> {
         self.check_length(entries)?;
         while let Some(chunk) = entries.next_chunk() {
-            let bytes = crate::frame::frame_bytes(chunk.len() as u64);
+            let bytes = frame_bytes(chunk.len() as u64);
             let Poll::Ready(credit) = self.poll_space(bytes, wait, context)? else {
                 return Poll::Pending;
             };
@@ -188,5 +274,14 @@ impl Log {
     /// failed. At once, if it has.
     pub fn set_fatal_handler(&self, handler: FatalHandler) {
         self.shared.set_fatal_handler(handler);
+    }
+}
+
+impl Drop for Log {
+    /// Without [`Log::close`]: as if the process had been killed. What is durable
+    /// stays; the thread that writes ends by itself, a little later.
+    fn drop(&mut self) {
+        self.shared.abandoned.store(true, Ordering::Release);
+        self.shared.flusher.notify_one();
     }
 }

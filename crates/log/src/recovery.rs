@@ -1,10 +1,61 @@
 //! Recovery: from what the disk holds back to what was committed.
+//!
+//! The log is read from its first frame to the first place that holds none. What
+//! is found there decides everything:
+//!
+//! ```text
+//!   frame  frame  frame  ?????  frame  00000000
+//!                        ^ p
+//! ```
+//!
+//! - *A torn tail.* The power failed during a write that nobody had been told was
+//!   durable. The log ends at `p`; what is behind is cleared.
+//! - *Damage.* What stood at `p` had been durable, so somebody may rely on it, and
+//!   on what came behind. Nothing is changed, and the log refuses to open.
+//!
+//! `p` was durable if any of these says so:
+//!
+//! 1. CONTROL: the present term began behind `p` (everything before its beginning
+//!    was made durable first), or the log was closed in order and ended behind `p`.
+//! 2. A frame anywhere behind `p`, valid and of the present term, that carries a
+//!    durable offset greater than `p`: whoever made it knew.
+//!
+//! Neither can be had for the last group before a crash: if it was durable, and
+//! nothing was written after it, and the disk damages it afterwards, that looks
+//! like a torn tail. An orderly close leaves no such gap.
+//!
+//! A frame of an earlier term at or behind the beginning of the present one is a
+//! remnant of a tail that was cut; the log ends there, whatever it looks like.
+//!
+//! Before the log is written again, what was read back but never proved durable is
+//! written once more and synced: after a crash of the process alone the kernel
+//! still shows it, whether the disk has it or not. Then the tail is cleared, and
+//! only then does CONTROL name the next term and its beginning. A crash anywhere
+//! in between finds the same log again.
+//!
+//! - [`chain`]: the segments as one stream.
+//! - [`scan`]: reads frames, finds the end.
+//! - [`dispatch`]: replays entries, each record's in order, on several threads.
+//! - [`tail`]: judges what is behind the end, and repairs it.
 
+pub(crate) mod chain;
+mod dispatch;
+mod scan;
+mod tail;
+
+use std::collections::VecDeque;
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
-use coeval_types::{Lsn, Timestamp};
+use coeval_types::{Lsn, Term, Timestamp};
 
-use crate::Entry;
+use crate::control::{Control, DataDirectory};
+use crate::frame::Seed;
+use crate::log::FIRST_LSN;
+use crate::segment::{Segment, SegmentKind};
+use crate::{Entry, Error, Settings};
+use chain::Chain;
 
 /// Why an entry cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +92,100 @@ pub struct RecoverySummary {
     pub last_commit: Timestamp,
     /// Where the log goes on.
     pub end: Lsn,
-    /// Bytes behind the end that had been written, but were never durable, and so
-    /// never acknowledged. Cut off.
+    /// Bytes behind the end that had been written, but were never known to be
+    /// durable, and so never acknowledged. Cut off.
     pub cut_bytes: u64,
+}
+
+/// A log that is ready to be written.
+pub(crate) struct Recovered {
+    pub(crate) directory: DataDirectory,
+    /// As it is on the disk: with the term that begins now.
+    pub(crate) control: Control,
+    pub(crate) kind: SegmentKind,
+    /// The segment that is written next. Its end may be the log's.
+    pub(crate) current: Segment,
+    /// Segments of zeros that follow on it.
+    pub(crate) spares: VecDeque<Segment>,
+    pub(crate) summary: RecoverySummary,
+}
+
+/// Replays the log in `path`, repairs its tail, and begins a new term.
+pub(crate) async fn recover(
+    path: &Path,
+    settings: &Settings,
+    replay: Arc<dyn Replay>,
+) -> Result<Recovered, Error> {
+    let directory = DataDirectory::lock(path).await?;
+    let control = match directory.read_control().await? {
+        Some(control) => control,
+        None => create(&directory).await?,
+    };
+    let kind = SegmentKind {
+        directory: directory.log(),
+        database: control.database,
+        segment_bytes: settings.segment_bytes,
+    };
+    let mut chain = Chain::open(&kind).await?;
+    if chain.is_empty() && control.term == Term(0) {
+        let first = kind.create(FIRST_LSN, || false).await?;
+        chain.push(first.expect("nobody stops it"));
+    }
+    chain.must_reach(control.clean_end.unwrap_or(control.start), &kind)?;
+
+    let seed = Seed::of_database(control.database);
+    let scan = scan::Scan::run(&chain, &control, seed, settings.recovery_threads, replay).await?;
+    let tail = tail::judge(&chain, &control, seed, &scan).await?;
+    tail::repair(&mut chain, &kind, &control, &scan, &tail).await?;
+
+    let control = Control {
+        term: Term(control.term.0 + 1),
+        start: scan.end,
+        clean_end: None,
+        ..control
+    };
+    if control.term > Term::MAX {
+        return Err(Error::Exhausted("2²⁰ terms"));
+    }
+    directory.write_control(&control).await?;
+
+    let summary = RecoverySummary {
+        clean: scan.clean,
+        commits: scan.commits,
+        entries: scan.entries,
+        bytes: scan.end.0 - FIRST_LSN.0,
+        last_commit: scan.last_commit,
+        end: scan.end,
+        cut_bytes: tail.written_end.0 - scan.end.0,
+    };
+    let (current, spares) = chain.split_at(scan.end);
+    Ok(Recovered {
+        directory,
+        control,
+        kind,
+        current,
+        spares,
+        summary,
+    })
+}
+
+/// Makes CONTROL in a new directory.
+async fn create(directory: &DataDirectory) -> Result<Control, Error> {
+    if let Some(file) = chain::first_segment(&directory.log()).await? {
+        return Err(Error::Damaged {
+            file: directory.control(),
+            offset: 0,
+            what: format!("the file is missing, but there is {}", file.display()),
+        });
+    }
+    let mut database = [0; 16];
+    coeval_env::random_bytes(&mut database);
+    let control = Control {
+        database: u128::from_le_bytes(database),
+        term: Term(0),
+        start: FIRST_LSN,
+        clean_end: None,
+    };
+    directory.write_control(&control).await?;
+    Ok(control)
 }

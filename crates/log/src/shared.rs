@@ -9,6 +9,7 @@ use coeval_types::{Lsn, Term, Timestamp};
 use tokio::sync::Notify;
 
 use crate::Error;
+use crate::frame::Seed;
 use crate::space::SpaceQueue;
 use crate::waiters::Waiters;
 
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) ring: Arc<AppendRing>,
     /// The term of every frame this process writes.
     pub(crate) term: Term,
+    /// Where the frames' checksums begin.
+    pub(crate) seed: Seed,
     /// Whether what is installed counts as durable, there being no file.
     pub(crate) ephemeral: bool,
     /// End of what is durable. Never past the ring's complete prefix.
@@ -43,13 +46,14 @@ struct Fatal {
 }
 
 impl Shared {
-    pub(crate) fn new(ring: AppendRing, term: Term, ephemeral: bool) -> Arc<Self> {
+    pub(crate) fn new(ring: AppendRing, term: Term, seed: Seed, ephemeral: bool) -> Arc<Self> {
         let ring = Arc::new(ring);
         Arc::new(Self {
             space: SpaceQueue::new(Arc::clone(&ring)),
             durable: AtomicU64::new(ring.completed()),
             ring,
             term,
+            seed,
             ephemeral,
             waiters: Waiters::default(),
             flusher: Notify::new(),
@@ -119,6 +123,15 @@ impl Shared {
         }
         self.waiters.wake_all();
         self.space.wake_all();
+    }
+
+    /// Why the log has stopped for good, if it has.
+    pub(crate) fn fatal_reason(&self) -> Option<Arc<str>> {
+        self.fatal
+            .lock()
+            .expect("no panic under this lock")
+            .reason
+            .clone()
     }
 
     /// Registers whom to call on a fatal stop; at once if it has happened.

@@ -41,7 +41,7 @@
 //! all the same: drawing a place is an acquiring and releasing step on one word,
 //! so it has seen whatever those who drew before it had seen.
 //!
-//! Source: Aether (Johnson et al., VLDB 2010), §5, for the split of reservation,
+//! Source: Aether (Johnson et al., VLDB 2010), for the split of reservation,
 //! copying and release; the marks and the credits are ours.
 
 use std::fmt;

@@ -1,0 +1,154 @@
+//! The data directory: who has it, and the few facts that must be known before
+//! the log can be read.
+//!
+//! ```text
+//! LOCK              locked for as long as a process has the directory
+//! CONTROL           database id, term, where the term began, clean end
+//! log/              segments
+//! ```
+//!
+//! CONTROL is replaced as a whole: written under another name, made durable,
+//! renamed. Each start for writing raises the term in it before the term is used;
+//! so a frame of an earlier term at or behind the place where the present term
+//! began is a remnant, never a part of the log. What is before that place was made
+//! durable first.
+
+use std::path::{Path, PathBuf};
+
+use coeval_env::fs;
+use coeval_types::{Lsn, Term};
+
+use crate::Error;
+use crate::log::FIRST_LSN;
+use crate::stamp::{self, Stamp};
+
+const MAGIC: [u8; 8] = *b"COEVALCT";
+const CONTROL_BYTES: usize = 128;
+
+/// The facts in CONTROL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Control {
+    /// Drawn at random when the directory was made.
+    pub(crate) database: u128,
+    /// The last term that was used, 0 for none.
+    pub(crate) term: Term,
+    /// Where that term began. Everything before is durable.
+    pub(crate) start: Lsn,
+    /// Where the log ended, if it was closed in order since.
+    pub(crate) clean_end: Option<Lsn>,
+}
+
+/// The data directory, for as long as this process has it.
+#[derive(Debug)]
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+    /// Holds the lock until it is closed.
+    _lock: fs::File,
+}
+
+impl DataDirectory {
+    /// Takes the directory, making it if need be.
+    pub(crate) async fn lock(path: &Path) -> Result<Self, Error> {
+        let log = path.join("log");
+        fs::create_dir_all(&log)
+            .await
+            .map_err(Error::io("create directory", &log))?;
+        let lock_path = path.join("LOCK");
+        let lock = fs::open(&lock_path, fs::OpenOptions::CREATE)
+            .await
+            .map_err(Error::io("open", &lock_path))?;
+        let locked = lock
+            .try_lock()
+            .await
+            .map_err(Error::io("lock", &lock_path))?;
+        if !locked {
+            return Err(Error::InUse { lock: lock_path });
+        }
+        fs::sync_dir(path).await.map_err(Error::io("sync", path))?;
+        if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("")) {
+            fs::sync_dir(parent)
+                .await
+                .map_err(Error::io("sync", parent))?;
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.path.join("CONTROL")
+    }
+
+    /// Reads CONTROL; `None` in a new directory.
+    pub(crate) async fn read_control(&self) -> Result<Option<Control>, Error> {
+        let path = self.control();
+        let exists = fs::exists(&path)
+            .await
+            .map_err(Error::io("look for", &path))?;
+        if !exists {
+            return Ok(None);
+        }
+        let block = fs::read(&path).await.map_err(Error::io("read", &path))?;
+        let damaged = |what: &str| Error::Damaged {
+            file: path.clone(),
+            offset: 0,
+            what: what.to_owned(),
+        };
+        if block.len() != CONTROL_BYTES {
+            return Err(damaged("the file does not have its 128 bytes"));
+        }
+        let mut fields = stamp::check(&block, MAGIC, &path)?;
+        let database = u128::from_le_bytes(fields.take());
+        let start = Lsn(u64::from_le_bytes(fields.take()));
+        let clean_end = Lsn(u64::from_le_bytes(fields.take()));
+        let term = Term(u32::from_le_bytes(fields.take()));
+        let clean = u32::from_le_bytes(fields.take());
+        let sound = |lsn: Lsn| lsn.0.is_multiple_of(Lsn::ALIGNMENT) && lsn < Lsn::LIMIT;
+        if term > Term::MAX
+            || !sound(start)
+            || start < FIRST_LSN
+            || (clean != 0 && (!sound(clean_end) || clean_end < start))
+        {
+            return Err(damaged("its contents make no sense"));
+        }
+        Ok(Some(Control {
+            database,
+            term,
+            start,
+            clean_end: (clean != 0).then_some(clean_end),
+        }))
+    }
+
+    /// Replaces CONTROL, durably.
+    pub(crate) async fn write_control(&self, control: &Control) -> Result<(), Error> {
+        let mut block = Stamp::new(MAGIC, CONTROL_BYTES);
+        block.put(&control.database.to_le_bytes());
+        block.put(&control.start.0.to_le_bytes());
+        block.put(&control.clean_end.unwrap_or_default().0.to_le_bytes());
+        block.put(&control.term.0.to_le_bytes());
+        block.put(&u32::from(control.clean_end.is_some()).to_le_bytes());
+        let new = self.path.join("CONTROL.new");
+        let options = fs::OpenOptions {
+            truncate: true,
+            ..fs::OpenOptions::CREATE
+        };
+        let file = fs::open(&new, options)
+            .await
+            .map_err(Error::io("create", &new))?;
+        file.write_at(&block.finish(), 0)
+            .await
+            .map_err(Error::io("write", &new))?;
+        file.sync_all().await.map_err(Error::io("sync", &new))?;
+        fs::rename(&new, self.control())
+            .await
+            .map_err(Error::io("rename", &new))?;
+        fs::sync_dir(&self.path)
+            .await
+            .map_err(Error::io("sync", &self.path))
+    }
+}

@@ -1,0 +1,215 @@
+//! Group commit: one thread that takes what is installed to the disk.
+//!
+//! It writes whatever stands in the ring without a gap, syncs, publishes the new
+//! durable end, and looks again. While a sync is under way the next group gathers,
+//! so groups grow with the load and nobody ever sleeps a fixed delay; with nothing
+//! to do it waits to be told.
+//!
+//! A write or a sync that fails stops the log for good. After a failed sync the
+//! kernel may have dropped what it could not write, and a second sync that succeeds
+//! would prove nothing about it.
+//!
+//! A second thread makes segments ahead of their use.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coeval_env::JoinHandle;
+use coeval_memory::ring::{AppendRing, Reader};
+use coeval_types::Lsn;
+use tokio::sync::mpsc;
+
+use crate::Error;
+use crate::control::{Control, DataDirectory};
+use crate::frame::Seed;
+use crate::recovery::Recovered;
+use crate::segment::{Segment, SegmentKind};
+use crate::shared::Shared;
+use crate::{RecoverySummary, Settings};
+
+pub(crate) struct Flusher {
+    pub(crate) shared: Arc<Shared>,
+    reader: Reader,
+    directory: DataDirectory,
+    control: Control,
+    /// The segment that is being written.
+    current: Segment,
+    supply: Supply,
+}
+
+enum End {
+    /// Everything is durable and nothing more comes.
+    Closed,
+    /// To be gone without a trace, as after a crash.
+    Abandoned,
+}
+
+/// Stops the log if the flusher ends by a panic, so that nobody waits for ever.
+struct StopOnPanic(Arc<Shared>);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop("the thread that writes has panicked", true);
+        }
+    }
+}
+
+impl Flusher {
+    /// The flusher of a log that has been recovered, and what recovery found.
+    pub(crate) fn new(recovered: Recovered, settings: &Settings) -> (Self, RecoverySummary) {
+        let Recovered {
+            directory,
+            control,
+            kind,
+            current,
+            spares,
+            summary,
+        } = recovered;
+        let ring = AppendRing::new(settings.ring_bytes, summary.end.0);
+        let seed = Seed::of_database(control.database);
+        let shared = Shared::new(ring, control.term, seed, false);
+        let reader = shared.ring.reader().expect("taken once");
+        let end = spares.back().map_or(current.end, |last| last.end);
+        let flusher = Self {
+            shared,
+            reader,
+            directory,
+            control,
+            current,
+            supply: Supply::start(kind, spares, end),
+        };
+        (flusher, summary)
+    }
+
+    /// Runs until the log is closed, abandoned or stopped.
+    pub(crate) async fn run(mut self) {
+        let _stop_on_panic = StopOnPanic(Arc::clone(&self.shared));
+        let result = match self.serve().await {
+            Ok(End::Closed) => {
+                self.supply.end().await;
+                self.control.clean_end = Some(Lsn(self.reader.released()));
+                self.directory.write_control(&self.control).await
+            }
+            Ok(End::Abandoned) => {
+                self.supply.end().await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => self.shared.stop("it was closed", false),
+            Err(error) => {
+                self.shared.stop(&error.to_string(), true);
+                self.supply.end().await;
+            }
+        }
+    }
+
+    async fn serve(&mut self) -> Result<End, Error> {
+        loop {
+            if self.shared.abandoned.load(Ordering::Acquire) {
+                return Ok(End::Abandoned);
+            }
+            let end = self.shared.ring.completed();
+            if end > self.reader.released() {
+                self.flush(end).await?;
+            } else if self.shared.closing.load(Ordering::Acquire) && self.shared.ring.is_quiet() {
+                return Ok(End::Closed);
+            } else {
+                self.shared.flusher.notified().await;
+            }
+        }
+    }
+
+    /// Makes everything before `end` durable.
+    async fn flush(&mut self, end: u64) -> Result<(), Error> {
+        let start = self.reader.released();
+        let mut position = Lsn(start);
+        let mut full = Vec::new();
+        let (first, second) = self.reader.bytes(start..end);
+        for mut bytes in [first, second] {
+            while !bytes.is_empty() {
+                if position == self.current.end {
+                    let next = self.supply.next(position).await?;
+                    full.push(std::mem::replace(&mut self.current, next));
+                }
+                let room = self.current.end.0 - position.0;
+                let count = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+                self.current.write(position, &bytes[..count]).await?;
+                position.0 += count as u64;
+                bytes = &bytes[count..];
+            }
+        }
+        // The kernel has a copy: the ring is free for the next group already.
+        self.reader.release(end);
+        self.shared.space.serve();
+        for segment in &full {
+            segment.sync().await?;
+        }
+        self.current.sync().await?;
+        self.shared.advance_durable(end);
+        Ok(())
+    }
+}
+
+/// Segments made ahead of their use.
+struct Supply {
+    ready: mpsc::Receiver<Result<Segment, Error>>,
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Supply {
+    /// Hands out `spares` first, then makes segments that follow on `end`. Holds
+    /// about two ready.
+    fn start(kind: SegmentKind, spares: VecDeque<Segment>, end: Lsn) -> Self {
+        let (sender, ready) = mpsc::channel(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let task = coeval_env::spawn_dedicated("log-segments", move || async move {
+            for spare in spares {
+                if sender.send(Ok(spare)).await.is_err() {
+                    return;
+                }
+            }
+            let mut first = end;
+            loop {
+                let made = kind
+                    .create(first, || stopped.load(Ordering::Relaxed))
+                    .await
+                    .transpose();
+                let Some(made) = made else { return };
+                let failed = made.is_err();
+                if let Ok(segment) = &made {
+                    first = segment.end;
+                }
+                if sender.send(made).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Self { ready, stop, task }
+    }
+
+    /// The segment that begins at `first`; waits until it has been made.
+    async fn next(&mut self, first: Lsn) -> Result<Segment, Error> {
+        let segment = self
+            .ready
+            .recv()
+            .await
+            .unwrap_or_else(|| Err(Error::Stopped("no segment was made".into())))?;
+        assert_eq!(segment.first, first, "segments follow on each other");
+        Ok(segment)
+    }
+
+    /// Ends the thread, and waits until it has: then nobody touches the directory.
+    async fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.ready.close();
+        if let Err(error) = (&mut self.task).await {
+            tracing::warn!(%error, "the thread that makes segments has failed");
+        }
+    }
+}

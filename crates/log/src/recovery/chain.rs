@@ -1,0 +1,158 @@
+//! The segments of a log, as one stream.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use coeval_env::fs;
+use coeval_types::Lsn;
+
+use crate::Error;
+use crate::log::FIRST_LSN;
+use crate::segment::{Segment, SegmentKind, first_of_name, is_unfinished};
+
+/// Segments that follow on each other without a gap, from the first.
+pub(crate) struct Chain(Vec<Segment>);
+
+/// Some segment in the directory, if there is any.
+pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, Error> {
+    let names = fs::read_dir(directory)
+        .await
+        .map_err(Error::io("list", directory))?;
+    Ok(names.into_iter().find(|path| first_of_name(path).is_some()))
+}
+
+impl Chain {
+    /// Opens every segment there is, and removes unfinished ones.
+    pub(crate) async fn open(kind: &SegmentKind) -> Result<Self, Error> {
+        let names = fs::read_dir(&kind.directory)
+            .await
+            .map_err(Error::io("list", &kind.directory))?;
+        let mut chain = Self(Vec::new());
+        for path in names {
+            if is_unfinished(&path) {
+                fs::remove_file(&path)
+                    .await
+                    .map_err(Error::io("remove", &path))?;
+                continue;
+            }
+            let Some(first) = first_of_name(&path) else {
+                tracing::warn!(file = %path.display(), "not a file of the log; left alone");
+                continue;
+            };
+            // Names sort as their offsets do.
+            if first != chain.end() {
+                return Err(missing(&kind.path(chain.end())));
+            }
+            chain.push(kind.open(first).await?);
+        }
+        Ok(chain)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, segment: Segment) {
+        debug_assert_eq!(segment.first, self.end());
+        self.0.push(segment);
+    }
+
+    /// End of the last segment.
+    pub(crate) fn end(&self) -> Lsn {
+        self.0.last().map_or(FIRST_LSN, |last| last.end)
+    }
+
+    /// Complains if segments are missing that once held the stream up to `lsn`.
+    pub(crate) fn must_reach(&self, lsn: Lsn, kind: &SegmentKind) -> Result<(), Error> {
+        if self.is_empty() || self.end() < lsn {
+            return Err(missing(&kind.path(self.end())));
+        }
+        Ok(())
+    }
+
+    /// The segment that holds the byte at `lsn`, or the last for the stream's end.
+    pub(crate) fn segment(&self, lsn: Lsn) -> &Segment {
+        let next = self.0.partition_point(|segment| segment.first <= lsn);
+        &self.0[next.saturating_sub(1)]
+    }
+
+    /// Segments that hold any of the stream from `start` up to `end`.
+    pub(crate) fn segments(&self, start: Lsn, end: Lsn) -> impl Iterator<Item = &Segment> {
+        self.0
+            .iter()
+            .filter(move |segment| segment.first < end && segment.end > start)
+    }
+
+    /// Names a place in the stream by its file.
+    pub(crate) fn damaged(&self, lsn: Lsn, what: String) -> Error {
+        let segment = self.segment(lsn);
+        Error::Damaged {
+            file: segment.path.clone(),
+            offset: segment.offset(lsn),
+            what,
+        }
+    }
+
+    /// Appends the stream from `lsn` on to `bytes`: `count` bytes, or fewer at its
+    /// end.
+    pub(crate) async fn read(
+        &self,
+        mut lsn: Lsn,
+        count: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let end = Lsn(self.end().0.min(lsn.0 + count as u64));
+        while lsn < end {
+            let segment = self.segment(lsn);
+            let until = segment.end.min(end);
+            let at = bytes.len();
+            bytes.resize(at + (until.0 - lsn.0) as usize, 0);
+            segment.read(lsn, &mut bytes[at..]).await?;
+            lsn = until;
+        }
+        Ok(())
+    }
+
+    /// Removes the segments that begin at `first` or behind it, the last one first,
+    /// so that no gap ever shows.
+    pub(crate) async fn remove_from(
+        &mut self,
+        first: Lsn,
+        kind: &SegmentKind,
+    ) -> Result<(), Error> {
+        let mut removed = false;
+        while self.0.len() > 1 && self.0.last().is_some_and(|last| last.first >= first) {
+            let last = self.0.pop().expect("looked at");
+            fs::remove_file(&last.path)
+                .await
+                .map_err(Error::io("remove", &last.path))?;
+            removed = true;
+        }
+        if removed {
+            fs::sync_dir(&kind.directory)
+                .await
+                .map_err(Error::io("sync", &kind.directory))?;
+        }
+        Ok(())
+    }
+
+    /// The segment in which the stream goes on at `lsn`, and those behind it. A
+    /// stream that ends with its last segment goes on in none yet; then it is that
+    /// one, full.
+    pub(crate) fn split_at(self, lsn: Lsn) -> (Segment, VecDeque<Segment>) {
+        let mut segments: VecDeque<Segment> = self.0.into();
+        while segments.len() > 1 && segments[0].end <= lsn {
+            segments.pop_front();
+        }
+        let current = segments.pop_front().expect("a log has a segment");
+        (current, segments)
+    }
+}
+
+fn missing(path: &Path) -> Error {
+    Error::Damaged {
+        file: path.to_owned(),
+        offset: 0,
+        what: "the file is missing".to_owned(),
+    }
+}

@@ -1,0 +1,270 @@
+//! Reading the log from its first frame to the first place that holds none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_memory::ring::AppendRing;
+use coeval_types::{Lsn, Term, Timestamp};
+
+use crate::Error;
+use crate::control::Control;
+use crate::entry::{Skimmed, skim_item};
+use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
+use crate::log::FIRST_LSN;
+use crate::recovery::Replay;
+use crate::recovery::chain::Chain;
+use crate::recovery::dispatch::Dispatcher;
+
+/// How much is read at once.
+const BLOCK_BYTES: usize = 4 << 20;
+/// How often progress is reported.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// What was found.
+pub(crate) struct Scan {
+    /// Where the first place is that holds no frame.
+    pub(crate) end: Lsn,
+    /// What is there instead.
+    pub(crate) stopped_by: NotAFrame,
+    /// Whether that is exactly where the log was closed in order.
+    pub(crate) clean: bool,
+    /// The greatest durable offset that a frame carries.
+    pub(crate) durable: Lsn,
+    pub(crate) commits: u64,
+    pub(crate) entries: u64,
+    pub(crate) last_commit: Timestamp,
+}
+
+/// How one frame was taken.
+enum Taken {
+    Frame(Header),
+    /// The block ends within the frame.
+    MoreNeeded,
+    End(NotAFrame),
+}
+
+struct Reader<'log> {
+    chain: &'log Chain,
+    control: &'log Control,
+    seed: Seed,
+    dispatcher: Dispatcher,
+    /// Term of the last frame.
+    term: Term,
+    scan: Scan,
+}
+
+impl Scan {
+    /// Reads and replays.
+    pub(crate) async fn run(
+        chain: &Chain,
+        control: &Control,
+        seed: Seed,
+        threads: usize,
+        replay: Arc<dyn Replay>,
+    ) -> Result<Self, Error> {
+        let mut reader = Reader {
+            chain,
+            control,
+            seed,
+            dispatcher: Dispatcher::new(replay, threads),
+            term: Term(0),
+            scan: Self {
+                end: FIRST_LSN,
+                stopped_by: NotAFrame::Empty,
+                clean: false,
+                durable: FIRST_LSN,
+                commits: 0,
+                entries: 0,
+                last_commit: Timestamp::ZERO,
+            },
+        };
+        let read = reader.read().await;
+        // The workers are waited for in any case, so that none outlives the call.
+        let replayed = reader.dispatcher.finish().await;
+        read.and(replayed)?;
+        Ok(reader.scan)
+    }
+}
+
+impl Reader<'_> {
+    async fn read(&mut self) -> Result<(), Error> {
+        let mut block = Vec::new();
+        let mut reported = coeval_env::now();
+        loop {
+            let start = self.scan.end;
+            let carried = block.len();
+            self.chain
+                .read(Lsn(start.0 + carried as u64), BLOCK_BYTES, &mut block)
+                .await?;
+            let at_end = block.len() == carried;
+            let shared = Arc::new(std::mem::take(&mut block));
+            let mut at = 0;
+            let stopped_by = loop {
+                match self.take(&shared[at..])? {
+                    Taken::Frame(header) => {
+                        self.replay(&header, &shared, at).await?;
+                        at += header.frame_bytes() as usize;
+                        self.scan.end = header.end();
+                    }
+                    Taken::MoreNeeded if at_end => break Some(NotAFrame::TooLong),
+                    Taken::MoreNeeded => break None,
+                    Taken::End(why) => break Some(why),
+                }
+            };
+            self.dispatcher.block_done(&shared).await?;
+            if let Some(why) = stopped_by {
+                self.scan.stopped_by = why;
+                self.scan.clean = self.control.clean_end == Some(self.scan.end);
+                return Ok(());
+            }
+            block.extend_from_slice(&shared[at..]);
+            if reported.elapsed() >= PROGRESS {
+                reported = coeval_env::now();
+                tracing::info!(
+                    read_mib = (self.scan.end.0 - FIRST_LSN.0) >> 20,
+                    of_mib = (self.chain.end().0 - FIRST_LSN.0) >> 20,
+                    commits = self.scan.commits,
+                    "replaying the log"
+                );
+            }
+        }
+    }
+
+    /// Takes the frame that should be at the end of the scan so far.
+    fn take(&self, bytes: &[u8]) -> Result<Taken, Error> {
+        let lsn = self.scan.end;
+        if self.control.clean_end == Some(lsn) {
+            // Nothing was written behind it.
+            return Ok(Taken::End(NotAFrame::Empty));
+        }
+        let header = match Header::parse(bytes, lsn, self.seed) {
+            Ok((header, _)) => header,
+            Err(NotAFrame::TooLong) => {
+                let too_long = bytes.first_chunk::<HEADER_BYTES>().is_some_and(|head| {
+                    Header::decode(head, lsn, self.seed)
+                        .is_ok_and(|header| header.frame_bytes() > AppendRing::MAX_REGION)
+                });
+                return Ok(if too_long {
+                    Taken::End(NotAFrame::TooLong)
+                } else {
+                    Taken::MoreNeeded
+                });
+            }
+            Err(NotAFrame::UnknownKind(kind)) => {
+                return Err(Error::Format {
+                    file: self.chain.segment(lsn).path.clone(),
+                    what: format!(
+                        "holds a frame of kind {kind} at offset {}, which this program does \
+                         not know",
+                        self.chain.segment(lsn).offset(lsn)
+                    ),
+                });
+            }
+            Err(why) => return Ok(Taken::End(why)),
+        };
+        let term = header.timestamp.term();
+        if term > self.control.term {
+            return Err(self.chain.damaged(
+                lsn,
+                format!(
+                    "a frame of term {term}, but CONTROL knows none behind {}: it is older \
+                     than the log",
+                    self.control.term
+                ),
+            ));
+        }
+        if lsn >= self.control.start && term < self.control.term {
+            // A remnant of a tail that was cut.
+            return Ok(Taken::End(NotAFrame::Empty));
+        }
+        if term < self.term || (lsn < self.control.start && term == self.control.term) {
+            return Ok(Taken::End(NotAFrame::Misplaced));
+        }
+        Ok(Taken::Frame(header))
+    }
+
+    async fn replay(
+        &mut self,
+        header: &Header,
+        block: &Arc<Vec<u8>>,
+        at: usize,
+    ) -> Result<(), Error> {
+        self.term = header.timestamp.term();
+        self.scan.durable = self.scan.durable.max(header.durable);
+        if header.kind != Kind::Commit {
+            return Ok(());
+        }
+        self.scan.commits += 1;
+        self.scan.last_commit = header.timestamp;
+        let start = at + HEADER_BYTES;
+        self.entries(header.timestamp, block, start, header.length as usize, true)
+            .await
+    }
+
+    /// Replays the payload at `start` of `block`, following a commit's references
+    /// to chunks.
+    async fn entries(
+        &mut self,
+        commit: Timestamp,
+        block: &Arc<Vec<u8>>,
+        start: usize,
+        length: usize,
+        may_refer: bool,
+    ) -> Result<(), Error> {
+        let mut rest = &block[start..start + length];
+        while !rest.is_empty() {
+            let at = start + length - rest.len();
+            match skim_item(&mut rest) {
+                Ok(Skimmed::Entry(storage, rid)) => {
+                    self.scan.entries += 1;
+                    self.dispatcher.entry(commit, (storage, rid), block, at)?;
+                }
+                Ok(Skimmed::Chunk(lsn)) if may_refer => {
+                    // What was named so far comes first, and is in this block.
+                    self.dispatcher.block_done(block).await?;
+                    self.chunk(commit, lsn).await?;
+                }
+                Ok(Skimmed::Chunk(_)) | Err(_) => {
+                    return Err(Error::Replay {
+                        timestamp: commit,
+                        reason: "an entry is malformed under a checksum that is right".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays a chunk that the commit refers to. It was read before, as a frame;
+    /// it is read again rather than kept, because most chunks are long and those of
+    /// transactions that never committed are not needed at all.
+    async fn chunk(&mut self, commit: Timestamp, lsn: Lsn) -> Result<(), Error> {
+        let wrong = || Error::Replay {
+            timestamp: commit,
+            reason: format!("the chunk at {lsn} that it refers to is not there"),
+        };
+        if lsn < FIRST_LSN || lsn >= commit.lsn() {
+            return Err(wrong());
+        }
+        let mut bytes = Vec::new();
+        self.chain.read(lsn, HEADER_BYTES, &mut bytes).await?;
+        let head = bytes.first_chunk().ok_or_else(wrong)?;
+        let header = Header::decode(head, lsn, self.seed).map_err(|_| wrong())?;
+        if header.end() > commit.lsn() {
+            return Err(wrong());
+        }
+        bytes.clear();
+        self.chain
+            .read(lsn, header.frame_bytes() as usize, &mut bytes)
+            .await?;
+        let parsed = Header::parse(&bytes, lsn, self.seed)
+            .map_err(|_| wrong())?
+            .0;
+        if parsed.kind != Kind::Chunk || parsed.timestamp.term() != commit.term() {
+            return Err(wrong());
+        }
+        let block = Arc::new(bytes);
+        Box::pin(self.entries(commit, &block, HEADER_BYTES, header.length as usize, false)).await?;
+        self.dispatcher.block_done(&block).await
+    }
+}

@@ -1,0 +1,6 @@
+//! The log as its users see it: what is acknowledged survives, what is damaged is
+//! found.
+
+mod files;
+mod support;
+mod waiting;

@@ -1,0 +1,134 @@
+//! A table that is kept by replay, and transactions on it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use coeval_log::{Entry, Error, Log, RecoverySummary, Replay, ReplayError, Settings};
+use coeval_types::{Rid, RowBuilder, RowRef, StorageId, Timestamp};
+
+pub const STORAGE: StorageId = StorageId(3);
+
+/// Small everything, so that every boundary is met.
+pub fn small() -> Settings {
+    Settings {
+        segment_bytes: 8192,
+        ring_bytes: 4096,
+        frame_payload_bytes: 512,
+        recovery_threads: 1,
+    }
+}
+
+/// What one record went through, oldest first.
+pub type History = Vec<(Timestamp, Option<Vec<u8>>)>;
+
+/// Replays into histories, checking that entries fit what came before.
+#[derive(Debug, Default)]
+pub struct Table(Mutex<BTreeMap<(StorageId, Rid), History>>);
+
+impl Table {
+    pub fn histories(&self) -> BTreeMap<(StorageId, Rid), History> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// The newest value of each record that is there.
+    pub fn values(&self) -> BTreeMap<u64, Vec<u8>> {
+        let histories = self.0.lock().unwrap();
+        histories
+            .iter()
+            .filter_map(|((_, rid), history)| Some((rid.0, history.last()?.1.clone()?)))
+            .collect()
+    }
+
+    /// Every commit that left an entry.
+    pub fn commits(&self) -> Vec<Timestamp> {
+        let histories = self.0.lock().unwrap();
+        let mut commits: Vec<_> = histories
+            .values()
+            .flatten()
+            .map(|&(timestamp, _)| timestamp)
+            .collect();
+        commits.sort();
+        commits.dedup();
+        commits
+    }
+}
+
+impl Replay for Table {
+    fn apply(&self, timestamp: Timestamp, entry: Entry<'_>) -> Result<(), ReplayError> {
+        let mut histories = self.0.lock().unwrap();
+        let history = histories.entry(entry.record()).or_default();
+        if history.last().is_some_and(|&(last, _)| last > timestamp) {
+            return Err(ReplayError("out of order".into()));
+        }
+        let value = match entry {
+            Entry::Image { row, .. } => Some(row.cell(0).unwrap().to_vec()),
+            Entry::Delete { .. } => None,
+            Entry::Patch {
+                previous, patch, ..
+            } => {
+                let Some((last, Some(value))) = history.last() else {
+                    return Err(ReplayError("a patch of nothing".into()));
+                };
+                if *last != previous {
+                    return Err(ReplayError("a patch of another version".into()));
+                }
+                let mut patched = Vec::new();
+                RowRef::trusted(&row(value))
+                    .patched(patch, &mut patched)
+                    .map_err(|error| ReplayError(error.to_string()))?;
+                Some(RowRef::trusted(&patched).cell(0).unwrap().to_vec())
+            }
+        };
+        history.push((timestamp, value));
+        Ok(())
+    }
+}
+
+/// A row of one cell.
+pub fn row(value: &[u8]) -> Vec<u8> {
+    let mut builder = RowBuilder::new();
+    builder.push(Some(value));
+    let mut bytes = Vec::new();
+    builder.finish(&mut bytes);
+    bytes
+}
+
+pub async fn open(
+    directory: &Path,
+    settings: Settings,
+) -> Result<(Log, RecoverySummary, Arc<Table>), Error> {
+    let table = Arc::new(Table::default());
+    let (log, summary) = Log::open(directory, settings, table.clone()).await?;
+    Ok((log, summary, table))
+}
+
+/// Commits these values as images, without waiting for the disk.
+pub async fn put(log: &Log, values: &[(u64, &[u8])]) -> Result<Timestamp, Error> {
+    let mut entries = log.entry_builder();
+    for (rid, value) in values {
+        entries.image(STORAGE, Rid(*rid), RowRef::trusted(&row(value)));
+    }
+    let credit = log.prepare(&mut entries).await?;
+    let reservation = log.reserve(credit);
+    let timestamp = reservation.timestamp();
+    reservation.commit(&entries).installed();
+    Ok(timestamp)
+}
+
+/// Commits one value and waits until it is durable.
+pub async fn put_durably(log: &Log, rid: u64, value: &[u8]) -> Result<Timestamp, Error> {
+    let timestamp = put(log, &[(rid, value)]).await?;
+    log.wait_durable(timestamp).await?;
+    Ok(timestamp)
+}
+
+/// Runs in the real world, with two threads.
+pub fn real<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}

@@ -1,0 +1,137 @@
+//! Waiting for room and for the disk, step by step.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use coeval_log::{Log, SpaceWait};
+use coeval_types::Rid;
+
+use crate::support::{STORAGE, small};
+
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Wake for Counter {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Counter {
+    fn new() -> (Arc<Self>, Waker) {
+        let counter = Arc::new(Self::default());
+        (counter.clone(), counter.into())
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A builder whose commit frame takes about this much.
+fn entries(log: &Log, bytes: usize) -> coeval_log::EntryBuilder {
+    let mut entries = log.entry_builder();
+    entries.patch(
+        STORAGE,
+        Rid(1),
+        coeval_types::Timestamp::ZERO,
+        &vec![1; bytes],
+    );
+    entries
+}
+
+#[test]
+fn the_installed_prefix_waits_for_the_first_and_wakes_those_it_reaches() {
+    let log = Log::ephemeral(small()).unwrap();
+    let (_, noop) = Counter::new();
+    let mut context = Context::from_waker(&noop);
+    let mut builder = entries(&log, 100);
+    let mut reserve = || {
+        let Poll::Ready(credit) =
+            log.poll_prepare(&mut builder, &mut SpaceWait::new(), &mut context)
+        else {
+            panic!("there is room");
+        };
+        log.reserve(credit.unwrap())
+    };
+    let (first, second, third) = (reserve(), reserve(), reserve());
+    let order = [first.timestamp(), second.timestamp(), third.timestamp()];
+    assert!(order.is_sorted());
+    let start = log.installed();
+    assert!(start < order[0]);
+
+    let (counters, wakers): (Vec<_>, Vec<_>) = (0..3).map(|_| Counter::new()).unzip();
+    for _ in 0..2 {
+        for (timestamp, waker) in order.iter().zip(&wakers) {
+            let mut context = Context::from_waker(waker);
+            assert!(log.poll_durable(*timestamp, &mut context).is_pending());
+        }
+    }
+    let counts = || {
+        counters
+            .iter()
+            .map(|counter| counter.count())
+            .collect::<Vec<_>>()
+    };
+    let committed = entries(&log, 100);
+    second.commit(&committed).installed();
+    assert_eq!(log.installed(), start, "the first is not in place");
+    assert_eq!(counts(), [0, 0, 0]);
+    first.commit(&committed).installed();
+    assert!(log.installed() >= order[1] && log.installed() < order[2]);
+    assert_eq!(counts(), [1, 1, 0], "each once, and only who was reached");
+    third.skip();
+    assert_eq!(counts(), [1, 1, 1]);
+    assert!(
+        log.poll_durable(order[2], &mut Context::from_waker(&noop))
+            .is_ready()
+    );
+}
+
+#[test]
+fn room_is_handed_out_in_the_order_of_asking() {
+    let log = Log::ephemeral(small()).unwrap();
+    let (_, noop) = Counter::new();
+    let mut context = Context::from_waker(&noop);
+    let mut fill = entries(&log, 400);
+    let mut held = Vec::new();
+    let mut full = SpaceWait::new();
+    while let Poll::Ready(credit) = log.poll_prepare(&mut fill, &mut full, &mut context) {
+        held.push(credit.unwrap());
+    }
+    drop(full);
+    let at_first = held.len();
+    let (large_counter, large_waker) = Counter::new();
+    let (small_counter, small_waker) = Counter::new();
+    let (mut large, mut little) = (entries(&log, 480), entries(&log, 8));
+    {
+        let mut gone = pin!(log.prepare(&mut fill));
+        assert!(gone.as_mut().poll(&mut context).is_pending());
+        let mut large = pin!(log.prepare(&mut large));
+        let mut little = pin!(log.prepare(&mut little));
+        let mut of_large = Context::from_waker(&large_waker);
+        let mut of_small = Context::from_waker(&small_waker);
+        assert!(large.as_mut().poll(&mut of_large).is_pending());
+        assert!(little.as_mut().poll(&mut of_small).is_pending());
+        // Room enough for the little one, which is not its turn.
+        drop(held.pop());
+        assert!(little.as_mut().poll(&mut of_small).is_pending());
+        assert_eq!((large_counter.count(), small_counter.count()), (0, 0));
+        drop(held.pop());
+        drop(held.pop());
+        assert_eq!((large_counter.count(), small_counter.count()), (1, 1));
+        assert!(little.as_mut().poll(&mut of_small).is_ready());
+        assert!(large.as_mut().poll(&mut of_large).is_ready());
+    }
+    // Granted and never taken: the room comes back.
+    drop(held);
+    let mut taken = Vec::new();
+    while let Poll::Ready(credit) = log.poll_prepare(&mut fill, &mut SpaceWait::new(), &mut context)
+    {
+        taken.push(credit.unwrap());
+    }
+    assert_eq!(taken.len(), at_first);
+}
