@@ -5,7 +5,7 @@
 //! reaches through somebody else's re-export stays unseen here, and is left to
 //! clippy's lists, which are resolved but know functions only.
 
-use crate::source::words;
+use crate::source::{compact, words};
 
 /// Every path of two or more names in `code` (see [`crate::source::Source::code`]),
 /// with the byte offset where it stands.
@@ -70,12 +70,6 @@ fn expand(prefix: &str, tree: &str, offset: usize, found: &mut Vec<(usize, Strin
         let path = path.strip_suffix("::self").unwrap_or(&path);
         found.push((start, path.trim_start_matches("::").to_owned()));
     }
-}
-
-fn compact(text: &str) -> String {
-    text.chars()
-        .filter(|character| !character.is_whitespace())
-        .collect()
 }
 
 /// Paths in expressions and types.

@@ -114,13 +114,19 @@ impl Source {
         Self { code, comments }
     }
 
-    /// This source with every item under `#[cfg(test)]` blanked out of the code.
-    pub fn without_tests(mut self) -> Self {
-        const MARK: &str = "#[cfg(test)]";
+    /// This source with every item blanked out of the code that has such an attribute.
+    /// The attribute is shown without its white space and without the insides of its
+    /// literals, as `#[cfg(test)]`.
+    pub fn without(mut self, is_such: impl Fn(&str) -> bool) -> Self {
         let mut from = 0;
-        while let Some(found) = self.code[from..].find(MARK) {
+        while let Some(found) = self.code[from..].find("#[") {
             let start = from + found;
-            let end = item_end(&self.code, start + MARK.len());
+            let inside = start + attribute_length(&self.code[start..]);
+            if !is_such(&compact(&self.code[start..inside])) {
+                from = start + "#[".len();
+                continue;
+            }
+            let end = item_end(&self.code, inside);
             let blank: String = self.code[start..end]
                 .chars()
                 .flat_map(|character| {
@@ -129,10 +135,24 @@ impl Source {
                 })
                 .collect();
             self.code.replace_range(start..end, &blank);
-            from = start + blank.len();
+            from = end;
         }
         self
     }
+}
+
+/// How long the attribute is that `code` begins with.
+fn attribute_length(code: &str) -> usize {
+    let mut depth = 0usize;
+    for (offset, character) in code.char_indices() {
+        match character {
+            '[' => depth += 1,
+            ']' if depth == 1 => return offset + 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    code.len()
 }
 
 fn previous(characters: &[char], at: usize) -> Option<char> {
@@ -196,6 +216,13 @@ fn item_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
+/// A text without its white space.
+pub fn compact(text: &str) -> String {
+    text.chars()
+        .filter(|character| !character.is_whitespace())
+        .collect()
+}
+
 /// The line, from 1, of a byte offset.
 pub fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
@@ -241,9 +268,14 @@ mod tests {
     #[test]
     fn blanks_test_items_only() {
         let source = Source::split("fn a() {}\n#[cfg(test)]\nmod t { fn b() { c } }\nfn d() {}\n");
-        let code = source.without_tests().code;
+        let code = source.without(|attribute| attribute == "#[cfg(test)]").code;
         assert!(code.contains("fn a") && code.contains("fn d"));
         assert!(!code.contains("fn b"));
+        let text = "#[expect(a, reason = \"[{;\")]\nfn a() { b(); c() }\nfn d() {}";
+        let code = Source::split(text)
+            .without(|attribute| attribute.starts_with("#[expect(a,"))
+            .code;
+        assert!(!code.contains("fn a") && !code.contains('c') && code.contains("fn d"));
     }
 
     #[test]

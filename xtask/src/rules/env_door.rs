@@ -2,13 +2,13 @@
 //!
 //! Clippy's lists (see [`super::clippy_lists`]) resolve names but know single
 //! functions only. This rule is coarser and complete in the other direction: it
-//! forbids whole modules, whatever is called in them. A file that must go around
-//! the door says so with a reasoned `#![expect(clippy::disallowed_methods, …)]`
-//! at its head. Tests may use what they like.
+//! forbids whole modules, whatever is called in them. An item or a file that must go
+//! around the door says so with a reasoned `#[expect(clippy::disallowed_methods, …)]`
+//! above it, or at its head. Tests may use what they like.
 
 use crate::finding::Finding;
 use crate::paths::mentioned;
-use crate::source::{Source, line_of};
+use crate::source::{Source, compact, line_of};
 use crate::workspace::Workspace;
 
 /// A way around the door, and what to use instead.
@@ -79,6 +79,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "std::thread",
         "its facade over std, loom and shuttle names their threads",
     ),
+    (
+        "server",
+        "tokio::runtime",
+        "the composition root starts the runtime that env's real world runs on",
+    ),
 ];
 
 /// Uses of the side doors.
@@ -91,7 +96,9 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
         if is_test(path) || steps_outside(text) {
             continue;
         }
-        let source = Source::split(text).without_tests();
+        let source = Source::split(text).without(|attribute| {
+            attribute == "#[cfg(test)]" || attribute.starts_with(STEPS_OUTSIDE)
+        });
         for (offset, mentioned) in mentioned(&source.code) {
             let Some((door, remedy)) = SIDE_DOORS.iter().find(|(door, _)| leads(&mentioned, door))
             else {
@@ -130,13 +137,12 @@ fn is_test(path: &str) -> bool {
     })
 }
 
+/// The beginning of an item's reasoned exception, without white space.
+const STEPS_OUTSIDE: &str = "#[expect(clippy::disallowed_methods,reason=";
+
 /// Whether the whole file has a reasoned exception at its head.
 fn steps_outside(text: &str) -> bool {
-    let compact: String = text
-        .chars()
-        .filter(|character| !character.is_whitespace())
-        .collect();
-    compact.contains("#![expect(clippy::disallowed_methods,reason=")
+    compact(text).contains("#![expect(clippy::disallowed_methods,reason=")
 }
 
 #[cfg(test)]
@@ -186,6 +192,12 @@ mod tests {
     fn a_file_may_step_outside_with_a_reason() {
         let reasoned = "#![expect(\n    clippy::disallowed_methods,\n    reason = \"drives processes\"\n)]\nuse std::fs;\n";
         assert!(problems("crates/workload/src/bin/a.rs", reasoned).is_empty());
+        let item = "#[expect(clippy::disallowed_methods, reason = \"no world yet\")]\n\
+                    fn a() { std::fs::read(p) }\nfn b() { std::fs::read(p) }\n";
+        assert_eq!(
+            problems("crates/server/src/a.rs", item),
+            ["3: std::fs::read goes around the env door"]
+        );
         let bare = "#![expect(clippy::disallowed_methods)]\nuse std::fs;\n";
         assert_eq!(problems("crates/workload/src/bin/a.rs", bare).len(), 1);
     }

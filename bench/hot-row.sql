@@ -1,0 +1,1 @@
+UPDATE hot SET value = value + 1 WHERE id = 1;
