@@ -63,6 +63,9 @@ pub enum Error {
         /// The end of its output.
         log: String,
     },
+    /// The binary does not build.
+    #[error("the server does not build ({0})")]
+    Build(ExitStatus),
     /// Its directory, its output or a port is out of reach.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -196,7 +199,7 @@ impl Server {
 
     /// Asks it to stop, and waits until it has. It is to end with success.
     pub async fn stop(mut self) -> Result<(), Error> {
-        if let Some(id) = self.id() {
+        if let Some(id) = self.process() {
             kill_process(id, Signal::TERM)
                 .map_err(|error| Error::Io(std::io::Error::from(error)))?;
         }
@@ -225,12 +228,18 @@ impl Server {
         self.port
     }
 
-    fn id(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    /// Its number among the machine's processes.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn process(&self) -> Option<Pid> {
+        i32::try_from(self.id()).ok().and_then(Pid::from_raw)
     }
 
     fn kill_group(&self) {
-        if let Some(id) = self.id() {
+        if let Some(id) = self.process() {
             // A group that is gone already needs no signal.
             let _ = kill_process_group(id, Signal::KILL);
         }
@@ -250,6 +259,34 @@ impl Drop for Server {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Builds the `coeval` binary the way the running program was built, and says where it
+/// lies: beside that program.
+pub fn build_coeval() -> Result<PathBuf, Error> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(&cargo);
+    command
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "coeval-server",
+            "--bin",
+            "coeval",
+        ])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let status = command.status().map_err(|source| Error::Start {
+        program: cargo.to_string_lossy().into_owned(),
+        source,
+    })?;
+    if !status.success() {
+        return Err(Error::Build(status));
+    }
+    Ok(std::env::current_exe()?.with_file_name("coeval"))
 }
 
 /// A loopback port that nobody listens on at the moment.

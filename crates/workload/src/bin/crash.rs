@@ -13,13 +13,13 @@
 )]
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Parser;
 use coeval_workload::crash::{self, Options};
-use coeval_workload::server::{Launch, free_port};
+use coeval_workload::server::{Launch, build_coeval, free_port};
 
 /// Kills a server under load, restarts it, and compares what it kept with what its
 /// clients were told.
@@ -88,7 +88,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let launch = match (&arguments.launch, arguments.binary) {
         (Some(template), _) => Launch::shell(template, folder.path(), port)?,
         (None, Some(binary)) => Launch::coeval(binary, folder.path(), port)?,
-        (None, None) => Launch::coeval(build()?, folder.path(), port)?,
+        (None, None) => Launch::coeval(build_coeval()?, folder.path(), port)?,
     };
     println!(
         "seed {seed}: {} rounds, {} clients, {} accounts, in {}",
@@ -111,29 +111,4 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     } else {
         ExitCode::from(1)
     })
-}
-
-/// Builds the server the way this program was built, and says where it lies: beside
-/// this program.
-fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let this = std::env::current_exe()?;
-    let folder = this.parent().ok_or("this program lies nowhere")?;
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "coeval-server",
-            "--bin",
-            "coeval",
-        ])
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
-    if !command.status()?.success() {
-        return Err("the server does not build".into());
-    }
-    Ok(folder.join("coeval"))
 }
