@@ -329,9 +329,12 @@ mod tests {
             env::sleep(POLL).await;
         };
         server.kill().expect("was running");
-        // Gone, or a zombie that its new parent has not looked after yet.
-        let state = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
-        assert!(state.is_err() || state.is_ok_and(|state| state.contains(") Z")));
+        // A zombie at last, until its new parent looks after it. Were it still asleep,
+        // this would wait for ever.
+        let stat = format!("/proc/{}/stat", id.as_raw_nonzero());
+        while fs::read_to_string(&stat).is_ok_and(|state| !state.contains(") Z")) {
+            env::sleep(POLL).await;
+        }
     }
 
     #[tokio::test]
