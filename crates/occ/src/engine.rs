@@ -1,0 +1,254 @@
+//! The engine: what all transactions share, and how they begin.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::task::{Context, Poll};
+
+use coeval_log::Log;
+use coeval_memory::epoch::Domain;
+use coeval_storage::{Horizon, Snapshots, Table};
+use coeval_txn::{BeginOptions, Error, Transaction};
+use coeval_types::{IndexId, StorageDefinition, StorageId, Timestamp};
+
+use crate::Settings;
+use crate::locks::graph::WaitGraph;
+use crate::locks::keys::KeyLocks;
+use crate::locks::queues::Queues;
+use crate::running::Running;
+use crate::storage::Storage;
+use crate::sweeper::{self, Retired};
+use crate::transaction::{OccTransaction, State, Wait, log_error};
+
+/// What transactions share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) log: Log,
+    pub(crate) domain: Domain,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) running: Running,
+    pub(crate) queues: Queues,
+    pub(crate) keys: KeyLocks,
+    pub(crate) graph: WaitGraph<Wait>,
+    pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
+    /// Records that came back from the log and that nobody has attached yet.
+    recovered: Mutex<BTreeMap<StorageId, Table>>,
+    /// What is to be forgotten once no snapshot can reach it.
+    pub(crate) retired: Mutex<Vec<Retired>>,
+    /// States of ended transactions, to be used again.
+    #[expect(
+        clippy::vec_box,
+        reason = "the box goes to the transaction and comes back; moving it is the point"
+    )]
+    pool: Mutex<Vec<Box<State>>>,
+    /// A fault that tests put back: predicates are not validated.
+    skips_predicates: AtomicBool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Shared")
+            .field("settings", &self.settings)
+            .field("log", &self.log)
+            .field("snapshots", &self.snapshots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn new(settings: Settings, log: Log, recovered: BTreeMap<StorageId, Table>) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            log,
+            domain: Domain::new(),
+            snapshots: Snapshots::new(),
+            running: Running::new(),
+            queues: Queues::new(),
+            keys: KeyLocks::new(),
+            graph: WaitGraph::new(),
+            storages: RwLock::default(),
+            recovered: Mutex::new(recovered),
+            retired: Mutex::default(),
+            pool: Mutex::default(),
+            skips_predicates: AtomicBool::new(false),
+        })
+    }
+
+    /// How far versions are settled. On one node nothing that is installed is
+    /// rolled back while the process lives.
+    pub(crate) fn horizon(&self) -> Horizon {
+        let installed = self.log.installed();
+        Horizon {
+            installed,
+            committed: installed,
+        }
+    }
+
+    pub(crate) fn storage(&self, id: StorageId) -> Result<Arc<Storage>, Error> {
+        let storages = self.storages.read().expect("no panic while it was held");
+        storages.get(&id).cloned().ok_or(Error::Unknown("storage"))
+    }
+
+    pub(crate) fn skips_predicates(&self) -> bool {
+        self.skips_predicates.load(Ordering::Relaxed)
+    }
+
+    fn take_state(&self) -> Result<Box<State>, Error> {
+        let pooled = self.pool.lock().expect("no panic in the pool").pop();
+        if let Some(state) = pooled {
+            return Ok(state);
+        }
+        let place = self.running.claim().ok_or(Error::OutOfMemory)?;
+        Ok(Box::new(State::new(place, self.log.entry_builder())))
+    }
+
+    pub(crate) fn give_back(&self, state: Box<State>) {
+        /// Kept for as many transactions as run at once in a busy server.
+        const KEPT: usize = 256;
+        let mut pool = self.pool.lock().expect("no panic in the pool");
+        if pool.len() < KEPT {
+            pool.push(state);
+        } else {
+            drop(pool);
+            self.running.give_back(state.place());
+        }
+    }
+}
+
+/// Transactions on one node. See the [crate](crate).
+#[derive(Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// A database in memory, gone with the process. With
+    /// [`Settings::sweep_interval`], to be called in a runtime.
+    pub fn ephemeral(settings: Settings) -> Result<Self, coeval_log::Error> {
+        settings.check()?;
+        let log = Log::ephemeral(settings.log.clone())?;
+        Ok(Self::start(Shared::new(settings, log, BTreeMap::new())))
+    }
+
+    fn start(shared: Arc<Shared>) -> Self {
+        if let Some(interval) = shared.settings.sweep_interval {
+            coeval_env::spawn("sweeper", sweeper::run(Arc::downgrade(&shared), interval));
+        }
+        Self { shared }
+    }
+
+    /// The log, to be told when it stops, and to see how far it has come.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// One whole round of the sweeper: every record once, then what is retired.
+    /// For engines without a sweeper of their own.
+    pub fn sweep(&self) {
+        sweeper::sweep_all(&self.shared);
+    }
+
+    /// Puts a fault back for a test that must notice it: SERIALIZABLE no longer
+    /// validates predicates.
+    #[doc(hidden)]
+    pub fn skip_predicates(&self) {
+        self.shared.skips_predicates.store(true, Ordering::Relaxed);
+    }
+}
+
+impl coeval_txn::Engine for Engine {
+    fn name(&self) -> &'static str {
+        "occ"
+    }
+
+    fn poll_begin(
+        &self,
+        options: &BeginOptions,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Box<dyn Transaction>, Error>> {
+        if let Some(cancel) = &options.cancel
+            && cancel.load(Ordering::Acquire)
+        {
+            return Poll::Ready(Err(Error::Canceled));
+        }
+        if let Some(minimum) = options.minimum
+            && self.shared.log.installed() < minimum
+        {
+            // Commits are installed within moments of being drawn: look again after
+            // the other tasks.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let state = self.shared.take_state()?;
+        let transaction = OccTransaction::begin(Arc::clone(&self.shared), state, options);
+        Poll::Ready(Ok(Box::new(transaction)))
+    }
+
+    fn poll_durable(
+        &self,
+        timestamp: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        self.shared
+            .log
+            .poll_durable(timestamp, context)
+            .map_err(log_error)
+    }
+
+    fn attach_storage(&self, definition: StorageDefinition) -> Result<(), Error> {
+        let shared = &*self.shared;
+        if shared.storage(definition.id).is_ok() {
+            return Err(Error::Unknown("unused storage number"));
+        }
+        let records = shared
+            .recovered
+            .lock()
+            .expect("no panic while it was held")
+            .remove(&definition.id)
+            .unwrap_or_default();
+        let guard = shared.domain.pin();
+        let storage = Storage::new(&definition, records, shared.settings.range_slots, &guard)?;
+        let mut storages = shared.storages.write().expect("no panic while it was held");
+        storages.insert(definition.id, Arc::new(storage));
+        Ok(())
+    }
+
+    fn drop_storage(&self, storage: StorageId) {
+        let shared = &*self.shared;
+        let recovered = shared
+            .recovered
+            .lock()
+            .expect("no panic while it was held")
+            .remove(&storage);
+        if recovered.is_none() && shared.storage(storage).is_ok() {
+            sweeper::retire(shared, storage, None);
+        }
+    }
+
+    fn drop_index(&self, storage: StorageId, index: IndexId) {
+        let shared = &*self.shared;
+        if let Ok(table) = shared.storage(storage)
+            && let Ok(dropped) = table.index(index)
+        {
+            dropped.stop_enforcing();
+            sweeper::retire(shared, storage, Some(index));
+        }
+    }
+
+    fn storages(&self) -> Vec<StorageId> {
+        let shared = &*self.shared;
+        let storages = shared.storages.read().expect("no panic while it was held");
+        let recovered = shared.recovered.lock().expect("no panic while it was held");
+        let mut all: Vec<_> = storages.keys().chain(recovered.keys()).copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn estimated_rows(&self, storage: StorageId) -> u64 {
+        self.shared
+            .storage(storage)
+            .map_or(0, |storage| storage.records.estimated_rows())
+    }
+}

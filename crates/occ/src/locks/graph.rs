@@ -1,0 +1,145 @@
+//! The wait-for graph: who waits for what, and whether in a circle.
+//!
+//! A transaction enters what it waits for, then looks for a way from there back
+//! to itself. Who *holds* a lock is asked of the lock at that moment, because it
+//! changes hands without the graph's knowing.
+//!
+//! # Why every circle is found
+//!
+//! In a circle everybody waits, so it stays. Its last edge came about either when
+//! a transaction began to wait, and then that one looks, under the graph's mutex,
+//! after all the others entered; or when a transaction got a lock that others were
+//! waiting for. But that one is not waiting, so the circle is not closed; it
+//! closes when that one waits, and looks.
+//!
+//! The one that closes the circle gives way: it is the one that is running.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coeval_memory::sync::Mutex;
+use coeval_types::TransactionId;
+
+/// What each waiting transaction waits for.
+#[derive(Debug)]
+pub(crate) struct WaitGraph<W> {
+    waits: Mutex<BTreeMap<TransactionId, W>>,
+}
+
+impl<W> WaitGraph<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            waits: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Enters that `waiter` waits for `wait`. When that closes a circle, enters
+    /// nothing and returns the circle, `waiter` first. `holders` appends whom a
+    /// wait is for; that may include the waiter itself, and transactions that have
+    /// ended since.
+    pub(crate) fn enter(
+        &self,
+        waiter: TransactionId,
+        wait: W,
+        holders: impl Fn(&W, &mut Vec<TransactionId>),
+    ) -> Result<(), Vec<TransactionId>> {
+        let mut waits = self.waits.lock().expect("no panic in the graph");
+        let mut came_from: BTreeMap<TransactionId, TransactionId> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let mut held_by = Vec::new();
+        holders(&wait, &mut held_by);
+        let mut to_visit: Vec<(TransactionId, TransactionId)> = held_by
+            .drain(..)
+            .filter(|holder| *holder != waiter)
+            .map(|holder| (waiter, holder))
+            .collect();
+        while let Some((from, at)) = to_visit.pop() {
+            if at == waiter {
+                let mut circle = vec![from];
+                let mut step = from;
+                while let Some(&before) = came_from.get(&step) {
+                    if before == waiter {
+                        break;
+                    }
+                    circle.push(before);
+                    step = before;
+                }
+                circle.push(waiter);
+                circle.reverse();
+                return Err(circle);
+            }
+            if !seen.insert(at) {
+                continue;
+            }
+            came_from.insert(at, from);
+            if let Some(next) = waits.get(&at) {
+                holders(next, &mut held_by);
+                to_visit.extend(
+                    held_by
+                        .drain(..)
+                        .filter(|holder| *holder != at)
+                        .map(|holder| (at, holder)),
+                );
+            }
+        }
+        waits.insert(waiter, wait);
+        Ok(())
+    }
+
+    /// Takes out what `waiter` waited for.
+    pub(crate) fn leave(&self, waiter: TransactionId) {
+        let mut waits = self.waits.lock().expect("no panic in the graph");
+        waits.remove(&waiter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn id(number: u64) -> TransactionId {
+        TransactionId(number)
+    }
+
+    /// Lock `n` is held by the transactions listed for it.
+    fn enter(
+        graph: &WaitGraph<usize>,
+        held: &[&[u64]],
+        waiter: u64,
+        lock: usize,
+    ) -> Result<(), Vec<TransactionId>> {
+        graph.enter(id(waiter), lock, |&lock, holders| {
+            holders.extend(held[lock].iter().copied().map(TransactionId));
+        })
+    }
+
+    #[test]
+    fn a_circle_is_found_by_the_one_that_closes_it() {
+        let graph = WaitGraph::new();
+        let held: &[&[u64]] = &[&[1], &[2], &[3]];
+        assert_eq!(enter(&graph, held, 1, 1), Ok(()));
+        assert_eq!(enter(&graph, held, 2, 2), Ok(()));
+        assert_eq!(enter(&graph, held, 4, 0), Ok(()), "a tail is no circle");
+        assert_eq!(
+            enter(&graph, held, 3, 0),
+            Err(vec![id(3), id(1), id(2)]),
+            "3 waits for 1 waits for 2 waits for 3"
+        );
+        graph.leave(id(1));
+        assert_eq!(enter(&graph, held, 3, 0), Ok(()), "1 waits no more");
+    }
+
+    #[test]
+    fn one_waits_for_several_holders_of_a_table() {
+        let graph = WaitGraph::new();
+        let held: &[&[u64]] = &[&[5, 6, 1], &[1]];
+        assert_eq!(enter(&graph, held, 6, 1), Ok(()));
+        assert_eq!(enter(&graph, held, 1, 0), Err(vec![id(1), id(6)]));
+    }
+
+    #[test]
+    fn a_lock_granted_meanwhile_is_no_circle() {
+        let graph = WaitGraph::new();
+        assert_eq!(enter(&graph, &[&[1]], 1, 0), Ok(()));
+        assert_eq!(enter(&graph, &[&[1]], 2, 0), Ok(()));
+    }
+}

@@ -1,0 +1,320 @@
+//! Who waits for which lock, in order of arrival.
+//!
+//! # Why no wake-up is lost
+//!
+//! The lock's state and the queue are two places, so a waiter could look at the
+//! lock just before it is freed and enqueue just after the releaser looked for
+//! waiters. Both sides therefore write first, then fence, then look:
+//!
+//! ```text
+//!   waiter                              releaser
+//!   W1 enqueue, waiting = 1             R1 lock word = free
+//!   W2 fence                            R2 fence
+//!   W3 try the lock                     R3 waiting > 0 ?
+//! ```
+//!
+//! Fences are totally ordered. If W2 comes first, R3 sees W1 and wakes; if R2
+//! comes first, W3 sees R1 and takes the lock, or finds that somebody else has,
+//! whose release comes later and is argued the same way. A waiter that was woken
+//! and found the lock taken again says so (`woken = false`, under the bucket's
+//! mutex) *before* it tries once more, which is W1 to W3 anew.
+//!
+//! A waiter that leaves, whatever the reason, after it was woken passes the
+//! wake-up on to the next: it may have been the only one.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::task::Waker;
+
+use coeval_memory::sync::Mutex;
+use coeval_memory::sync::atomic::{AtomicUsize, Ordering, fence};
+use coeval_types::{IndexId, Rid, StorageId, TransactionId};
+
+/// How often the head of a queue may find the lock taken by a later comer before
+/// it is handed over.
+pub(crate) const PASSED_OVER_LIMIT: u32 = 8;
+
+const BUCKETS: usize = 256;
+
+/// Names a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum LockName {
+    /// A record.
+    Row(StorageId, Rid),
+    /// A key of a unique index, present or not.
+    Key(IndexId, Box<[u8]>),
+    /// A table.
+    Table(StorageId),
+}
+
+#[derive(Debug)]
+struct Waiter {
+    name: LockName,
+    owner: TransactionId,
+    waker: Waker,
+    /// Has been woken and has not yet looked at the lock again.
+    woken: bool,
+    /// Holds the lock: a releaser took it on its behalf.
+    granted: bool,
+    /// How often it was woken and found the lock taken.
+    passed_over: u32,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    /// The length of the queue, to be read without the mutex.
+    waiting: AtomicUsize,
+    queue: Mutex<VecDeque<Waiter>>,
+}
+
+/// What a waiter finds when it looks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Try the lock, and stay in the queue if it is taken.
+    Try,
+    /// The lock is held already, on the waiter's behalf.
+    Granted,
+}
+
+/// Every queue of an engine, spread over buckets by the lock's name.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    buckets: Box<[Bucket]>,
+    hasher: BuildHasherDefault<DefaultHasher>,
+}
+
+impl Queues {
+    pub(crate) fn new() -> Self {
+        Self {
+            buckets: (0..BUCKETS).map(|_| Bucket::default()).collect(),
+            hasher: BuildHasherDefault::default(),
+        }
+    }
+
+    fn bucket(&self, name: &LockName) -> &Bucket {
+        let hash = match name {
+            // On the path of every commit, so cheaper than the general hash.
+            LockName::Row(storage, rid) => {
+                (rid.0 ^ u64::from(storage.0) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+            }
+            LockName::Key(..) | LockName::Table(_) => self.hasher.hash_one(name),
+        };
+        &self.buckets[hash as usize % BUCKETS]
+    }
+
+    /// Puts `owner` at the end of the lock's queue. The caller then tries the lock
+    /// once more (W3).
+    pub(crate) fn enqueue(&self, name: &LockName, owner: TransactionId, waker: &Waker) {
+        let bucket = self.bucket(name);
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        queue.push_back(Waiter {
+            name: name.clone(),
+            owner,
+            waker: waker.clone(),
+            woken: false,
+            granted: false,
+            passed_over: 0,
+        });
+        bucket.waiting.store(queue.len(), Ordering::Relaxed);
+        drop(queue);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Tells the queue that `owner` looks again, to be woken through `waker` next.
+    /// The caller then tries the lock, unless it has it.
+    pub(crate) fn look_again(&self, name: &LockName, owner: TransactionId, waker: &Waker) -> Turn {
+        let bucket = self.bucket(name);
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let waiter = queue
+            .iter_mut()
+            .find(|waiter| waiter.owner == owner && waiter.name == *name)
+            .expect("a waiter stays in the queue until it leaves");
+        if waiter.granted {
+            return Turn::Granted;
+        }
+        if waiter.woken {
+            waiter.woken = false;
+            waiter.passed_over += 1;
+        }
+        if !waiter.waker.will_wake(waker) {
+            waiter.waker = waker.clone();
+        }
+        drop(queue);
+        fence(Ordering::SeqCst);
+        Turn::Try
+    }
+
+    /// Takes `owner` out of the lock's queue, and says whether it had been granted
+    /// the lock there. `acquired` says that it has the lock, so that nobody else
+    /// needs a wake-up now.
+    pub(crate) fn leave(&self, name: &LockName, owner: TransactionId, acquired: bool) -> bool {
+        let bucket = self.bucket(name);
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let Some(at) = queue
+            .iter()
+            .position(|waiter| waiter.owner == owner && waiter.name == *name)
+        else {
+            return false;
+        };
+        let left = queue.remove(at).expect("its position was just found");
+        bucket.waiting.store(queue.len(), Ordering::Relaxed);
+        let mut next = None;
+        if left.woken && !left.granted && !acquired {
+            next = queue
+                .iter_mut()
+                .find(|waiter| waiter.name == *name && !waiter.woken && !waiter.granted)
+                .map(|waiter| {
+                    waiter.woken = true;
+                    waiter.waker.clone()
+                });
+        }
+        drop(queue);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+        left.granted
+    }
+
+    /// Called after a lock was freed: wakes the head of its queue, or hands the
+    /// lock over to it. `take` takes the lock on behalf of the transaction named.
+    #[inline]
+    pub(crate) fn released(&self, name: &LockName, take: impl FnMut(TransactionId) -> bool) {
+        fence(Ordering::SeqCst);
+        let bucket = self.bucket(name);
+        if bucket.waiting.load(Ordering::Relaxed) != 0 {
+            self.wake_head(bucket, name, take);
+        }
+    }
+
+    #[cold]
+    fn wake_head(
+        &self,
+        bucket: &Bucket,
+        name: &LockName,
+        mut take: impl FnMut(TransactionId) -> bool,
+    ) {
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let Some(head) = queue
+            .iter_mut()
+            .find(|waiter| waiter.name == *name && !waiter.granted)
+        else {
+            return;
+        };
+        if head.passed_over >= PASSED_OVER_LIMIT && take(head.owner) {
+            head.granted = true;
+        } else if head.woken {
+            return;
+        }
+        head.woken = true;
+        let waker = head.waker.clone();
+        drop(queue);
+        waker.wake();
+    }
+
+    /// Called when several waiters of a lock may go on at once: wakes them all.
+    pub(crate) fn released_to_all(&self, name: &LockName) {
+        fence(Ordering::SeqCst);
+        let bucket = self.bucket(name);
+        if bucket.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut queue = bucket.queue.lock().expect("no panic in a queue");
+        let wakers: Vec<Waker> = queue
+            .iter_mut()
+            .filter(|waiter| waiter.name == *name && !waiter.woken)
+            .map(|waiter| {
+                waiter.woken = true;
+                waiter.waker.clone()
+            })
+            .collect();
+        drop(queue);
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn waker() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count::default());
+        (Arc::clone(&count), Waker::from(count))
+    }
+
+    fn woken(count: &Count) -> usize {
+        count.0.load(Ordering::Relaxed)
+    }
+
+    const NAME: LockName = LockName::Row(StorageId(1), Rid(1));
+    const OTHER: LockName = LockName::Row(StorageId(1), Rid(2));
+    const A: TransactionId = TransactionId(1);
+    const B: TransactionId = TransactionId(2);
+
+    fn take(word: &AtomicU64, owner: TransactionId) -> bool {
+        word.compare_exchange(0, owner.0, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    #[test]
+    fn the_first_to_come_is_woken_once() {
+        let queues = Queues::new();
+        let ((a, wake_a), (b, wake_b)) = (waker(), waker());
+        queues.enqueue(&NAME, A, &wake_a);
+        queues.enqueue(&NAME, B, &wake_b);
+        queues.released(&OTHER, |_| false);
+        assert_eq!((woken(&a), woken(&b)), (0, 0), "another lock's release");
+        queues.released(&NAME, |_| false);
+        queues.released(&NAME, |_| false);
+        assert_eq!((woken(&a), woken(&b)), (1, 0), "it has not looked yet");
+        assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
+        queues.released(&NAME, |_| false);
+        assert_eq!((woken(&a), woken(&b)), (2, 0));
+    }
+
+    #[test]
+    fn one_who_gives_up_passes_its_wake_up_on() {
+        let queues = Queues::new();
+        let ((a, wake_a), (b, wake_b)) = (waker(), waker());
+        queues.enqueue(&NAME, A, &wake_a);
+        queues.enqueue(&NAME, B, &wake_b);
+        queues.released(&NAME, |_| false);
+        assert!(!queues.leave(&NAME, A, false));
+        assert_eq!((woken(&a), woken(&b)), (1, 1));
+    }
+
+    #[test]
+    fn one_passed_over_too_often_is_handed_the_lock() {
+        let queues = Queues::new();
+        let word = AtomicU64::new(0);
+        let (a, wake_a) = waker();
+        queues.enqueue(&NAME, A, &wake_a);
+        for round in 0..PASSED_OVER_LIMIT {
+            word.store(0, Ordering::SeqCst);
+            queues.released(&NAME, |owner| take(&word, owner));
+            assert_eq!(woken(&a), 1 + round as usize);
+            // Somebody else was faster.
+            assert!(take(&word, B));
+            assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
+        }
+        word.store(0, Ordering::SeqCst);
+        queues.released(&NAME, |owner| take(&word, owner));
+        assert_eq!(word.load(Ordering::SeqCst), A.0);
+        assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Granted);
+        assert!(queues.leave(&NAME, A, true));
+    }
+}

@@ -1,0 +1,50 @@
+//! The engine's settings, as data.
+
+use std::time::Duration;
+
+/// How the engine works. Every field may change from one start to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The log's own settings.
+    pub log: coeval_log::Settings,
+    /// Slots of each logical range's ring of registrations, at least 64: how many
+    /// recent writes a serializable scan can be checked against. A slot is a cache
+    /// line; a ring takes no memory before its range is written.
+    pub range_slots: usize,
+    /// After so many patches of a record the log gets its whole row again, at
+    /// least 1.
+    pub image_every: u64,
+    /// How long the sweeper rests between rounds; `None` for no sweeper, and then
+    /// the engine needs no runtime.
+    pub sweep_interval: Option<Duration>,
+    /// How many records the sweeper looks at in one step, at least 1.
+    pub sweep_records: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            log: coeval_log::Settings::default(),
+            range_slots: 1024,
+            image_every: 16,
+            sweep_interval: Some(Duration::from_millis(50)),
+            sweep_records: 256,
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<(), coeval_log::Error> {
+        let complain = |what: &str| Err(coeval_log::Error::Setting(what.to_owned()));
+        if self.range_slots < 64 {
+            return complain("range_slots must be at least 64");
+        }
+        if self.image_every == 0 {
+            return complain("image_every must be at least 1");
+        }
+        if self.sweep_records == 0 {
+            return complain("sweep_records must be at least 1");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! A storage as transactions see it: records, indexes, locks and ranges together.
+
+use std::cell::RefCell;
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use coeval_memory::epoch::Guard;
+use coeval_storage::index::{append_rid, split_rid};
+use coeval_storage::{IndexUpkeep, OrderedIndex, Remaining, Table};
+use coeval_txn::Error;
+use coeval_types::{
+    ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, Rid, RowRef,
+    StorageDefinition, StorageId, Timestamp,
+};
+
+use crate::locks::tables::TableLocks;
+use crate::ranges::map::{RangeMap, Space};
+
+/// One index of a storage.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) id: IndexId,
+    pub(crate) kind: IndexKind,
+    extractor: Arc<dyn KeyExtractor>,
+    pub(crate) entries: OrderedIndex,
+    pub(crate) ranges: RangeMap,
+    /// Whether every write of a row registers here, its key changed or not. Then a
+    /// scan is protected by its predicate alone.
+    pub(crate) orders_rows: bool,
+    /// Older snapshots show versions that have no entry here.
+    usable_from: Timestamp,
+    /// Whether it still promises uniqueness: one that is dropped is maintained
+    /// for old snapshots, and promises nothing.
+    enforced: AtomicBool,
+}
+
+impl Index {
+    fn new(
+        storage: StorageId,
+        definition: &IndexDefinition,
+        slots: usize,
+        orders_rows: bool,
+        usable_from: Timestamp,
+    ) -> Self {
+        let space = Space {
+            storage,
+            index: Some(definition.id),
+        };
+        Self {
+            id: definition.id,
+            kind: definition.kind,
+            extractor: Arc::clone(&definition.extractor),
+            entries: OrderedIndex::new(),
+            ranges: RangeMap::new(space, slots),
+            orders_rows,
+            usable_from,
+            enforced: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        self.kind == IndexKind::Primary
+    }
+
+    /// Whether two live rows must not have one key here.
+    pub(crate) fn promises_uniqueness(&self) -> bool {
+        self.kind != IndexKind::Secondary && self.enforced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stop_enforcing(&self) {
+        self.enforced.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_usable(&self, snapshot: Timestamp) -> bool {
+        snapshot >= self.usable_from
+    }
+
+    /// Puts the row's key into `key`, and says whether it can be a duplicate.
+    pub(crate) fn key(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> bool {
+        key.clear();
+        let extracted = self.extractor.extract(row, key);
+        self.is_primary() || extracted == ExtractedKey::Comparable
+    }
+
+    /// Puts the row's entry into `entry`.
+    pub(crate) fn entry(&self, row: RowRef<'_>, rid: Rid, entry: &mut Vec<u8>) {
+        self.key(row, entry);
+        if !self.is_primary() {
+            append_rid(entry, rid);
+        }
+    }
+
+    /// The key of an entry, and its RID.
+    pub(crate) fn split<'entry>(&self, entry: &'entry [u8], rid: Rid) -> (&'entry [u8], Rid) {
+        if self.is_primary() {
+            (entry, rid)
+        } else {
+            split_rid(entry)
+        }
+    }
+
+    /// Whether two rows have the same key.
+    pub(crate) fn same_key(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
+        with_buffers(|first, second| {
+            self.key(one, first);
+            self.key(other, second);
+            first == second
+        })
+    }
+
+    /// Whether the row has exactly this key.
+    pub(crate) fn has_key(&self, row: RowRef<'_>, key: &[u8]) -> bool {
+        with_buffers(|buffer, _| {
+            self.key(row, buffer);
+            buffer == key
+        })
+    }
+
+    /// Makes sure that the row's entry is there. False when, in a primary index,
+    /// another record has the key.
+    pub(crate) fn add(&self, row: RowRef<'_>, rid: Rid) -> bool {
+        with_buffers(|entry, _| {
+            self.entry(row, rid, entry);
+            match self.entries.insert_if_absent(entry, rid) {
+                Ok(()) => true,
+                Err(there) => there == rid,
+            }
+        })
+    }
+
+    /// Takes the row's entry out.
+    pub(crate) fn remove(&self, row: RowRef<'_>, rid: Rid) {
+        with_buffers(|entry, _| {
+            self.entry(row, rid, entry);
+            self.entries.remove(entry, rid);
+        });
+    }
+
+    /// Calls `visit` for each record that has, or once had, this key.
+    pub(crate) fn candidates(&self, key: &[u8], mut visit: impl FnMut(Rid) -> ControlFlow<()>) {
+        if self.is_primary() {
+            if let Some(rid) = self.entries.get(key) {
+                let _ = visit(rid);
+            }
+            return;
+        }
+        let _ = self
+            .entries
+            .scan_forward(Bound::Included(key), Bound::Unbounded, |entry, rid| {
+                let (its_key, _) = split_rid(entry);
+                if !entry.starts_with(key) {
+                    return ControlFlow::Break(());
+                }
+                if its_key == key {
+                    visit(rid)
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+    }
+}
+
+/// Two buffers for keys, kept by the thread so that comparing keys does not
+/// allocate.
+fn with_buffers<R>(work: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> R) -> R {
+    type Buffers = Box<(Vec<u8>, Vec<u8>)>;
+    thread_local! {
+        static BUFFERS: RefCell<Option<Buffers>> = const { RefCell::new(None) };
+    }
+    // Taken out for the time, so that an extractor that comes back here finds
+    // none, and makes its own.
+    let mut buffers = BUFFERS
+        .try_with(|buffers| buffers.borrow_mut().take())
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let result = work(&mut buffers.0, &mut buffers.1);
+    let _ = BUFFERS.try_with(|kept| *kept.borrow_mut() = Some(buffers));
+    result
+}
+
+pub(crate) type Indexes = Arc<[Arc<Index>]>;
+
+/// Removes the entries of versions that are gone.
+#[derive(Debug)]
+pub(crate) struct Upkeep<'indexes>(pub(crate) &'indexes [Arc<Index>]);
+
+impl IndexUpkeep for Upkeep<'_> {
+    fn removed(&self, rid: Rid, removed: RowRef<'_>, remaining: &Remaining<'_>) {
+        for index in self.0 {
+            if !remaining.any(|row| index.same_key(row, removed)) {
+                index.remove(removed, rid);
+            }
+        }
+    }
+}
+
+/// A storage that is known.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    pub(crate) id: StorageId,
+    pub(crate) records: Table,
+    pub(crate) schema_version: AtomicU64,
+    pub(crate) locks: TableLocks,
+    /// For rows in the order of their RIDs: used when there was no primary index
+    /// at the beginning.
+    rows: Option<RangeMap>,
+    indexes: RwLock<Indexes>,
+    slots: usize,
+}
+
+impl Storage {
+    /// A storage of these records, its indexes built from their newest versions.
+    pub(crate) fn new(
+        definition: &StorageDefinition,
+        records: Table,
+        slots: usize,
+        guard: &Guard<'_>,
+    ) -> Result<Self, Error> {
+        let primaries = definition
+            .indexes
+            .iter()
+            .filter(|index| index.kind == IndexKind::Primary)
+            .count();
+        if primaries > 1 {
+            return Err(Error::Unknown("storage with two primary indexes"));
+        }
+        let indexes: Indexes = definition
+            .indexes
+            .iter()
+            .map(|index| {
+                let orders_rows = index.kind == IndexKind::Primary;
+                Arc::new(Index::new(
+                    definition.id,
+                    index,
+                    slots,
+                    orders_rows,
+                    Timestamp::ZERO,
+                ))
+            })
+            .collect();
+        let space = Space {
+            storage: definition.id,
+            index: None,
+        };
+        let storage = Self {
+            id: definition.id,
+            records,
+            schema_version: AtomicU64::new(definition.schema_version),
+            locks: TableLocks::new(),
+            rows: (primaries == 0).then(|| RangeMap::new(space, slots)),
+            indexes: RwLock::new(indexes),
+            slots,
+        };
+        for index in &*storage.indexes() {
+            storage.fill(index, guard);
+        }
+        Ok(storage)
+    }
+
+    /// Adds an entry for the newest committed version of every row, and returns
+    /// the newest timestamp among all records.
+    fn fill(&self, index: &Index, guard: &Guard<'_>) -> Timestamp {
+        let mut newest = Timestamp::ZERO;
+        for rid in (0..self.records.high_water().0).map(Rid) {
+            let version = self
+                .records
+                .record(rid)
+                .and_then(|record| record.newest_committed(guard));
+            if let Some(version) = version {
+                newest = newest.max(version.cts());
+                if let Some(row) = version.row() {
+                    index.add(row, rid);
+                }
+            }
+        }
+        newest
+    }
+
+    pub(crate) fn indexes(&self) -> Indexes {
+        Arc::clone(&self.indexes.read().expect("no panic while it was held"))
+    }
+
+    pub(crate) fn index(&self, id: IndexId) -> Result<Arc<Index>, Error> {
+        self.indexes
+            .read()
+            .expect("no panic while it was held")
+            .iter()
+            .find(|index| index.id == id)
+            .cloned()
+            .ok_or(Error::Unknown("index"))
+    }
+
+    /// Where the writes of rows register that no index orders.
+    pub(crate) fn rows_by_rid(&self) -> Option<&RangeMap> {
+        self.rows.as_ref()
+    }
+
+    /// A new index, not yet known to anybody.
+    pub(crate) fn make_index(&self, definition: &IndexDefinition, usable_from: Timestamp) -> Index {
+        Index::new(self.id, definition, self.slots, false, usable_from)
+    }
+
+    pub(crate) fn add_index(&self, index: Arc<Index>) {
+        let mut indexes = self.indexes.write().expect("no panic while it was held");
+        *indexes = indexes.iter().cloned().chain([index]).collect();
+    }
+
+    pub(crate) fn remove_index(&self, id: IndexId) {
+        let mut indexes = self.indexes.write().expect("no panic while it was held");
+        *indexes = indexes
+            .iter()
+            .filter(|index| index.id != id)
+            .cloned()
+            .collect();
+    }
+}

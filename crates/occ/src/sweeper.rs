@@ -1,0 +1,132 @@
+//! What happens in the background: versions that nobody can see any more go, and
+//! so do storages and indexes that were dropped.
+//!
+//! Writers remove most garbage on their way. The sweep finds what no writer comes
+//! across: the last version of a deleted row, or the many versions of a row that
+//! an old snapshot kept until nobody wrote it any more. It goes in small steps, so
+//! that it disturbs nobody, and lets go of the engine between two of them.
+//!
+//! A dropped storage is forgotten when no registered snapshot is older than the
+//! moment at which everything drawn before the drop was installed: whoever could
+//! still read the catalog row that names it has such a snapshot.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use coeval_storage::{Collector, Expiry};
+use coeval_types::{IndexId, Rid, StorageId, Timestamp};
+
+use crate::engine::Shared;
+use crate::storage::{Storage, Upkeep};
+
+/// A storage or an index that was dropped.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    storage: StorageId,
+    index: Option<IndexId>,
+    /// Once known: no snapshot before this may be registered any more.
+    since: Option<Timestamp>,
+}
+
+/// Notes that a storage, or one index of it, was dropped.
+pub(crate) fn retire(shared: &Shared, storage: StorageId, index: Option<IndexId>) {
+    let mut retired = shared.retired.lock().expect("no panic while it was held");
+    retired.push(Retired {
+        storage,
+        index,
+        since: None,
+    });
+}
+
+/// Sweeps until the engine is gone.
+pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
+    loop {
+        coeval_env::sleep(interval).await;
+        let Some(storages) = shared.upgrade().map(|shared| storages(&shared)) else {
+            return;
+        };
+        for storage in storages {
+            let mut next = Some(Rid(0));
+            while let Some(from) = next {
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                next = step(&shared, &storage, from);
+                drop(shared);
+                coeval_env::yield_now().await;
+            }
+        }
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        shared.domain.collect();
+        forget_retired(&shared);
+    }
+}
+
+/// One round at once.
+pub(crate) fn sweep_all(shared: &Shared) {
+    for storage in storages(shared) {
+        let mut next = Some(Rid(0));
+        while let Some(from) = next {
+            next = step(shared, &storage, from);
+        }
+    }
+    shared.domain.collect();
+    forget_retired(shared);
+}
+
+fn storages(shared: &Shared) -> Vec<Arc<Storage>> {
+    let storages = shared.storages.read().expect("no panic while it was held");
+    storages.values().cloned().collect()
+}
+
+fn step(shared: &Shared, storage: &Storage, from: Rid) -> Option<Rid> {
+    let guard = shared.domain.pin();
+    let expiry = Expiry::cached(shared.horizon(), &shared.snapshots);
+    let indexes = storage.indexes();
+    let collector = Collector {
+        guard: &guard,
+        expiry: &expiry,
+        indexes: &Upkeep(&indexes),
+    };
+    let records = shared.settings.sweep_records;
+    storage.records.sweep(from, records, &collector).next
+}
+
+/// Forgets what was dropped and cannot be reached any more. What is new in the
+/// list gets its moment now, and is looked at in a later round.
+fn forget_retired(shared: &Shared) {
+    let now = shared.log.installed();
+    let oldest = shared.snapshots.oldest().unwrap_or(now);
+    let mut unreachable = Vec::new();
+    {
+        let mut retired = shared.retired.lock().expect("no panic while it was held");
+        retired.retain_mut(|entry| match entry.since {
+            None => {
+                entry.since = Some(now);
+                true
+            }
+            Some(since) if oldest >= since => {
+                unreachable.push((entry.storage, entry.index));
+                false
+            }
+            Some(_) => true,
+        });
+    }
+    for (storage, index) in unreachable {
+        match index {
+            None => {
+                let mut storages = shared.storages.write().expect("no panic while it was held");
+                let dropped = storages.remove(&storage);
+                drop(storages);
+                drop(dropped);
+            }
+            Some(index) => {
+                if let Ok(storage) = shared.storage(storage) {
+                    storage.remove_index(index);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The commit: collect entries, get log space, register, draw, validate, install.
+//!
+//! ```text
+//!   may wait                        one step, no way out in between
+//!  ┌───────────────────────────┐   ┌──────────────────────────────────────────────┐
+//!   entries ── log space ──────▶    register ─ drawing ─ draw ─ validate ─ install
+//!                                                                  └─ skip, undo
+//! ```
+//!
+//! From the draw on every later commit stands behind this one, so nothing in the
+//! second box waits for anybody who could be behind it, allocates what could fail,
+//! or panics; a panic there ends the process (the log sees to that).
+//!
+//! Locks are free once the versions are installed, before they are durable: who
+//! reads them next waits for their durability before it tells anybody.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::task::{Context, Poll, ready};
+
+use coeval_memory::epoch::Guard;
+use coeval_memory::sync::Backoff;
+use coeval_storage::RecordRef;
+use coeval_txn::{Cause, Error, Outcome, Place};
+use coeval_types::{RowRef, Timestamp, TransactionId};
+
+use super::Run;
+use super::state::{Footing, Held, Read, State};
+use crate::engine::Shared;
+use crate::ranges::map::{Predicate, RangeMap};
+use crate::ranges::ring::Failure;
+use crate::running::Drawn;
+use crate::storage::Storage;
+
+impl Run<'_> {
+    pub(super) fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        if !self.state.prepared {
+            self.stop_waiting(false);
+            if let Err(error) = self.check_read() {
+                self.undo_all();
+                return Poll::Ready(Outcome::Aborted(error));
+            }
+            self.drop_replaced_entries(true);
+            if !self.prepare() {
+                let snapshot = self.state.snapshot();
+                self.free_other_locks();
+                return Poll::Ready(Outcome::Committed(snapshot.max(self.state.newest_seen)));
+            }
+            self.state.prepared = true;
+        } else if let Err(error) = self.check_read() {
+            self.undo_all();
+            return Poll::Ready(Outcome::Aborted(error));
+        }
+        let shared = self.shared;
+        let credit = ready!(shared.log.poll_prepare(
+            &mut self.state.entries,
+            &mut self.state.space_wait,
+            context
+        ));
+        let credit = match credit {
+            Ok(credit) => credit,
+            Err(error) => {
+                self.undo_all();
+                return Poll::Ready(Outcome::Aborted(log_error(error)));
+            }
+        };
+        self.register();
+        shared.running.drawing(&self.state.place);
+        // After the registrations, before the draw; and after the draw, before what
+        // others have registered is looked at.
+        fence(Ordering::SeqCst);
+        let reservation = shared.log.reserve(credit);
+        let timestamp = reservation.timestamp();
+        fence(Ordering::SeqCst);
+        shared.running.drawn(&self.state.place, timestamp);
+        for registration in &self.state.registrations {
+            registration.drawn(timestamp);
+        }
+        if self.state.is_serializable()
+            && let Err(error) = validate(shared, self.state, timestamp)
+        {
+            reservation.skip();
+            for registration in &self.state.registrations {
+                registration.aborted(timestamp);
+            }
+            self.undo_all();
+            return Poll::Ready(Outcome::Aborted(error));
+        }
+        let copied = reservation.commit(&self.state.entries);
+        self.install(timestamp);
+        copied.installed();
+        self.release_rows();
+        self.free_other_locks();
+        Poll::Ready(Outcome::Committed(timestamp))
+    }
+
+    /// Collects the log's entries and the keys to register. False when nothing was
+    /// written.
+    fn prepare(&mut self) -> bool {
+        let shared = self.shared;
+        let id = self.state.id;
+        let logged = !shared.log.is_ephemeral();
+        let guard = shared.domain.pin();
+        let mut writes = false;
+        self.state.entries.clear();
+        self.state.footings.clear();
+        self.state.bytes.clear();
+        let mut held = std::mem::take(&mut self.state.held);
+        // Those without anything to install go to the back; the front is installed.
+        let mut installed = 0;
+        for at in 0..held.len() {
+            let row = held[at];
+            let table = Arc::clone(&self.state.storages[row.storage]);
+            let record = table.records.record(row.rid).expect("it is locked");
+            if !has_effect(&record, id, &guard) {
+                continue;
+            }
+            writes = true;
+            held.swap(installed, at);
+            installed += 1;
+            if logged {
+                self.log_entry(&table, &record, &guard);
+            }
+            self.footings(row, &table, &record, &guard);
+        }
+        self.state.held = held;
+        drop(guard);
+        // Locked and not written, or inserted and deleted again.
+        for at in (installed..self.state.held.len()).rev() {
+            let row = self.state.held[at];
+            self.state.held.truncate(at);
+            self.release_row(row);
+        }
+        let State {
+            footings, bytes, ..
+        } = &mut *self.state;
+        footings.sort_unstable_by(|one, other| {
+            (one.storage, one.index, &bytes[one.start..one.end]).cmp(&(
+                other.storage,
+                other.index,
+                &bytes[other.start..other.end],
+            ))
+        });
+        writes
+    }
+
+    fn log_entry(&mut self, table: &Storage, record: &RecordRef<'_>, guard: &Guard<'_>) {
+        let id = self.state.id;
+        let (storage, rid) = (table.id, record.rid());
+        let entries = &mut self.state.entries;
+        let Some(row) = private_row(record, id, guard) else {
+            entries.delete(storage, rid);
+            return;
+        };
+        let newest = record.newest_committed(guard);
+        if let Some((version, old)) = newest.and_then(|version| Some((version, version.row()?)))
+            && record.patches_since_image(id) < self.shared.settings.image_every
+        {
+            let patch = &mut self.state.scratch;
+            patch.clear();
+            if old.diff(row, patch) && patch.len() < row.bytes().len() {
+                entries.patch(storage, rid, version.cts(), patch);
+                let patches = record.patches_since_image(id) + 1;
+                record.set_patches_since_image(id, patches);
+                return;
+            }
+        }
+        entries.image(storage, rid, row);
+        record.set_patches_since_image(id, 0);
+    }
+
+    /// Notes where the write of one record is to be registered: in the order that
+    /// its row has in any case, and in every other index in which a key comes or
+    /// goes.
+    fn footings(&mut self, row: Held, table: &Storage, record: &RecordRef<'_>, guard: &Guard<'_>) {
+        let (id, rid) = (self.state.id, record.rid());
+        let new = private_row(record, id, guard);
+        let old = record
+            .newest_committed(guard)
+            .and_then(|version| version.row());
+        let State {
+            footings,
+            bytes,
+            scratch,
+            ..
+        } = &mut *self.state;
+        let mut note = |index: usize, entry: &[u8]| {
+            let start = bytes.len();
+            bytes.extend_from_slice(entry);
+            footings.push(Footing {
+                storage: row.storage,
+                index,
+                start,
+                end: bytes.len(),
+            });
+        };
+        if table.rows_by_rid().is_some() {
+            note(0, &rid.0.to_be_bytes());
+        }
+        for (position, index) in table.indexes().iter().enumerate() {
+            let mut note_row = |row: RowRef<'_>| {
+                index.entry(row, rid, scratch);
+                note(position + 1, scratch);
+            };
+            match (old, new) {
+                (Some(old), Some(new)) if index.same_key(old, new) => {
+                    if index.orders_rows {
+                        note_row(new);
+                    }
+                }
+                (old, new) => {
+                    old.into_iter().for_each(&mut note_row);
+                    new.into_iter().for_each(&mut note_row);
+                }
+            }
+        }
+    }
+
+    /// Registers every key written, in every order that it has a place in.
+    fn register(&mut self) {
+        let id = self.state.id;
+        let State {
+            footings,
+            bytes,
+            registrations,
+            storages,
+            ..
+        } = &mut *self.state;
+        registrations.clear();
+        let mut register = |map: &RangeMap, keys: &[&[u8]]| map.register(id, keys, registrations);
+        for group in
+            footings.chunk_by(|one, other| (one.storage, one.index) == (other.storage, other.index))
+        {
+            let table = &storages[group[0].storage];
+            let indexes;
+            let map = match group[0].index.checked_sub(1) {
+                None => table.rows_by_rid().expect("noted because it is there"),
+                Some(position) => {
+                    indexes = table.indexes();
+                    // A table's indexes change only under its exclusive lock, or
+                    // when one is forgotten that nobody can reach.
+                    match indexes.get(position) {
+                        Some(index) => &index.ranges,
+                        None => continue,
+                    }
+                }
+            };
+            if let [only] = group {
+                register(map, &[&bytes[only.start..only.end]]);
+            } else {
+                let keys: Vec<&[u8]> = group
+                    .iter()
+                    .map(|footing| &bytes[footing.start..footing.end])
+                    .collect();
+                register(map, &keys);
+            }
+        }
+    }
+
+    fn install(&mut self, timestamp: Timestamp) {
+        let id = self.state.id;
+        for held in &self.state.held {
+            let table = &self.state.storages[held.storage];
+            let record = table.records.record(held.rid).expect("it is locked");
+            record.commit(id, timestamp);
+        }
+    }
+
+    fn release_rows(&mut self) {
+        for at in 0..self.state.held.len() {
+            self.row_released(self.state.held[at]);
+        }
+        self.state.held.clear();
+    }
+}
+
+fn private_row<'guard>(
+    record: &RecordRef<'_>,
+    id: TransactionId,
+    guard: &'guard Guard<'_>,
+) -> Option<RowRef<'guard>> {
+    record.read(Timestamp::ZERO, id, guard)?.row()
+}
+
+/// Whether the private version changes anything: it is there, and is not the
+/// deletion of what never was.
+fn has_effect(record: &RecordRef<'_>, id: TransactionId, guard: &Guard<'_>) -> bool {
+    if !record.has_private(id) {
+        return false;
+    }
+    private_row(record, id, guard).is_some()
+        || record
+            .newest_committed(guard)
+            .is_some_and(|version| !version.is_tombstone())
+}
+
+pub(crate) fn log_error(error: coeval_log::Error) -> Error {
+    match error {
+        coeval_log::Error::TooLarge { bytes, limit } => Error::WriteSetTooLarge { bytes, limit },
+        other => Error::Stopped(other.to_string()),
+    }
+}
+
+/// Whether nothing that was read has changed between the snapshot and `own`.
+fn validate(shared: &Shared, state: &State, own: Timestamp) -> Result<(), Error> {
+    for read in &state.reads {
+        validate_read(shared, state, read, own)?;
+    }
+    if !shared.skips_predicates() {
+        for predicate in &state.predicates {
+            predicate
+                .validate(state.snapshot(), state.id, own)
+                .map_err(|failure| predicate_error(predicate, failure))?;
+        }
+    }
+    Ok(())
+}
+
+/// A point read holds when the version that was read is still the newest below
+/// `own`, and nobody is about to put another there.
+fn validate_read(shared: &Shared, state: &State, read: &Read, own: Timestamp) -> Result<(), Error> {
+    let table = &state.storages[read.storage];
+    let conflict = |other| {
+        let place = Place::Row {
+            storage: table.id,
+            rid: read.rid,
+        };
+        Err(Error::conflict(Cause::ReadChanged, place, other))
+    };
+    let Some(record) = table.records.record(read.rid) else {
+        return conflict(None);
+    };
+    let mut backoff = Backoff::default();
+    // The holder first, then the version: who is not holder any more has installed.
+    while let Some(holder) = record.holder().filter(|holder| *holder != state.id) {
+        match shared.running.ask(holder) {
+            Drawn::No => break,
+            Drawn::At(theirs) if theirs < own => return conflict(Some(holder)),
+            Drawn::At(_) => break,
+            Drawn::Drawing | Drawn::Ended => backoff.wait(),
+        }
+    }
+    let guard = shared.domain.pin();
+    let mut newest = record.newest_committed(&guard);
+    if newest.is_some_and(|version| version.cts() > own) {
+        // Somebody has installed after this one's place in the order. What stands
+        // below is kept: it is newer than every snapshot, or is what was read.
+        newest = record.read(own, TransactionId(0), &guard);
+    }
+    match newest {
+        Some(version) if version.cts() == read.cts => Ok(()),
+        _ => conflict(None),
+    }
+}
+
+fn predicate_error(predicate: &Predicate, failure: Failure) -> Error {
+    let (cause, other) = match failure {
+        Failure::Conflict(other) => (Cause::RangeChanged, Some(other)),
+        Failure::Overflow => (Cause::RingOverflow, None),
+    };
+    let space = predicate.space();
+    let place = match space.index {
+        None => Place::Table {
+            storage: space.storage,
+        },
+        Some(index) => Place::Range {
+            storage: space.storage,
+            index,
+            lower: predicate.lower.clone(),
+            upper: predicate.upper.clone(),
+        },
+    };
+    Error::conflict(cause, place, other)
+}

@@ -1,0 +1,333 @@
+//! A transaction: what it reads, writes and waits for, and how it ends.
+//!
+//! [`OccTransaction`] is what callers hold. While it runs, its [`State`] is
+//! borrowed for each call together with the engine as a [`Run`], on which the
+//! files of this folder implement the calls by concern:
+//!
+//! - [`read`]: by key, by record, by range;
+//! - [`write`]: row locks, inserts, updates, deletes;
+//! - [`schema`]: table locks, schema versions, building indexes;
+//! - [`wait`]: what a call does when a lock is taken;
+//! - [`undo`]: savepoints and abort;
+//! - [`commit`]: register, draw, validate, install.
+//!
+//! | level | snapshot | a newer version at the lock | at commit |
+//! | --- | --- | --- | --- |
+//! | READ COMMITTED | one a statement | work on it | – |
+//! | snapshot isolation | one | fail | – |
+//! | SERIALIZABLE | one | fail | validate reads and predicates |
+
+mod commit;
+mod read;
+mod schema;
+mod state;
+mod undo;
+mod wait;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use coeval_memory::sync::Backoff;
+use coeval_txn::contract::{Visit, VisitScan};
+use coeval_txn::{
+    BeginOptions, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow, Outcome, Savepoint,
+    ScanProgress, ScanRequest, TableLock, Transaction, Update,
+};
+use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
+
+use crate::engine::Shared;
+pub(crate) use commit::log_error;
+pub(crate) use state::State;
+pub(crate) use wait::Wait;
+
+/// A running transaction with its engine.
+struct Run<'a> {
+    shared: &'a Shared,
+    state: &'a mut State,
+}
+
+impl Run<'_> {
+    fn check_running(&self) -> Result<(), Error> {
+        if self.state.snapshot.is_none() {
+            return Err(Error::Unknown("running transaction"));
+        }
+        Ok(())
+    }
+
+    fn check_read(&self) -> Result<(), Error> {
+        self.check_running()?;
+        let cancel = self.state.cancel.as_ref();
+        if cancel.is_some_and(|flag| flag.load(Ordering::Acquire)) {
+            return Err(Error::Canceled);
+        }
+        Ok(())
+    }
+
+    fn check_write(&self) -> Result<(), Error> {
+        self.check_read()?;
+        if self.state.read_only {
+            return Err(Error::ReadOnly);
+        }
+        Ok(())
+    }
+
+    /// A snapshot for the next statement. It includes what the transaction has
+    /// seen already: that is installed, perhaps behind an earlier commit which
+    /// another core is just installing.
+    fn begin_statement(&mut self) -> Result<(), Error> {
+        self.check_read()?;
+        self.stop_waiting(false);
+        if self.state.isolation != Isolation::ReadCommitted {
+            return Ok(());
+        }
+        let log = &self.shared.log;
+        let mut backoff = Backoff::default();
+        while log.installed() < self.state.newest_seen {
+            backoff.wait();
+        }
+        let snapshot = self.state.snapshot.as_mut().expect("it runs");
+        snapshot.refresh(|| log.installed());
+        self.state.newest_seen = self.state.newest_seen.max(self.state.snapshot());
+        Ok(())
+    }
+}
+
+/// A transaction of the occ engine.
+pub(crate) struct OccTransaction {
+    shared: Arc<Shared>,
+    /// Until it has ended.
+    state: Option<Box<State>>,
+    id: TransactionId,
+    isolation: Isolation,
+    /// As they were when it ended.
+    snapshot: Timestamp,
+    newest_seen: Timestamp,
+}
+
+impl fmt::Debug for OccTransaction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("OccTransaction")
+            .field("id", &self.id)
+            .field("isolation", &self.isolation)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+const ENDED: Error = Error::Unknown("running transaction");
+
+impl OccTransaction {
+    pub(crate) fn begin(
+        shared: Arc<Shared>,
+        mut state: Box<State>,
+        options: &BeginOptions,
+    ) -> Self {
+        let id = shared.running.begin(&mut state.place);
+        let snapshot = shared.snapshots.register(|| shared.log.installed());
+        let timestamp = snapshot.timestamp();
+        state.id = id;
+        state.isolation = options.isolation;
+        state.read_only = options.read_only;
+        state.cancel.clone_from(&options.cancel);
+        state.lock_timeout = None;
+        state.snapshot = Some(snapshot);
+        state.newest_seen = timestamp;
+        Self {
+            shared,
+            state: Some(state),
+            id,
+            isolation: options.isolation,
+            snapshot: timestamp,
+            newest_seen: timestamp,
+        }
+    }
+
+    fn run(&mut self) -> Result<Run<'_>, Error> {
+        match &mut self.state {
+            Some(state) => Ok(Run {
+                shared: &self.shared,
+                state,
+            }),
+            None => Err(ENDED),
+        }
+    }
+
+    /// For calls that do not wait: a wait that the caller gave up ends here.
+    fn run_at_once(&mut self) -> Result<Run<'_>, Error> {
+        let mut run = self.run()?;
+        run.stop_waiting(false);
+        Ok(run)
+    }
+
+    /// Gives the state back for the next transaction.
+    fn end(&mut self) {
+        if let Some(mut state) = self.state.take() {
+            self.snapshot = state.snapshot();
+            self.newest_seen = state.newest_seen;
+            state.clear();
+            self.shared.give_back(state);
+        }
+    }
+}
+
+impl Transaction for OccTransaction {
+    fn id(&self) -> TransactionId {
+        self.id
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    fn snapshot(&self) -> Timestamp {
+        self.state
+            .as_ref()
+            .map_or(self.snapshot, |state| state.snapshot())
+    }
+
+    fn newest_seen(&self) -> Timestamp {
+        self.state
+            .as_ref()
+            .map_or(self.newest_seen, |state| state.newest_seen)
+    }
+
+    fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        if let Some(state) = &mut self.state {
+            state.lock_timeout = timeout;
+        }
+    }
+
+    fn begin_statement(&mut self) -> Result<(), Error> {
+        self.run()?.begin_statement()
+    }
+
+    fn get(
+        &mut self,
+        storage: StorageId,
+        index: IndexId,
+        key: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, Error> {
+        self.run_at_once()?.get(storage, index, key, visit)
+    }
+
+    fn get_record(
+        &mut self,
+        storage: StorageId,
+        rid: Rid,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, Error> {
+        self.run_at_once()?.get_record(storage, rid, visit)
+    }
+
+    fn scan(
+        &mut self,
+        request: &ScanRequest<'_>,
+        visit: &mut VisitScan<'_>,
+    ) -> Result<ScanProgress, Error> {
+        self.run_at_once()?.scan(request, visit)
+    }
+
+    fn poll_lock_table(
+        &mut self,
+        storage: StorageId,
+        mode: TableLock,
+        schema_version: u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        self.run()?
+            .poll_lock_table(storage, mode, schema_version, context)
+    }
+
+    fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error> {
+        self.run_at_once()?.set_schema_version(storage, version)
+    }
+
+    fn poll_build_index(
+        &mut self,
+        storage: StorageId,
+        definition: &IndexDefinition,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<IndexBuild, Error>> {
+        Poll::Ready(self.run_at_once()?.build_index(storage, definition))
+    }
+
+    fn poll_lock_row(
+        &mut self,
+        storage: StorageId,
+        rid: Rid,
+        wait: LockWait,
+        visit: &mut Visit<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<LockedRow, Error>> {
+        self.run()?
+            .poll_lock_row(storage, rid, wait, visit, context)
+    }
+
+    fn poll_insert(
+        &mut self,
+        storage: StorageId,
+        row: RowRef<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Insert, Error>> {
+        self.run()?.poll_insert(storage, row, context)
+    }
+
+    fn poll_update(
+        &mut self,
+        storage: StorageId,
+        rid: Rid,
+        row: RowRef<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Update, Error>> {
+        self.run()?.poll_update(storage, rid, row, context)
+    }
+
+    fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error> {
+        self.run_at_once()?.delete(storage, rid)
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        match self.run_at_once() {
+            Ok(mut run) => run.savepoint(),
+            Err(_) => Savepoint(0),
+        }
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        self.run_at_once()?.rollback_to(savepoint)
+    }
+
+    fn release(&mut self, savepoint: Savepoint) {
+        if let Ok(mut run) = self.run_at_once() {
+            run.release(savepoint);
+        }
+    }
+
+    fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = match self.run() {
+            Ok(mut run) => std::task::ready!(run.poll_commit(context)),
+            Err(error) => return Poll::Ready(Outcome::Aborted(error)),
+        };
+        self.end();
+        Poll::Ready(outcome)
+    }
+
+    fn abort(&mut self) {
+        if let Ok(mut run) = self.run() {
+            run.undo_all();
+        }
+        self.end();
+    }
+}
+
+impl Drop for OccTransaction {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}

@@ -1,0 +1,307 @@
+//! Reads: by key, by record, by range. Each is one pinned step.
+
+use std::ops::{Bound, ControlFlow};
+
+use coeval_storage::{RecordRef, Version};
+use coeval_txn::contract::{Visit, VisitScan};
+use coeval_txn::{Direction, Error, ScanProgress, ScanRequest, ScanSource};
+use coeval_types::key::successor_of_prefix;
+use coeval_types::{IndexId, IndexKind, Rid, RowRef, StorageId};
+
+use super::Run;
+use super::state::{Read, StorageAt};
+
+/// Half-open bounds of entries: at or above the first, below the second.
+struct EntryBounds {
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+}
+
+impl EntryBounds {
+    /// The request's bounds, each standing for every entry that begins with it;
+    /// `None` when nothing lies between them.
+    fn of(request: &ScanRequest<'_>) -> Option<Self> {
+        let lower = match request.bounds.lower {
+            Bound::Unbounded => Vec::new(),
+            Bound::Included(key) => key.to_vec(),
+            Bound::Excluded(key) => successor_of_prefix(key)?,
+        };
+        let upper = match request.bounds.upper {
+            Bound::Unbounded => None,
+            Bound::Included(key) => successor_of_prefix(key),
+            Bound::Excluded(key) => Some(key.to_vec()),
+        };
+        if upper.as_ref().is_some_and(|upper| *upper <= lower) {
+            return None;
+        }
+        Some(Self { lower, upper })
+    }
+
+    fn upper(&self) -> Bound<&[u8]> {
+        self.upper
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Excluded)
+    }
+
+    /// What a chunk that ended at `progress` has looked at.
+    fn looked_at(self, direction: Direction, progress: &ScanProgress) -> Self {
+        match (direction, progress) {
+            (_, ScanProgress::Complete) => self,
+            (Direction::Forward, ScanProgress::More(position)) => Self {
+                upper: successor_of_prefix(position),
+                ..self
+            },
+            (Direction::Backward, ScanProgress::More(position)) => Self {
+                lower: position.clone(),
+                ..self
+            },
+        }
+    }
+}
+
+impl Run<'_> {
+    /// What a row's visible version is noted as: for the read set, and for what
+    /// must be durable before results leave.
+    fn note_read(&mut self, storage: StorageAt, rid: Rid, version: &Version<'_>) {
+        if self.state.is_serializable() && !version.is_own() {
+            self.state.reads.push(Read {
+                storage,
+                rid,
+                cts: version.cts(),
+            });
+        }
+    }
+
+    pub(super) fn get(
+        &mut self,
+        storage: StorageId,
+        index: IndexId,
+        key: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, Error> {
+        self.check_read()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let table = std::sync::Arc::clone(&self.state.storages[at]);
+        let index = table.index(index)?;
+        if index.kind == IndexKind::Secondary {
+            return Err(Error::Unknown("primary or unique index"));
+        }
+        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        if !index.is_usable(snapshot) {
+            return Err(Error::SchemaChanged(storage));
+        }
+        let guard = self.shared.domain.pin();
+        let mut found = None;
+        index.candidates(key, |rid| {
+            let version = table
+                .records
+                .record(rid)
+                .and_then(|record| record.read(snapshot, id, &guard));
+            match version.map(|version| (version, version.row())) {
+                Some((version, Some(row))) if index.has_key(row, key) => {
+                    found = Some((rid, version, row));
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        let Some((rid, version, row)) = found else {
+            if self.state.is_serializable() {
+                let upper = successor_of_prefix(key);
+                index.ranges.predicates(
+                    snapshot,
+                    key,
+                    upper.as_deref(),
+                    &mut self.state.predicates,
+                );
+            }
+            return Ok(false);
+        };
+        self.note_read(at, rid, &version);
+        visit(rid, row);
+        Ok(true)
+    }
+
+    pub(super) fn get_record(
+        &mut self,
+        storage: StorageId,
+        rid: Rid,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, Error> {
+        self.check_read()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let table = std::sync::Arc::clone(&self.state.storages[at]);
+        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let guard = self.shared.domain.pin();
+        let version = table
+            .records
+            .record(rid)
+            .and_then(|record| record.read(snapshot, id, &guard));
+        // A record that this transaction has found and does not find any more is
+        // one that it deleted, or at READ COMMITTED another did: nothing to note.
+        let Some((version, row)) = version.and_then(|version| Some((version, version.row()?)))
+        else {
+            return Ok(false);
+        };
+        self.note_read(at, rid, &version);
+        visit(rid, row);
+        Ok(true)
+    }
+
+    pub(super) fn scan(
+        &mut self,
+        request: &ScanRequest<'_>,
+        visit: &mut VisitScan<'_>,
+    ) -> Result<ScanProgress, Error> {
+        self.check_read()?;
+        let at = self.state.storage(self.shared, request.storage)?;
+        let Some(bounds) = EntryBounds::of(request) else {
+            return Ok(ScanProgress::Complete);
+        };
+        match request.source {
+            ScanSource::Index(index) => self.scan_index(at, index, request, bounds, visit),
+            ScanSource::Table => self.scan_table(at, request, bounds, visit),
+        }
+    }
+
+    fn scan_index(
+        &mut self,
+        at: StorageAt,
+        index: IndexId,
+        request: &ScanRequest<'_>,
+        bounds: EntryBounds,
+        visit: &mut VisitScan<'_>,
+    ) -> Result<ScanProgress, Error> {
+        let table = std::sync::Arc::clone(&self.state.storages[at]);
+        let index = table.index(index)?;
+        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        if !index.is_usable(snapshot) {
+            return Err(Error::SchemaChanged(request.storage));
+        }
+        let guard = self.shared.domain.pin();
+        let mut looked_at = 0;
+        let mut progress = ScanProgress::Complete;
+        let mut visit_entry = |entry: &[u8], rid: Rid| {
+            looked_at += 1;
+            let version = table
+                .records
+                .record(rid)
+                .and_then(|record| record.read(snapshot, id, &guard));
+            let mut flow = ControlFlow::Continue(());
+            if let Some(version) = version
+                && let Some(row) = version.row()
+                && index.has_key(row, index.split(entry, rid).0)
+            {
+                if !index.orders_rows {
+                    self.note_read(at, rid, &version);
+                }
+                flow = visit(rid, row);
+            }
+            if flow.is_break() || looked_at >= request.limit {
+                progress = ScanProgress::More(entry.to_vec());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        let lower = Bound::Included(&*bounds.lower);
+        let _ = match request.direction {
+            Direction::Forward => {
+                index
+                    .entries
+                    .scan_forward(lower, bounds.upper(), &mut visit_entry)
+            }
+            Direction::Backward => {
+                index
+                    .entries
+                    .scan_backward(lower, bounds.upper(), &mut visit_entry)
+            }
+        };
+        if self.state.is_serializable() {
+            let looked_at = bounds.looked_at(request.direction, &progress);
+            index.ranges.predicates(
+                snapshot,
+                &looked_at.lower,
+                looked_at.upper.as_deref(),
+                &mut self.state.predicates,
+            );
+        }
+        Ok(progress)
+    }
+
+    /// A table is scanned in the order of its RIDs, whose big-endian bytes are the
+    /// keys of that order.
+    fn scan_table(
+        &mut self,
+        at: StorageAt,
+        request: &ScanRequest<'_>,
+        bounds: EntryBounds,
+        visit: &mut VisitScan<'_>,
+    ) -> Result<ScanProgress, Error> {
+        let table = std::sync::Arc::clone(&self.state.storages[at]);
+        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let guard = self.shared.domain.pin();
+        let first = first_rid(&bounds.lower).0;
+        let end = bounds
+            .upper
+            .as_ref()
+            .map_or(u64::MAX, |upper| first_rid(upper).0)
+            .min(table.records.high_water().0);
+        let mut progress = ScanProgress::Complete;
+        let mut looked_at = 0;
+        let mut visit_rid = |rid: u64| {
+            let Some(record) = table.records.record(Rid(rid)) else {
+                return ControlFlow::Continue(());
+            };
+            looked_at += 1;
+            let mut flow = ControlFlow::Continue(());
+            if let Some(row) = visible_row(&record, snapshot, id, &guard) {
+                flow = visit(Rid(rid), row);
+            }
+            if flow.is_break() || looked_at >= request.limit {
+                progress = ScanProgress::More(rid.to_be_bytes().to_vec());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        if first < end {
+            let _ = match request.direction {
+                Direction::Forward => (first..end).try_for_each(&mut visit_rid),
+                Direction::Backward => (first..end).rev().try_for_each(&mut visit_rid),
+            };
+        }
+        if self.state.is_serializable() {
+            let predicates = &mut self.state.predicates;
+            if let Some(ranges) = table.rows_by_rid() {
+                let looked_at = bounds.looked_at(request.direction, &progress);
+                let upper = looked_at.upper.as_deref();
+                ranges.predicates(snapshot, &looked_at.lower, upper, predicates);
+            } else if let Some(index) = table.indexes().iter().find(|index| index.orders_rows) {
+                // Rows are ordered by another key than they are scanned by.
+                index.ranges.predicates(snapshot, b"", None, predicates);
+            }
+        }
+        Ok(progress)
+    }
+}
+
+fn visible_row<'guard>(
+    record: &RecordRef<'_>,
+    snapshot: coeval_types::Timestamp,
+    id: coeval_types::TransactionId,
+    guard: &'guard coeval_memory::epoch::Guard<'_>,
+) -> Option<RowRef<'guard>> {
+    record.read(snapshot, id, guard)?.row()
+}
+
+/// The first RID whose bytes are at or above `bound`.
+fn first_rid(bound: &[u8]) -> Rid {
+    let mut bytes = [0; 8];
+    let length = bound.len().min(8);
+    bytes[..length].copy_from_slice(&bound[..length]);
+    let rid = u64::from_be_bytes(bytes);
+    Rid(if bound.len() > 8 {
+        rid.saturating_add(1)
+    } else {
+        rid
+    })
+}

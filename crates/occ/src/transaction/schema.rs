@@ -1,0 +1,182 @@
+//! Table locks, schema versions, and the building of indexes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use coeval_txn::{Error, IndexBuild, TableLock};
+use coeval_types::{IndexDefinition, IndexKind, Rid, RowRef, StorageId, Timestamp};
+
+use super::Run;
+use super::state::{TableHeld, Undo};
+use super::wait::Wait;
+use crate::storage::{Index, Storage};
+
+impl Run<'_> {
+    pub(super) fn table_held(&self, storage: &Storage) -> Option<TableHeld> {
+        self.state
+            .tables
+            .iter()
+            .find(|held| self.state.storages[held.storage].id == storage.id)
+            .copied()
+    }
+
+    pub(super) fn poll_lock_table(
+        &mut self,
+        storage: StorageId,
+        mode: TableLock,
+        schema_version: u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        self.check_write()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let id = self.state.id;
+        loop {
+            let table = Arc::clone(&self.state.storages[at]);
+            let held = self.table_held(&table);
+            let exclusive = held.is_some_and(|held| held.exclusive);
+            let taken = match mode {
+                TableLock::Write => held.is_some() || table.locks.take_write(id),
+                TableLock::Exclusive => exclusive || table.locks.take_exclusive(id),
+            };
+            if taken {
+                self.note_table(at, mode);
+                self.acquired(|wait| matches!(wait, Wait::Table { .. }));
+                break;
+            }
+            let wait = Wait::Table {
+                storage: table,
+                alone: mode == TableLock::Exclusive,
+            };
+            ready!(self.poll_wait(wait, context))?;
+        }
+        let version = self.state.storages[at]
+            .schema_version
+            .load(Ordering::Acquire);
+        if version != schema_version {
+            return Poll::Ready(Err(Error::SchemaChanged(storage)));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn note_table(&mut self, at: usize, mode: TableLock) {
+        let exclusive = mode == TableLock::Exclusive;
+        match self.state.tables.iter_mut().find(|held| held.storage == at) {
+            Some(held) => held.exclusive |= exclusive,
+            None => self.state.tables.push(TableHeld {
+                storage: at,
+                write: !exclusive,
+                exclusive,
+            }),
+        }
+    }
+
+    fn check_exclusive(&mut self, storage: StorageId) -> Result<usize, Error> {
+        self.check_write()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let held = self.table_held(&self.state.storages[at]);
+        if !held.is_some_and(|held| held.exclusive) {
+            return Err(Error::Unknown(
+                "exclusive table lock held by this transaction",
+            ));
+        }
+        Ok(at)
+    }
+
+    pub(super) fn set_schema_version(
+        &mut self,
+        storage: StorageId,
+        version: u64,
+    ) -> Result<(), Error> {
+        let at = self.check_exclusive(storage)?;
+        let table = &self.state.storages[at];
+        let previous = table.schema_version.swap(version, Ordering::AcqRel);
+        self.state.undo.push(Undo::Schema {
+            storage: at,
+            previous,
+        });
+        Ok(())
+    }
+
+    pub(super) fn build_index(
+        &mut self,
+        storage: StorageId,
+        definition: &IndexDefinition,
+    ) -> Result<IndexBuild, Error> {
+        let at = self.check_exclusive(storage)?;
+        let table = Arc::clone(&self.state.storages[at]);
+        let indexes = table.indexes();
+        if indexes.iter().any(|index| index.id == definition.id) {
+            return Err(Error::Unknown("unused index number"));
+        }
+        let is_primary = |kind| kind == IndexKind::Primary;
+        if is_primary(definition.kind) && indexes.iter().any(|index| is_primary(index.kind)) {
+            return Err(Error::Unknown("second primary index"));
+        }
+        // Nobody else writes: the newest version of every row stays the newest. An
+        // older snapshot may show versions before it, which get no entries.
+        let newest = self.newest_version(&table);
+        let index = table.make_index(definition, newest);
+        self.state.seen(newest);
+        if let Some((one, other)) = self.fill(&table, &index) {
+            return Ok(IndexBuild::Duplicate(one, other));
+        }
+        table.add_index(Arc::new(index));
+        Ok(IndexBuild::Built)
+    }
+
+    fn newest_version(&self, table: &Storage) -> Timestamp {
+        let guard = self.shared.domain.pin();
+        (0..table.records.high_water().0)
+            .filter_map(|rid| {
+                let record = table.records.record(Rid(rid))?;
+                Some(record.newest_committed(&guard)?.cts())
+            })
+            .max()
+            .unwrap_or(Timestamp::ZERO)
+    }
+
+    /// Adds an entry for every row, this transaction's own version first, and
+    /// returns two rows that must not both be there.
+    fn fill(&self, table: &Storage, index: &Index) -> Option<(Rid, Rid)> {
+        let guard = self.shared.domain.pin();
+        let id = self.state.id;
+        for rid in (0..table.records.high_water().0).map(Rid) {
+            let Some(record) = table.records.record(rid) else {
+                continue;
+            };
+            let version = match record.read(Timestamp::ZERO, id, &guard) {
+                Some(own) if own.is_own() => Some(own),
+                _ => record.newest_committed(&guard),
+            };
+            let Some(row) = version.and_then(|version| version.row()) else {
+                continue;
+            };
+            if let Some(other) = duplicate(index, row, rid) {
+                return Some((other, rid));
+            }
+            index.add(row, rid);
+        }
+        None
+    }
+}
+
+/// Another row in the index that has this row's key and must not.
+fn duplicate(index: &Index, row: RowRef<'_>, rid: Rid) -> Option<Rid> {
+    if !index.promises_uniqueness() {
+        return None;
+    }
+    let mut key = Vec::new();
+    if !index.key(row, &mut key) {
+        return None;
+    }
+    let mut found = None;
+    index.candidates(&key, |other| {
+        if other == rid {
+            return std::ops::ControlFlow::Continue(());
+        }
+        found = Some(other);
+        std::ops::ControlFlow::Break(())
+    });
+    found
+}

@@ -1,0 +1,194 @@
+//! What a transaction keeps while it runs. Boxed and used again for the next one,
+//! so that its buffers grow once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use coeval_log::{EntryBuilder, SpaceWait};
+use coeval_storage::{Snapshot, Value};
+use coeval_txn::{Error, Isolation};
+use coeval_types::{IndexId, Rid, StorageId, Timestamp, TransactionId};
+
+use super::wait::Waiting;
+use crate::engine::Shared;
+use crate::ranges::map::{Predicate, Registration};
+use crate::running::Place;
+use crate::storage::Storage;
+
+/// Position of a storage in [`State::storages`].
+pub(super) type StorageAt = usize;
+
+/// A record whose lock this transaction holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) storage: StorageAt,
+    pub(super) rid: Rid,
+}
+
+/// One step to take back, or a private version whose index entries may have to go.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// The record's private version was this; `None` for none.
+    Row {
+        storage: StorageAt,
+        rid: Rid,
+        previous: Option<Value>,
+    },
+    /// The storage's schema version was this.
+    Schema { storage: StorageAt, previous: u64 },
+}
+
+/// A record that was read, and which version of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) storage: StorageAt,
+    pub(super) rid: Rid,
+    pub(super) cts: Timestamp,
+}
+
+/// A table lock that is held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableHeld {
+    pub(super) storage: StorageAt,
+    pub(super) write: bool,
+    pub(super) exclusive: bool,
+}
+
+/// A key to register, in [`State::bytes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Footing {
+    pub(super) storage: StorageAt,
+    /// Position of the index in the storage's list + 1; 0 for the RIDs' order.
+    pub(super) index: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(super) place: Place,
+    pub(super) id: TransactionId,
+    pub(super) isolation: Isolation,
+    pub(super) read_only: bool,
+    pub(super) cancel: Option<Arc<AtomicBool>>,
+    pub(super) lock_timeout: Option<Duration>,
+    /// Registered for as long as the transaction runs.
+    pub(super) snapshot: Option<Snapshot>,
+    pub(super) newest_seen: Timestamp,
+
+    pub(super) storages: Vec<Arc<Storage>>,
+    pub(super) held: Vec<Held>,
+    pub(super) tables: Vec<TableHeld>,
+    pub(super) keys: Vec<(IndexId, Box<[u8]>)>,
+    pub(super) undo: Vec<Undo>,
+    /// Where in the undo list each savepoint stands.
+    pub(super) savepoints: Vec<usize>,
+
+    pub(super) reads: Vec<Read>,
+    pub(super) predicates: Vec<Predicate>,
+
+    pub(super) waiting: Option<Waiting>,
+    /// Whether a commit has begun: its entries are collected.
+    pub(super) prepared: bool,
+    pub(super) entries: EntryBuilder,
+    pub(super) space_wait: SpaceWait,
+    pub(super) footings: Vec<Footing>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) registrations: Vec<Registration>,
+    /// For keys and patches that live for one call.
+    pub(super) scratch: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn new(place: Place, entries: EntryBuilder) -> Self {
+        Self {
+            place,
+            id: TransactionId(0),
+            isolation: Isolation::default(),
+            read_only: false,
+            cancel: None,
+            lock_timeout: None,
+            snapshot: None,
+            newest_seen: Timestamp::ZERO,
+            storages: Vec::new(),
+            held: Vec::new(),
+            tables: Vec::new(),
+            keys: Vec::new(),
+            undo: Vec::new(),
+            savepoints: Vec::new(),
+            reads: Vec::new(),
+            predicates: Vec::new(),
+            waiting: None,
+            prepared: false,
+            entries,
+            space_wait: SpaceWait::new(),
+            footings: Vec::new(),
+            bytes: Vec::new(),
+            registrations: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Forgets the transaction, keeping buffers unless one large transaction made
+    /// them huge.
+    pub(super) fn clear(&mut self) {
+        const KEPT: usize = 1 << 16;
+        fn clear<T>(list: &mut Vec<T>) {
+            list.clear();
+            if list.capacity() * size_of::<T>() > KEPT {
+                *list = Vec::new();
+            }
+        }
+        self.cancel = None;
+        self.snapshot = None;
+        self.storages.clear();
+        clear(&mut self.held);
+        clear(&mut self.tables);
+        clear(&mut self.keys);
+        clear(&mut self.undo);
+        clear(&mut self.savepoints);
+        clear(&mut self.reads);
+        clear(&mut self.predicates);
+        clear(&mut self.footings);
+        clear(&mut self.bytes);
+        clear(&mut self.registrations);
+        clear(&mut self.scratch);
+        self.space_wait = SpaceWait::new();
+        self.prepared = false;
+    }
+
+    /// The position of a storage in this transaction's list.
+    pub(super) fn storage(&mut self, shared: &Shared, id: StorageId) -> Result<StorageAt, Error> {
+        if let Some(at) = self.storages.iter().position(|storage| storage.id == id) {
+            return Ok(at);
+        }
+        self.storages.push(shared.storage(id)?);
+        Ok(self.storages.len() - 1)
+    }
+
+    pub(super) fn snapshot(&self) -> Timestamp {
+        let snapshot = self.snapshot.as_ref();
+        snapshot.expect("kept while it runs").timestamp()
+    }
+
+    /// Notes that a version was shown or built upon.
+    pub(super) fn seen(&mut self, cts: Timestamp) {
+        if cts.is_finite() && cts > self.newest_seen {
+            self.newest_seen = cts;
+        }
+    }
+
+    pub(super) fn is_serializable(&self) -> bool {
+        self.isolation == Isolation::Serializable && !self.read_only
+    }
+
+    /// Whether a newer version than the snapshot's may be worked upon.
+    pub(super) fn follows_newest(&self) -> bool {
+        self.isolation == Isolation::ReadCommitted
+    }
+}

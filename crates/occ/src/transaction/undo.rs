@@ -1,0 +1,205 @@
+//! Going back: to a savepoint, or to the beginning.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use coeval_memory::epoch::Guard;
+use coeval_storage::{Aborted, RecordRef, TryLock, Value};
+use coeval_txn::{Error, Savepoint};
+use coeval_types::{RowRef, TransactionId};
+
+use super::Run;
+use super::state::{Held, Undo};
+use crate::locks::queues::LockName;
+use crate::storage::Index;
+
+impl Run<'_> {
+    pub(super) fn savepoint(&mut self) -> Savepoint {
+        self.state.savepoints.push(self.state.undo.len());
+        Savepoint(self.state.savepoints.len() as u32)
+    }
+
+    pub(super) fn release(&mut self, savepoint: Savepoint) {
+        let kept = (savepoint.0 as usize).saturating_sub(1);
+        self.state.savepoints.truncate(kept);
+    }
+
+    pub(super) fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        self.check_running()?;
+        self.stop_waiting(false);
+        let length = (savepoint.0 as usize)
+            .checked_sub(1)
+            .and_then(|position| self.state.savepoints.get(position).copied())
+            .ok_or(Error::Unknown("savepoint"))?;
+        self.state.savepoints.truncate(savepoint.0 as usize);
+        self.undo_to(length);
+        Ok(())
+    }
+
+    /// Takes steps back, the last first. Index entries of what is restored are made
+    /// sure of before those of what it displaces go, so that at no moment a key of
+    /// this transaction looks free.
+    fn undo_to(&mut self, length: usize) {
+        let (shared, id) = (self.shared, self.state.id);
+        let guard = shared.domain.pin();
+        let mut displaced = Vec::new();
+        for step in self.state.undo.drain(length..).rev() {
+            match step {
+                Undo::Schema { storage, previous } => {
+                    let storage = &self.state.storages[storage];
+                    storage.schema_version.store(previous, Ordering::Release);
+                }
+                Undo::Row {
+                    storage,
+                    rid,
+                    previous,
+                } => {
+                    let table = &self.state.storages[storage];
+                    let record = table.records.record(rid).expect("it is locked");
+                    if let Some(value) = record.private_value(id) {
+                        displaced.push((storage, rid, value));
+                    }
+                    record.restore_private(id, previous, &guard);
+                }
+            }
+        }
+        for (storage, rid, _) in &displaced {
+            let table = &self.state.storages[*storage];
+            let record = table.records.record(*rid).expect("it is locked");
+            let Some(private) = record.private_value(id) else {
+                continue;
+            };
+            if let Some(row) = private.as_row() {
+                for index in table.indexes().iter() {
+                    index.add(row, *rid);
+                }
+            }
+        }
+        for (storage, rid, value) in displaced {
+            let table = &self.state.storages[storage];
+            let record = table.records.record(rid).expect("it is locked");
+            drop_entries(&record, id, true, &value, &table.indexes(), &guard);
+        }
+    }
+
+    /// Takes the entries of replaced private versions out that no version of their
+    /// record has any more. `with_private` says whether the present private version
+    /// counts.
+    pub(super) fn drop_replaced_entries(&mut self, with_private: bool) {
+        let (shared, id) = (self.shared, self.state.id);
+        let guard = shared.domain.pin();
+        for step in &self.state.undo {
+            if let Undo::Row {
+                storage,
+                rid,
+                previous: Some(value),
+            } = step
+            {
+                let table = &self.state.storages[*storage];
+                let record = table.records.record(*rid).expect("it is locked");
+                drop_entries(&record, id, with_private, value, &table.indexes(), &guard);
+            }
+        }
+    }
+
+    /// Undoes everything and frees every lock.
+    pub(super) fn undo_all(&mut self) {
+        self.stop_waiting(false);
+        let (shared, id) = (self.shared, self.state.id);
+        self.drop_replaced_entries(false);
+        for step in self.state.undo.iter().rev() {
+            if let Undo::Schema { storage, previous } = step {
+                let storage = &self.state.storages[*storage];
+                storage.schema_version.store(*previous, Ordering::Release);
+            }
+        }
+        for at in 0..self.state.held.len() {
+            let held = self.state.held[at];
+            let table = &self.state.storages[held.storage];
+            let guard = shared.domain.pin();
+            let record = table.records.record(held.rid).expect("it is locked");
+            if record.has_private(id)
+                && let Some(value) = record.private_value(id)
+            {
+                drop_entries(&record, id, false, &value, &table.indexes(), &guard);
+            }
+            drop(guard);
+            self.release_row(held);
+        }
+        self.state.held.clear();
+        self.free_other_locks();
+    }
+
+    /// Frees one record's lock, dropping its private version if it has one.
+    pub(super) fn release_row(&mut self, held: Held) {
+        let (shared, id) = (self.shared, self.state.id);
+        let table = &self.state.storages[held.storage];
+        {
+            let guard = shared.domain.pin();
+            let record = table.records.record(held.rid).expect("it is locked");
+            if record.abort(id, &guard) == Aborted::Dead {
+                table.records.retire(held.rid, &guard);
+            }
+        }
+        self.row_released(held);
+    }
+
+    /// Tells those who wait for a record that its lock is free.
+    pub(super) fn row_released(&self, held: Held) {
+        let table = &self.state.storages[held.storage];
+        let name = LockName::Row(table.id, held.rid);
+        self.shared.queues.released(&name, |owner| {
+            let record = table.records.record(held.rid);
+            record.is_some_and(|record| record.try_lock(owner) == TryLock::Locked)
+        });
+    }
+
+    /// Frees the locks of keys and tables.
+    pub(super) fn free_other_locks(&mut self) {
+        let (shared, id) = (self.shared, self.state.id);
+        for (index, key) in self.state.keys.drain(..) {
+            shared.keys.free(index, &key, id);
+            let name = LockName::Key(index, key);
+            shared.queues.released(&name, |owner| {
+                let LockName::Key(index, key) = &name else {
+                    unreachable!("it was just made")
+                };
+                shared.keys.take(*index, key, owner) == crate::locks::keys::Taken::Now
+            });
+        }
+        for held in self.state.tables.drain(..) {
+            let storage = &self.state.storages[held.storage];
+            let mut somebody_waits = held.exclusive;
+            if held.write {
+                somebody_waits |= storage.locks.free_write(id);
+            }
+            if held.exclusive {
+                storage.locks.free_exclusive(id);
+            }
+            if somebody_waits {
+                let name = LockName::Table(storage.id);
+                shared.queues.released_to_all(&name);
+            }
+        }
+    }
+}
+
+/// Takes out the entries of `value`'s keys that no version of the record has.
+fn drop_entries(
+    record: &RecordRef<'_>,
+    id: TransactionId,
+    with_private: bool,
+    value: &Value,
+    indexes: &[Arc<Index>],
+    guard: &Guard<'_>,
+) {
+    let Some(row) = value.as_row() else {
+        return;
+    };
+    for index in indexes {
+        let same = |other: RowRef<'_>| index.same_key(other, row);
+        if !record.any_row(id, with_private, guard, same) {
+            index.remove(row, record.rid());
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Waiting for a lock that another transaction holds.
+//!
+//! Whoever needs a lock tries it, and when it is taken asks here. The answer is
+//! either *try again*, after the queue was entered or a wake-up was noted, or
+//! *pending*. So each poll ends with a failed attempt made after the queue knew
+//! that this transaction waits, as [`crate::locks::queues`] requires.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use coeval_storage::TryLock;
+use coeval_txn::{Error, Place};
+use coeval_types::{Rid, TransactionId};
+
+use super::Run;
+use super::state::{Held, StorageAt};
+use crate::engine::Shared;
+use crate::locks::queues::{LockName, Turn};
+use crate::storage::{Index, Storage};
+
+/// What a transaction waits for, with what it takes to ask who holds it.
+#[derive(Clone)]
+pub(crate) enum Wait {
+    Row(Arc<Storage>, Rid),
+    Key(Arc<Storage>, Arc<Index>, Box<[u8]>),
+    Table { storage: Arc<Storage>, alone: bool },
+}
+
+impl Wait {
+    fn name(&self) -> LockName {
+        match self {
+            Self::Row(storage, rid) => LockName::Row(storage.id, *rid),
+            Self::Key(_, index, key) => LockName::Key(index.id, key.clone()),
+            Self::Table { storage, .. } => LockName::Table(storage.id),
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Self::Row(storage, rid) => Place::Row {
+                storage: storage.id,
+                rid: *rid,
+            },
+            Self::Key(storage, index, key) => Place::Key {
+                storage: storage.id,
+                index: index.id,
+                key: key.to_vec(),
+            },
+            Self::Table { storage, .. } => Place::Table {
+                storage: storage.id,
+            },
+        }
+    }
+
+    fn holders(&self, shared: &Shared, holders: &mut Vec<TransactionId>) {
+        match self {
+            Self::Row(storage, rid) => {
+                let record = storage.records.record(*rid);
+                holders.extend(record.and_then(|record| record.holder()));
+            }
+            Self::Key(_, index, key) => holders.extend(shared.keys.holder(index.id, key)),
+            Self::Table { storage, alone } => storage.locks.holders(*alone, holders),
+        }
+    }
+}
+
+/// A wait that has begun.
+pub(crate) struct Waiting {
+    wait: Wait,
+    name: LockName,
+    /// Whether, in this poll, the lock has been tried since the queue was told.
+    tried: bool,
+    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.name, formatter)
+    }
+}
+
+impl Run<'_> {
+    /// Waits for `wait`, whose lock was just found taken. Ready: try it again.
+    pub(super) fn poll_wait(
+        &mut self,
+        wait: Wait,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        let name = wait.name();
+        if self
+            .state
+            .waiting
+            .as_ref()
+            .is_some_and(|now| now.name != name)
+        {
+            self.stop_waiting(false);
+        }
+        let Some(waiting) = &mut self.state.waiting else {
+            return Poll::Ready(self.begin_waiting(wait, name, context));
+        };
+        if !waiting.tried {
+            waiting.tried = true;
+            let id = self.state.id;
+            match self.shared.queues.look_again(&name, id, context.waker()) {
+                // Handed over: the next attempt finds the lock its own.
+                Turn::Granted | Turn::Try => return Poll::Ready(Ok(())),
+            }
+        }
+        waiting.tried = false;
+        let canceled = self
+            .state
+            .cancel
+            .as_ref()
+            .is_some_and(|flag| flag.load(Ordering::Acquire));
+        if canceled {
+            self.stop_waiting(false);
+            return Poll::Ready(Err(Error::Canceled));
+        }
+        if let Some(timeout) = self.state.lock_timeout {
+            let timer = waiting
+                .timer
+                .get_or_insert_with(|| Box::pin(coeval_env::sleep(timeout)));
+            if timer.as_mut().poll(context).is_ready() {
+                let place = waiting.wait.place();
+                self.stop_waiting(false);
+                return Poll::Ready(Err(Error::LockTimeout(place)));
+            }
+        }
+        Poll::Pending
+    }
+
+    fn begin_waiting(
+        &mut self,
+        wait: Wait,
+        name: LockName,
+        context: &mut Context<'_>,
+    ) -> Result<(), Error> {
+        let (shared, id) = (self.shared, self.state.id);
+        shared.queues.enqueue(&name, id, context.waker());
+        let entered = shared.graph.enter(id, wait.clone(), |wait, holders| {
+            wait.holders(shared, holders)
+        });
+        let place = wait.place();
+        self.state.waiting = Some(Waiting {
+            wait,
+            name,
+            tried: true,
+            timer: None,
+        });
+        if let Err(circle) = entered {
+            self.stop_waiting(false);
+            return Err(Error::Deadlock { place, circle });
+        }
+        Ok(())
+    }
+
+    /// Ends the wait for a lock that this transaction has now. A wait for another
+    /// lock goes on: its wake-up may be needed yet.
+    pub(super) fn acquired(&mut self, is_lock: impl FnOnce(&Wait) -> bool) {
+        let waiting = self.state.waiting.as_ref();
+        if waiting.is_some_and(|waiting| is_lock(&waiting.wait)) {
+            self.stop_waiting(true);
+        }
+    }
+
+    /// Ends a wait, if there is one. `acquired` says that the lock was taken by an
+    /// attempt of this transaction; one that was handed over is kept in any case,
+    /// and freed when the transaction ends.
+    pub(super) fn stop_waiting(&mut self, acquired: bool) {
+        let Some(waiting) = self.state.waiting.take() else {
+            return;
+        };
+        let id = self.state.id;
+        let granted = self.shared.queues.leave(&waiting.name, id, acquired);
+        self.shared.graph.leave(id);
+        match waiting.wait {
+            Wait::Row(storage, rid) if granted => self.note_held(&storage, rid),
+            Wait::Key(_, index, key) if granted => self.state.keys.push((index.id, key)),
+            Wait::Table { storage, alone } => {
+                let holds = self.table_held(&storage).is_some_and(|held| held.exclusive);
+                if alone && !acquired && !holds {
+                    storage.locks.free_exclusive(id);
+                    let name = LockName::Table(storage.id);
+                    self.shared.queues.released_to_all(&name);
+                }
+            }
+            Wait::Row(..) | Wait::Key(..) => {}
+        }
+    }
+
+    fn note_held(&mut self, storage: &Arc<Storage>, rid: Rid) {
+        let at = match self
+            .state
+            .storages
+            .iter()
+            .position(|known| known.id == storage.id)
+        {
+            Some(at) => at,
+            None => {
+                self.state.storages.push(Arc::clone(storage));
+                self.state.storages.len() - 1
+            }
+        };
+        self.state.held.push(Held { storage: at, rid });
+    }
+
+    /// Tries a record's lock, and notes it when it is this transaction's now. An
+    /// answer other than `HeldBy` ends the wait for it.
+    pub(super) fn try_lock(&mut self, storage: StorageAt, rid: Rid) -> TryLock {
+        let answer = match self.state.storages[storage].records.record(rid) {
+            Some(record) => record.try_lock(self.state.id),
+            None => TryLock::Dead,
+        };
+        match answer {
+            TryLock::Locked => {
+                self.state.held.push(Held { storage, rid });
+                self.row_acquired(storage, rid);
+            }
+            // Perhaps handed over; then ending the wait notes it.
+            TryLock::AlreadyLocked => self.row_acquired(storage, rid),
+            TryLock::Dead => self.stop_waiting(false),
+            TryLock::HeldBy(_) => {}
+        }
+        answer
+    }
+
+    fn row_acquired(&mut self, storage: StorageAt, rid: Rid) {
+        let id = self.state.storages[storage].id;
+        self.acquired(
+            |wait| matches!(wait, Wait::Row(table, waited) if table.id == id && *waited == rid),
+        );
+    }
+
+    /// Gives back the lock that was taken last, on a record that was not written.
+    pub(super) fn unlock_last(&mut self) {
+        let held = self.state.held.pop().expect("a lock was just taken");
+        self.release_row(held);
+    }
+}

@@ -1,0 +1,576 @@
+//! Writes: locked when they are made, at every level of isolation, and kept in the
+//! record as a private version until the commit.
+//!
+//! A call that has to wait begins again from the start when it is polled again;
+//! what it locked meanwhile it keeps. So nothing is changed before everything that
+//! can be waited for is held.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use coeval_memory::epoch::Guard;
+use coeval_storage::{Aborted, Collector, Expiry, RecordRef, TryLock, Value, Version};
+use coeval_txn::contract::Visit;
+use coeval_txn::{Cause, Error, Insert, Isolation, LockWait, LockedRow, Place, Update};
+use coeval_types::{IndexId, Rid, RowRef, StorageId};
+
+use super::Run;
+use super::state::{Read, StorageAt, Undo};
+use super::wait::Wait;
+use crate::locks::keys::Taken;
+use crate::storage::{Index, Storage, Upkeep};
+
+/// Where a new row goes.
+enum Target {
+    /// To a new record.
+    New,
+    /// To this one: it had the primary key before, is dead, and is locked now.
+    Record(Rid),
+}
+
+/// How far an attempt came.
+enum Step<T> {
+    Done(T),
+    Wait(Wait),
+}
+
+/// Another row that has a key.
+struct Duplicate {
+    index: IndexId,
+    rid: Rid,
+}
+
+impl Run<'_> {
+    pub(super) fn poll_lock_row(
+        &mut self,
+        storage: StorageId,
+        rid: Rid,
+        wait: LockWait,
+        visit: &mut Visit<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<LockedRow, Error>> {
+        self.check_write()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let just_locked = loop {
+            match self.try_lock(at, rid) {
+                TryLock::Locked => break true,
+                TryLock::AlreadyLocked => break false,
+                TryLock::Dead => return Poll::Ready(Ok(LockedRow::Gone)),
+                TryLock::HeldBy(_) => {}
+            }
+            let table = &self.state.storages[at];
+            match wait {
+                LockWait::Skip => return Poll::Ready(Ok(LockedRow::Skipped)),
+                LockWait::NoWait => {
+                    let place = Place::Row { storage, rid };
+                    return Poll::Ready(Err(Error::LockNotAvailable(place)));
+                }
+                LockWait::Wait => {
+                    let wait = Wait::Row(Arc::clone(table), rid);
+                    ready!(self.poll_wait(wait, context))?;
+                }
+            }
+        };
+        Poll::Ready(self.look_at_locked(at, rid, just_locked, visit))
+    }
+
+    /// What became of a row that this transaction has locked.
+    fn look_at_locked(
+        &mut self,
+        at: StorageAt,
+        rid: Rid,
+        just_locked: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<LockedRow, Error> {
+        let table = Arc::clone(&self.state.storages[at]);
+        let guard = self.shared.domain.pin();
+        let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let record = table.records.record(rid).expect("it is locked");
+        if record.has_private(id) {
+            let version = record.read(snapshot, id, &guard);
+            let Some(row) = version.and_then(|version| version.row()) else {
+                return Ok(LockedRow::Gone);
+            };
+            visit(rid, row);
+            return Ok(LockedRow::Unchanged);
+        }
+        let newest = record.newest_committed(&guard);
+        let changed = newest.is_some_and(|version| version.cts() > snapshot);
+        if changed && !self.state.follows_newest() {
+            let place = Place::Row {
+                storage: table.id,
+                rid,
+            };
+            return Err(Error::conflict(Cause::WriteWrite, place, None));
+        }
+        let Some((version, row)) = newest.and_then(|version| Some((version, version.row()?)))
+        else {
+            if let Some(version) = newest {
+                self.state.seen(version.cts());
+            }
+            if just_locked {
+                self.unlock_last();
+            }
+            return Ok(LockedRow::Gone);
+        };
+        self.state.seen(version.cts());
+        visit(rid, row);
+        Ok(if changed {
+            LockedRow::Changed
+        } else {
+            LockedRow::Unchanged
+        })
+    }
+
+    pub(super) fn poll_insert(
+        &mut self,
+        storage: StorageId,
+        row: RowRef<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Insert, Error>> {
+        self.check_write()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let inserted = ready!(self.poll_insert_in(at, row, None, context))?;
+        Poll::Ready(Ok(match inserted {
+            Ok(rid) => Insert::Inserted(rid),
+            Err(Duplicate { index, rid }) => Insert::Duplicate { index, rid },
+        }))
+    }
+
+    /// Inserts `row`; that `replacing` has one of its keys is no obstacle.
+    fn poll_insert_in(
+        &mut self,
+        at: StorageAt,
+        row: RowRef<'_>,
+        replacing: Option<Rid>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Result<Rid, Duplicate>, Error>> {
+        loop {
+            match self.try_insert(at, row, replacing)? {
+                Step::Done(inserted) => {
+                    self.stop_waiting(false);
+                    return Poll::Ready(Ok(inserted));
+                }
+                Step::Wait(wait) => ready!(self.poll_wait(wait, context))?,
+            }
+        }
+    }
+
+    fn try_insert(
+        &mut self,
+        at: StorageAt,
+        row: RowRef<'_>,
+        replacing: Option<Rid>,
+    ) -> Result<Step<Result<Rid, Duplicate>>, Error> {
+        let table = Arc::clone(&self.state.storages[at]);
+        let indexes = table.indexes();
+        loop {
+            let mut target = Target::New;
+            for index in indexes.iter().filter(|index| index.is_primary()) {
+                match self.primary_target(at, &table, index, row)? {
+                    Step::Wait(wait) => return Ok(Step::Wait(wait)),
+                    Step::Done(Err(duplicate)) => return Ok(Step::Done(Err(duplicate))),
+                    Step::Done(Ok(found)) => target = found,
+                }
+            }
+            let mut own = vec![];
+            own.extend(replacing);
+            if let Target::Record(rid) = target {
+                own.push(rid);
+            }
+            for index in indexes.iter().filter(|index| !index.is_primary()) {
+                match self.check_unique(at, &table, index, row, &own)? {
+                    Step::Wait(wait) => return Ok(Step::Wait(wait)),
+                    Step::Done(Some(duplicate)) => return Ok(Step::Done(Err(duplicate))),
+                    Step::Done(None) => {}
+                }
+            }
+            let inserted = match target {
+                Target::Record(rid) => {
+                    self.write(at, rid, Value::row(row));
+                    Some(rid)
+                }
+                Target::New => self.insert_new(at, &table, &indexes, row),
+            };
+            // Without a record, another transaction took the primary key meanwhile.
+            if let Some(rid) = inserted {
+                for index in indexes.iter() {
+                    index.add(row, rid);
+                }
+                return Ok(Step::Done(Ok(rid)));
+            }
+        }
+    }
+
+    /// Finds out whether the primary key is free, and locks the dead record that
+    /// has it, if there is one.
+    fn primary_target(
+        &mut self,
+        at: StorageAt,
+        table: &Arc<Storage>,
+        index: &Index,
+        row: RowRef<'_>,
+    ) -> Result<Step<Result<Target, Duplicate>>, Error> {
+        let mut key = std::mem::take(&mut self.state.scratch);
+        index.key(row, &mut key);
+        let result = self.primary_target_of(at, table, index, &key);
+        self.state.scratch = key;
+        result
+    }
+
+    fn primary_target_of(
+        &mut self,
+        at: StorageAt,
+        table: &Arc<Storage>,
+        index: &Index,
+        key: &[u8],
+    ) -> Result<Step<Result<Target, Duplicate>>, Error> {
+        let (shared, id) = (self.shared, self.state.id);
+        loop {
+            let guard = shared.domain.pin();
+            let Some(rid) = index.entries.get(key) else {
+                return Ok(Step::Done(Ok(Target::New)));
+            };
+            let record = table.records.record(rid).expect("an entry has a record");
+            let newest = match record.holder() {
+                Some(holder) if holder != id => {
+                    return Ok(Step::Wait(Wait::Row(Arc::clone(table), rid)));
+                }
+                Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
+                _ => record.newest_committed(&guard),
+            };
+            let Some(version) = newest else {
+                if record.holder() == Some(id) {
+                    return Ok(Step::Done(Ok(Target::Record(rid))));
+                }
+                // Dead: its entry is about to go.
+                drop(guard);
+                coeval_memory::sync::yield_now();
+                continue;
+            };
+            if !version.is_own() && !self.state.follows_newest() {
+                self.check_snapshot(table, index, key, &version)?;
+            }
+            self.state.seen(version.cts());
+            if !version.is_tombstone() {
+                if self.state.is_serializable() && !version.is_own() {
+                    self.state.reads.push(Read {
+                        storage: at,
+                        rid,
+                        cts: version.cts(),
+                    });
+                }
+                return Ok(Step::Done(Err(Duplicate {
+                    index: index.id,
+                    rid,
+                })));
+            }
+            if record.holder() == Some(id) {
+                return Ok(Step::Done(Ok(Target::Record(rid))));
+            }
+            // A dead row under this key: lock it, and look again. Still under the
+            // guard, so the RID is not another row's.
+            self.try_lock(at, rid);
+        }
+    }
+
+    /// At the levels above READ COMMITTED: a key whose newest version this
+    /// transaction's snapshot does not include is another's, who was first.
+    fn check_snapshot(
+        &self,
+        table: &Storage,
+        index: &Index,
+        key: &[u8],
+        version: &Version<'_>,
+    ) -> Result<(), Error> {
+        if version.cts() <= self.state.snapshot() {
+            return Ok(());
+        }
+        let place = Place::Key {
+            storage: table.id,
+            index: index.id,
+            key: key.to_vec(),
+        };
+        Err(Error::conflict(Cause::WriteWrite, place, None))
+    }
+
+    /// Locks the row's key in a unique index, and looks for another row with it.
+    /// The records in `own` are not others.
+    fn check_unique(
+        &mut self,
+        at: StorageAt,
+        table: &Arc<Storage>,
+        index: &Arc<Index>,
+        row: RowRef<'_>,
+        own: &[Rid],
+    ) -> Result<Step<Option<Duplicate>>, Error> {
+        if !index.promises_uniqueness() {
+            return Ok(Step::Done(None));
+        }
+        let mut key = Vec::new();
+        if !index.key(row, &mut key) {
+            return Ok(Step::Done(None));
+        }
+        let (shared, id) = (self.shared, self.state.id);
+        match shared.keys.take(index.id, &key, id) {
+            Taken::Now => {
+                self.state.keys.push((index.id, key.as_slice().into()));
+                self.key_acquired(index.id, &key);
+            }
+            // Perhaps handed over; then ending the wait notes it.
+            Taken::Before => self.key_acquired(index.id, &key),
+            Taken::ByAnother => {
+                let key = key.into_boxed_slice();
+                let wait = Wait::Key(Arc::clone(table), Arc::clone(index), key);
+                return Ok(Step::Wait(wait));
+            }
+        }
+        let guard = shared.domain.pin();
+        let mut candidates = Vec::new();
+        index.candidates(&key, |rid| {
+            candidates.push(rid);
+            std::ops::ControlFlow::Continue(())
+        });
+        for rid in candidates {
+            if own.contains(&rid) {
+                continue;
+            }
+            let Some(record) = table.records.record(rid) else {
+                continue;
+            };
+            let version = match record.holder() {
+                Some(holder) if holder != id => {
+                    return Ok(Step::Wait(Wait::Row(Arc::clone(table), rid)));
+                }
+                Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
+                _ => record.newest_committed(&guard),
+            };
+            let Some((version, other)) =
+                version.and_then(|version| Some((version, version.row()?)))
+            else {
+                continue;
+            };
+            if !index.has_key(other, &key) {
+                continue;
+            }
+            if !version.is_own() {
+                if !self.state.follows_newest() {
+                    self.check_snapshot(table, index, &key, &version)?;
+                }
+                if self.state.isolation == Isolation::Serializable {
+                    self.state.reads.push(Read {
+                        storage: at,
+                        rid,
+                        cts: version.cts(),
+                    });
+                }
+            }
+            self.state.seen(version.cts());
+            return Ok(Step::Done(Some(Duplicate {
+                index: index.id,
+                rid,
+            })));
+        }
+        Ok(Step::Done(None))
+    }
+
+    fn key_acquired(&mut self, index: IndexId, key: &[u8]) {
+        self.acquired(
+            |wait| matches!(wait, Wait::Key(_, waited, its) if waited.id == index && **its == *key),
+        );
+    }
+
+    /// Makes a new record with `row` and enters its primary key; `None` when
+    /// somebody else has the key.
+    fn insert_new(
+        &mut self,
+        at: StorageAt,
+        table: &Storage,
+        indexes: &[Arc<Index>],
+        row: RowRef<'_>,
+    ) -> Option<Rid> {
+        let (shared, id) = (self.shared, self.state.id);
+        let guard = shared.domain.pin();
+        let record = table.records.allocate(id, &guard);
+        let rid = record.rid();
+        write_record(shared, &record, id, Value::row(row), indexes, &guard);
+        for index in indexes.iter().filter(|index| index.is_primary()) {
+            if !index.add(row, rid) {
+                assert_eq!(record.abort(id, &guard), Aborted::Dead);
+                table.records.retire(rid, &guard);
+                return None;
+            }
+        }
+        if !self.state.savepoints.is_empty() {
+            self.state.undo.push(Undo::Row {
+                storage: at,
+                rid,
+                previous: None,
+            });
+        }
+        self.state
+            .held
+            .push(super::state::Held { storage: at, rid });
+        Some(rid)
+    }
+
+    /// Makes `value` the private version of a record that is locked, and keeps what
+    /// it replaces if that may be needed again: for a savepoint, or because its
+    /// index entries have to go one day.
+    fn write(&mut self, at: StorageAt, rid: Rid, value: Value) {
+        let (shared, id) = (self.shared, self.state.id);
+        let table = &*self.state.storages[at];
+        let guard = shared.domain.pin();
+        let record = table.records.record(rid).expect("it is locked");
+        let indexes = table.indexes();
+        let replaces_private = record.has_private(id);
+        if replaces_private || !self.state.savepoints.is_empty() {
+            let keeps_entries = |previous: &Value| match (previous.as_row(), value.as_row()) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(old), Some(new)) => indexes.iter().all(|index| index.same_key(old, new)),
+            };
+            let previous = record.private_value(id);
+            if !self.state.savepoints.is_empty() || !previous.as_ref().is_none_or(keeps_entries) {
+                self.state.undo.push(Undo::Row {
+                    storage: at,
+                    rid,
+                    previous,
+                });
+            }
+        }
+        write_record(shared, &record, id, value, &indexes, &guard);
+    }
+
+    pub(super) fn poll_update(
+        &mut self,
+        storage: StorageId,
+        rid: Rid,
+        row: RowRef<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Update, Error>> {
+        self.check_write()?;
+        let at = self.state.storage(self.shared, storage)?;
+        loop {
+            match self.try_update(at, rid, row)? {
+                Step::Done(UpdateStep::Done(update)) => {
+                    self.stop_waiting(false);
+                    return Poll::Ready(Ok(update));
+                }
+                Step::Done(UpdateStep::Move) => {
+                    let inserted = ready!(self.poll_insert_in(at, row, Some(rid), context))?;
+                    return Poll::Ready(Ok(match inserted {
+                        Err(Duplicate { index, rid }) => Update::Duplicate { index, rid },
+                        Ok(new_rid) => {
+                            self.write(at, rid, Value::tombstone());
+                            Update::Updated(new_rid)
+                        }
+                    }));
+                }
+                Step::Wait(wait) => ready!(self.poll_wait(wait, context))?,
+            }
+        }
+    }
+
+    fn try_update(
+        &mut self,
+        at: StorageAt,
+        rid: Rid,
+        row: RowRef<'_>,
+    ) -> Result<Step<UpdateStep>, Error> {
+        let table = Arc::clone(&self.state.storages[at]);
+        let (shared, id) = (self.shared, self.state.id);
+        let guard = shared.domain.pin();
+        let record = self.locked_record(&table, rid)?;
+        let old = current_row(&record, id, &guard).ok_or(Error::Unknown("live row"))?;
+        let indexes = table.indexes();
+        let mut changed = false;
+        for index in indexes.iter() {
+            if index.same_key(old, row) {
+                continue;
+            }
+            if index.is_primary() {
+                return Ok(Step::Done(UpdateStep::Move));
+            }
+            changed = true;
+            match self.check_unique(at, &table, index, row, &[rid])? {
+                Step::Wait(wait) => return Ok(Step::Wait(wait)),
+                Step::Done(Some(Duplicate { index, rid })) => {
+                    let duplicate = Update::Duplicate { index, rid };
+                    return Ok(Step::Done(UpdateStep::Done(duplicate)));
+                }
+                Step::Done(None) => {}
+            }
+        }
+        self.write(at, rid, Value::row(row));
+        if changed {
+            for index in indexes.iter() {
+                index.add(row, rid);
+            }
+        }
+        Ok(Step::Done(UpdateStep::Done(Update::Updated(rid))))
+    }
+
+    pub(super) fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error> {
+        self.check_write()?;
+        let at = self.state.storage(self.shared, storage)?;
+        let table = Arc::clone(&self.state.storages[at]);
+        {
+            let guard = self.shared.domain.pin();
+            let record = self.locked_record(&table, rid)?;
+            current_row(&record, self.state.id, &guard).ok_or(Error::Unknown("live row"))?;
+        }
+        self.write(at, rid, Value::tombstone());
+        Ok(())
+    }
+
+    fn locked_record<'table>(
+        &self,
+        table: &'table Storage,
+        rid: Rid,
+    ) -> Result<RecordRef<'table>, Error> {
+        table
+            .records
+            .record(rid)
+            .filter(|record| record.holder() == Some(self.state.id))
+            .ok_or(Error::Unknown("row lock held by this transaction"))
+    }
+}
+
+/// What an update comes to.
+enum UpdateStep {
+    Done(Update),
+    /// The primary key changes: another record has to be found for the row.
+    Move,
+}
+
+/// The row that a write by the lock's holder replaces.
+fn current_row<'guard>(
+    record: &RecordRef<'_>,
+    id: coeval_types::TransactionId,
+    guard: &'guard Guard<'_>,
+) -> Option<RowRef<'guard>> {
+    let version = if record.has_private(id) {
+        record.read(coeval_types::Timestamp::ZERO, id, guard)
+    } else {
+        record.newest_committed(guard)
+    };
+    version?.row()
+}
+
+fn write_record(
+    shared: &crate::engine::Shared,
+    record: &RecordRef<'_>,
+    id: coeval_types::TransactionId,
+    value: Value,
+    indexes: &[Arc<Index>],
+    guard: &Guard<'_>,
+) {
+    let expiry = Expiry::new(shared.horizon(), &shared.snapshots);
+    let collector = Collector {
+        guard,
+        expiry: &expiry,
+        indexes: &Upkeep(indexes),
+    };
+    record.write(id, value, &collector);
+}
