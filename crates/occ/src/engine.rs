@@ -1,11 +1,12 @@
 //! The engine: what all transactions share, and how they begin.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Poll};
 
-use coeval_log::Log;
+use coeval_log::{Log, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots, Table};
 use coeval_txn::{BeginOptions, Error, Transaction};
@@ -15,6 +16,7 @@ use crate::Settings;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
+use crate::recovery::Recovery;
 use crate::running::Running;
 use crate::storage::Storage;
 use crate::sweeper::{self, Retired};
@@ -129,6 +131,28 @@ impl Engine {
         settings.check()?;
         let log = Log::ephemeral(settings.log.clone())?;
         Ok(Self::start(Shared::new(settings, log, BTreeMap::new())))
+    }
+
+    /// Opens the database in `directory`, making it if there is none: replays the
+    /// log, then goes on writing it. To be called in a runtime. Storages that came
+    /// back are listed by [`coeval_txn::Engine::storages`], and usable once they are
+    /// attached.
+    pub async fn open(
+        directory: &Path,
+        settings: Settings,
+    ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
+        settings.check()?;
+        let recovery = Arc::new(Recovery::default());
+        let replay = Arc::clone(&recovery);
+        let (log, summary) = Log::open(directory, settings.log.clone(), replay).await?;
+        let engine = Self::start(Shared::new(settings, log, recovery.finish()));
+        Ok((engine, summary))
+    }
+
+    /// Makes everything durable and closes the log in order. Transactions that
+    /// still run cannot commit any more.
+    pub async fn close(&self) -> Result<(), coeval_log::Error> {
+        self.shared.log.close().await
     }
 
     fn start(shared: Arc<Shared>) -> Self {

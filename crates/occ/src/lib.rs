@@ -45,11 +45,13 @@
 mod engine;
 mod locks;
 mod ranges;
+mod recovery;
 mod running;
 mod settings;
 mod storage;
 mod sweeper;
 mod transaction;
 
+pub use coeval_log::RecoverySummary;
 pub use engine::Engine;
 pub use settings::Settings;
