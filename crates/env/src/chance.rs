@@ -8,6 +8,8 @@ use crate::world::{World, current};
 pub fn random_u64() -> u64 {
     match current() {
         World::Real => real::chance::random_u64(),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => context.random_u64(),
     }
 }
 
@@ -15,5 +17,7 @@ pub fn random_u64() -> u64 {
 pub fn random_bytes(bytes: &mut [u8]) {
     match current() {
         World::Real => real::chance::random_bytes(bytes),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => context.random_bytes(bytes),
     }
 }

@@ -62,6 +62,8 @@ impl Sub for Instant {
 pub fn now() -> Instant {
     match current() {
         World::Real => real::clock::now(),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => context.now(),
     }
 }
 
@@ -71,6 +73,8 @@ pub fn now() -> Instant {
 pub fn wall_clock() -> Duration {
     match current() {
         World::Real => real::clock::wall_clock(),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => context.wall_clock(),
     }
 }
 
@@ -78,6 +82,9 @@ pub fn wall_clock() -> Duration {
 pub async fn sleep(duration: Duration) {
     match current() {
         World::Real => real::clock::sleep(duration).await,
+        // The runtime's clock is the world's.
+        #[cfg(feature = "sim")]
+        World::Sim(_) => real::clock::sleep(duration).await,
     }
 }
 

@@ -16,6 +16,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::real;
+#[cfg(feature = "sim")]
+use crate::sim;
 use crate::world::{World, current};
 
 /// How to open a file. Reading only, an existing file, unless said otherwise.
@@ -63,6 +65,8 @@ pub struct File(FileKind);
 #[derive(Debug)]
 enum FileKind {
     Real(real::fs::File),
+    #[cfg(feature = "sim")]
+    Sim(sim::fs::File),
 }
 
 impl File {
@@ -71,6 +75,8 @@ impl File {
     pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.0 {
             FileKind::Real(file) => file.read_at(buffer, offset),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.read_at(buffer, offset).await,
         }
     }
 
@@ -94,6 +100,8 @@ impl File {
     pub async fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.write_at(bytes, offset),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.write_at(bytes, offset).await,
         }
     }
 
@@ -103,6 +111,8 @@ impl File {
     pub async fn sync_data(&self) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.sync_data(),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.sync().await,
         }
     }
 
@@ -110,6 +120,8 @@ impl File {
     pub async fn sync_all(&self) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.sync_all(),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.sync().await,
         }
     }
 
@@ -118,6 +130,8 @@ impl File {
     pub async fn allocate(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.allocate(length),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.allocate(length).await,
         }
     }
 
@@ -125,6 +139,8 @@ impl File {
     pub async fn set_len(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.set_len(length),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.set_len(length).await,
         }
     }
 
@@ -132,6 +148,8 @@ impl File {
     pub async fn len(&self) -> io::Result<u64> {
         match &self.0 {
             FileKind::Real(file) => file.len(),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.len().await,
         }
     }
 
@@ -140,6 +158,8 @@ impl File {
     pub async fn try_lock(&self) -> io::Result<bool> {
         match &self.0 {
             FileKind::Real(file) => file.try_lock(),
+            #[cfg(feature = "sim")]
+            FileKind::Sim(file) => file.try_lock().await,
         }
     }
 }
@@ -147,10 +167,15 @@ impl File {
 /// Opens a file.
 pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> io::Result<File> {
     match current() {
-        World::Real => Ok(File(FileKind::Real(real::fs::open(
-            path.as_ref(),
-            options,
-        )?))),
+        World::Real => {
+            let file = real::fs::open(path.as_ref(), options)?;
+            Ok(File(FileKind::Real(file)))
+        }
+        #[cfg(feature = "sim")]
+        World::Sim(context) => {
+            let file = sim::fs::open(context, path.as_ref(), options).await?;
+            Ok(File(FileKind::Sim(file)))
+        }
     }
 }
 
@@ -158,6 +183,8 @@ pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> io::Result<Fi
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     match current() {
         World::Real => real::fs::create_dir_all(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::create_dir_all(context, path.as_ref()).await,
     }
 }
 
@@ -165,6 +192,8 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<Vec<PathBuf>> {
     match current() {
         World::Real => real::fs::read_dir(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::read_dir(context, path.as_ref()).await,
     }
 }
 
@@ -173,6 +202,8 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<Vec<PathBuf>> {
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     match current() {
         World::Real => real::fs::rename(from.as_ref(), to.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::rename(context, from.as_ref(), to.as_ref()).await,
     }
 }
 
@@ -180,6 +211,8 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     match current() {
         World::Real => real::fs::remove_file(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::remove_file(context, path.as_ref()).await,
     }
 }
 
@@ -187,6 +220,8 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
     match current() {
         World::Real => real::fs::sync_dir(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::sync_dir(context, path.as_ref()).await,
     }
 }
 
@@ -194,6 +229,8 @@ pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
 pub async fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
     match current() {
         World::Real => real::fs::exists(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::exists(context, path.as_ref()).await,
     }
 }
 

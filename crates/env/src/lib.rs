@@ -41,6 +41,8 @@ mod clock;
 pub mod fs;
 mod net;
 mod real;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod task;
 mod world;
 

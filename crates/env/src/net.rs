@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::real;
+#[cfg(feature = "sim")]
+use crate::sim;
 use crate::world::{World, current};
 
 /// Takes connections at an address.
@@ -17,6 +19,8 @@ pub struct Listener(ListenerKind);
 #[derive(Debug)]
 enum ListenerKind {
     Real(real::net::Listener),
+    #[cfg(feature = "sim")]
+    Sim(sim::net::Listener),
 }
 
 impl Listener {
@@ -27,6 +31,11 @@ impl Listener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Stream(StreamKind::Real(stream)), peer))
             }
+            #[cfg(feature = "sim")]
+            ListenerKind::Sim(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Stream(StreamKind::Sim(stream)), peer))
+            }
         }
     }
 
@@ -34,6 +43,8 @@ impl Listener {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             ListenerKind::Real(listener) => listener.local_addr(),
+            #[cfg(feature = "sim")]
+            ListenerKind::Sim(listener) => Ok(listener.local_addr()),
         }
     }
 }
@@ -44,6 +55,10 @@ pub async fn listen(address: SocketAddr) -> io::Result<Listener> {
         World::Real => Ok(Listener(ListenerKind::Real(
             real::net::listen(address).await?,
         ))),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => Ok(Listener(ListenerKind::Sim(
+            sim::net::listen(context, address).await?,
+        ))),
     }
 }
 
@@ -51,6 +66,10 @@ pub async fn listen(address: SocketAddr) -> io::Result<Listener> {
 pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
     match current() {
         World::Real => Ok(Stream(StreamKind::Real(real::net::connect(address).await?))),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => Ok(Stream(StreamKind::Sim(
+            sim::net::connect(context, address).await?,
+        ))),
     }
 }
 
@@ -61,6 +80,8 @@ pub struct Stream(StreamKind);
 #[derive(Debug)]
 enum StreamKind {
     Real(real::net::Stream),
+    #[cfg(feature = "sim")]
+    Sim(sim::net::Stream),
 }
 
 impl Stream {
@@ -68,6 +89,8 @@ impl Stream {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             StreamKind::Real(stream) => stream.local_addr(),
+            #[cfg(feature = "sim")]
+            StreamKind::Sim(stream) => Ok(stream.local),
         }
     }
 
@@ -75,6 +98,8 @@ impl Stream {
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             StreamKind::Real(stream) => stream.peer_addr(),
+            #[cfg(feature = "sim")]
+            StreamKind::Sim(stream) => Ok(stream.peer),
         }
     }
 
@@ -90,6 +115,14 @@ impl Stream {
                     WriteHalf(WriteHalfKind::Real(write)),
                 )
             }
+            #[cfg(feature = "sim")]
+            StreamKind::Sim(stream) => {
+                let (read, write) = stream.into_split();
+                (
+                    ReadHalf(ReadHalfKind::Sim(read)),
+                    WriteHalf(WriteHalfKind::Sim(write)),
+                )
+            }
         }
     }
 }
@@ -101,6 +134,8 @@ pub struct ReadHalf(ReadHalfKind);
 #[derive(Debug)]
 enum ReadHalfKind {
     Real(real::net::ReadHalf),
+    #[cfg(feature = "sim")]
+    Sim(sim::net::ReadHalf),
 }
 
 /// The writing direction of a [`Stream`].
@@ -110,6 +145,8 @@ pub struct WriteHalf(WriteHalfKind);
 #[derive(Debug)]
 enum WriteHalfKind {
     Real(real::net::WriteHalf),
+    #[cfg(feature = "sim")]
+    Sim(sim::net::WriteHalf),
 }
 
 macro_rules! reads {
@@ -122,6 +159,8 @@ macro_rules! reads {
             ) -> Poll<io::Result<()>> {
                 match &mut self.get_mut().0 {
                     $kind::Real(stream) => Pin::new(stream).poll_read(context, buffer),
+                    #[cfg(feature = "sim")]
+                    $kind::Sim(stream) => Pin::new(stream).poll_read(context, buffer),
                 }
             }
         }
@@ -138,6 +177,8 @@ macro_rules! writes {
             ) -> Poll<io::Result<usize>> {
                 match &mut self.get_mut().0 {
                     $kind::Real(stream) => Pin::new(stream).poll_write(context, bytes),
+                    #[cfg(feature = "sim")]
+                    $kind::Sim(stream) => Pin::new(stream).poll_write(context, bytes),
                 }
             }
 
@@ -148,18 +189,24 @@ macro_rules! writes {
             ) -> Poll<io::Result<usize>> {
                 match &mut self.get_mut().0 {
                     $kind::Real(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+                    #[cfg(feature = "sim")]
+                    $kind::Sim(stream) => Pin::new(stream).poll_write_vectored(context, slices),
                 }
             }
 
             fn is_write_vectored(&self) -> bool {
                 match &self.0 {
                     $kind::Real(stream) => stream.is_write_vectored(),
+                    #[cfg(feature = "sim")]
+                    $kind::Sim(stream) => stream.is_write_vectored(),
                 }
             }
 
             fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
                 match &mut self.get_mut().0 {
                     $kind::Real(stream) => Pin::new(stream).poll_flush(context),
+                    #[cfg(feature = "sim")]
+                    $kind::Sim(stream) => Pin::new(stream).poll_flush(context),
                 }
             }
 
@@ -169,6 +216,8 @@ macro_rules! writes {
             ) -> Poll<io::Result<()>> {
                 match &mut self.get_mut().0 {
                     $kind::Real(stream) => Pin::new(stream).poll_shutdown(context),
+                    #[cfg(feature = "sim")]
+                    $kind::Sim(stream) => Pin::new(stream).poll_shutdown(context),
                 }
             }
         }

@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::real;
+#[cfg(feature = "sim")]
+use crate::sim;
 use crate::world::{World, current};
 
 /// Why a task has no result.
@@ -77,6 +79,8 @@ where
 {
     let inner = match current() {
         World::Real => real::task::spawn(name, future),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::task::spawn_local(context, name, future),
     };
     JoinHandle { inner }
 }
@@ -95,6 +99,10 @@ where
 {
     let inner = match current() {
         World::Real => real::task::spawn_dedicated(name, make_future),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => {
+            sim::task::spawn_local(context, name, async move { make_future().await })
+        }
     };
     JoinHandle { inner }
 }

@@ -1,3 +1,5 @@
 //! What the environment promises, in each world.
 
 mod real;
+#[cfg(feature = "sim")]
+mod simulated;

@@ -1,0 +1,188 @@
+//! Files on a simulated disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::disk::{Disk, Inode};
+use super::task::interleave;
+use super::{Context, hash_bytes};
+use crate::fs::OpenOptions;
+
+/// How long a sync takes at most.
+const MAX_SYNC: Duration = Duration::from_millis(4);
+
+fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
+    disk.lock().expect("no panic under this lock")
+}
+
+fn hash_path(path: &Path) -> u64 {
+    hash_bytes(0, path.as_os_str().as_encoded_bytes())
+}
+
+/// An open file. Belongs to the node's life in which it was opened.
+#[derive(Debug)]
+pub(crate) struct File {
+    disk: Arc<Mutex<Disk>>,
+    handle: u64,
+    inode: Inode,
+    path: u64,
+    context: Context,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        lock(&self.disk).close(self.handle, self.inode);
+    }
+}
+
+/// One change of the disk: counted, and cut short if the power fails at it.
+async fn change<T>(
+    context: &Context,
+    what: &str,
+    details: &[u64],
+    action: impl FnOnce(&mut Disk) -> io::Result<T>,
+) -> io::Result<T> {
+    interleave(context).await;
+    context.trace(what, details);
+    let disk = context.disk();
+    let (crash, result) = {
+        let mut disk = lock(&disk);
+        let crash = disk.count_change();
+        // A sync during which the power fails has not happened.
+        let happens = !(crash && what.starts_with("sync"));
+        (crash, happens.then(|| action(&mut disk)))
+    };
+    if crash {
+        context.shared.crash(context.node);
+    }
+    match result {
+        Some(result) if !crash => result,
+        // The task is aborted while it waits.
+        _ => std::future::pending().await,
+    }
+}
+
+impl File {
+    async fn change<T>(
+        &self,
+        what: &str,
+        details: &[u64],
+        action: impl FnOnce(&mut Disk) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let details = [&[self.path], details].concat();
+        change(&self.context, what, &details, action).await
+    }
+
+    pub(crate) async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        interleave(&self.context).await;
+        let count = lock(&self.disk).read(self.inode, buffer, offset);
+        self.context
+            .trace("read", &[self.path, offset, count as u64]);
+        Ok(count)
+    }
+
+    pub(crate) async fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.change("write", &[offset, hash_bytes(0, bytes)], |disk| {
+            disk.write(self.inode, bytes, offset)
+        })
+        .await
+    }
+
+    pub(crate) async fn sync(&self) -> io::Result<()> {
+        let micros = {
+            let mut random = self.context.shared.random();
+            random.random_range(0..MAX_SYNC.as_micros() as u64)
+        };
+        tokio::time::sleep(Duration::from_micros(micros)).await;
+        self.change("sync", &[], |disk| disk.sync(self.inode)).await
+    }
+
+    pub(crate) async fn allocate(&self, length: u64) -> io::Result<()> {
+        self.change("allocate", &[length], |disk| {
+            disk.allocate(self.inode, length)
+        })
+        .await
+    }
+
+    pub(crate) async fn set_len(&self, length: u64) -> io::Result<()> {
+        self.change("set_len", &[length], |disk| {
+            disk.set_len(self.inode, length)
+        })
+        .await
+    }
+
+    pub(crate) async fn len(&self) -> io::Result<u64> {
+        interleave(&self.context).await;
+        Ok(lock(&self.disk).len(self.inode))
+    }
+
+    pub(crate) async fn try_lock(&self) -> io::Result<bool> {
+        interleave(&self.context).await;
+        Ok(lock(&self.disk).try_lock(self.handle, self.inode))
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:?}", self.node)
+    }
+}
+
+pub(crate) async fn open(context: Context, path: &Path, options: OpenOptions) -> io::Result<File> {
+    let disk = context.disk();
+    let changes = lock(&disk).open_changes(path, options);
+    let (handle, inode) = if changes {
+        change(&context, "open", &[hash_path(path)], |disk| {
+            disk.open(path, options)
+        })
+        .await?
+    } else {
+        interleave(&context).await;
+        lock(&disk).open(path, options)?
+    };
+    Ok(File {
+        disk,
+        handle,
+        inode,
+        path: hash_path(path),
+        context,
+    })
+}
+
+pub(crate) async fn create_dir_all(context: Context, path: &Path) -> io::Result<()> {
+    interleave(&context).await;
+    lock(&context.disk()).create_dir_all(path)
+}
+
+pub(crate) async fn read_dir(context: Context, path: &Path) -> io::Result<Vec<PathBuf>> {
+    interleave(&context).await;
+    lock(&context.disk()).read_dir(path)
+}
+
+pub(crate) async fn rename(context: Context, from: &Path, to: &Path) -> io::Result<()> {
+    let details = [hash_path(from), hash_path(to)];
+    change(&context, "rename", &details, |disk| disk.rename(from, to)).await
+}
+
+pub(crate) async fn remove_file(context: Context, path: &Path) -> io::Result<()> {
+    change(&context, "remove", &[hash_path(path)], |disk| {
+        disk.remove_file(path)
+    })
+    .await
+}
+
+pub(crate) async fn sync_dir(context: Context, path: &Path) -> io::Result<()> {
+    change(&context, "sync_dir", &[hash_path(path)], |disk| {
+        disk.sync_dir(path)
+    })
+    .await
+}
+
+pub(crate) async fn exists(context: Context, path: &Path) -> io::Result<bool> {
+    interleave(&context).await;
+    Ok(lock(&context.disk()).exists(path))
+}

@@ -1,0 +1,79 @@
+//! Tasks of simulated nodes: each is polled, and dropped, as itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+
+use super::{Context, hash_bytes};
+use crate::real::task::JoinHandle;
+
+/// Sets the node's identity around every poll, and around the drop.
+struct Task<F> {
+    context: Context,
+    /// Empty once it has ended.
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for Task<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        let task = self.get_mut();
+        let identity = task.context.clone();
+        identity.enter(|| {
+            let future = task.future.as_mut().expect("not polled after its end");
+            let output = std::task::ready!(future.as_mut().poll(context));
+            task.future = None;
+            Poll::Ready(output)
+        })
+    }
+}
+
+impl<F> Drop for Task<F> {
+    fn drop(&mut self) {
+        let future = self.future.take();
+        self.context.enter(|| drop(future));
+    }
+}
+
+/// Starts a task within the running world.
+pub(crate) fn spawn_local<F>(
+    context: Context,
+    name: &'static str,
+    future: F,
+) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    context.trace("spawn", &[hash_bytes(0, name.as_bytes())]);
+    let registry = context.clone();
+    let handle = tokio::task::spawn_local(Task {
+        context,
+        future: Some(Box::pin(future)),
+    });
+    let abort = handle.abort_handle();
+    if registry.is_dead() {
+        abort.abort();
+    } else {
+        let mut nodes = registry.shared.nodes();
+        let tasks = &mut nodes[registry.node.0].tasks;
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(abort);
+    }
+    JoinHandle::Task(handle)
+}
+
+/// Lets other tasks go first, as often as the seed says; never comes back in a
+/// node that has crashed.
+pub(crate) async fn interleave(context: &Context) {
+    use rand::RngExt;
+    let turns = context.shared.random().random_range(0..3);
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+    if context.is_dead() {
+        // It is aborted.
+        std::future::pending::<()>().await;
+    }
+}
