@@ -1,8 +1,10 @@
-//! Keys as the index keeps them: short ones in place, long ones boxed.
+//! Keys as the index keeps them: short ones in place, long ones boxed; and the two
+//! sentinels that are always there.
 
-use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
+
+use scc::{Comparable, Equivalent};
 
 /// Bytes that fit without an allocation: what makes a key three words.
 const INLINE: usize = 22;
@@ -10,8 +12,15 @@ const INLINE: usize = 22;
 /// A key in the index.
 #[derive(Clone)]
 pub(super) enum Key {
-    Inline { length: u8, bytes: [u8; INLINE] },
+    /// Below every key.
+    Lowest,
+    Inline {
+        length: u8,
+        bytes: [u8; INLINE],
+    },
     Boxed(Box<[u8]>),
+    /// Above every key.
+    Highest,
 }
 
 const _: () = assert!(size_of::<Key>() == 24, "a key is three words");
@@ -30,11 +39,23 @@ impl Key {
         }
     }
 
+    /// The same key without owning its bytes.
     #[inline]
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(super) fn probe(&self) -> Probe<'_> {
         match self {
-            Self::Inline { length, bytes } => &bytes[..usize::from(*length)],
-            Self::Boxed(bytes) => bytes,
+            Self::Lowest => Probe::Lowest,
+            Self::Inline { length, bytes } => Probe::Key(&bytes[..usize::from(*length)]),
+            Self::Boxed(bytes) => Probe::Key(bytes),
+            Self::Highest => Probe::Highest,
+        }
+    }
+
+    /// The bytes, unless it is a sentinel.
+    #[inline]
+    pub(super) fn as_bytes(&self) -> Option<&[u8]> {
+        match self.probe() {
+            Probe::Key(bytes) => Some(bytes),
+            Probe::Lowest | Probe::Highest => None,
         }
     }
 
@@ -48,10 +69,50 @@ impl Key {
     }
 }
 
-// Equality and order are those of the bytes, as `Borrow<[u8]>` demands.
+/// A place in the index to look for. The order of the variants is the order of the
+/// index.
+#[derive(Clone, Copy)]
+pub(super) enum Probe<'key> {
+    Lowest,
+    Key(&'key [u8]),
+    Highest,
+}
+
+impl Probe<'_> {
+    #[inline]
+    fn order(self, other: Probe<'_>) -> Ordering {
+        match (self, other) {
+            (Probe::Key(one), Probe::Key(two)) => one.cmp(two),
+            (one, two) => one.rank().cmp(&two.rank()),
+        }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Probe::Lowest => 0,
+            Probe::Key(_) => 1,
+            Probe::Highest => 2,
+        }
+    }
+}
+
+impl Equivalent<Key> for Probe<'_> {
+    #[inline]
+    fn equivalent(&self, key: &Key) -> bool {
+        self.order(key.probe()).is_eq()
+    }
+}
+
+impl Comparable<Key> for Probe<'_> {
+    #[inline]
+    fn compare(&self, key: &Key) -> Ordering {
+        self.order(key.probe())
+    }
+}
+
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
+        self.cmp(other).is_eq()
     }
 }
 
@@ -66,18 +127,15 @@ impl PartialOrd for Key {
 impl Ord for Key {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        self.as_bytes().cmp(other.as_bytes())
-    }
-}
-
-impl Borrow<[u8]> for Key {
-    fn borrow(&self) -> &[u8] {
-        self.as_bytes()
+        self.probe().order(other.probe())
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.as_bytes().escape_ascii())
+        match self.as_bytes() {
+            Some(bytes) => write!(formatter, "{}", bytes.escape_ascii()),
+            None => formatter.write_str("sentinel"),
+        }
     }
 }

@@ -1,0 +1,3 @@
+//! Tests of storage as its users see it.
+
+mod index;
