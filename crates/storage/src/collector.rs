@@ -12,7 +12,8 @@ pub trait IndexUpkeep: Sync {
     /// `removed` was a version of `rid` and is none any more. Called under the
     /// record's lock, so no entry for the record is being added meanwhile. An index
     /// entry of `removed`'s key goes now, unless a row in `remaining` has the same
-    /// key.
+    /// key. Of several versions with one key that go together each is reported, so
+    /// the entry may be gone already.
     ///
     /// Does not wait for locks of records and does not pin for long.
     fn removed(&self, rid: Rid, removed: RowRef<'_>, remaining: &Remaining<'_>);

@@ -1,3 +1,8 @@
 //! Tests of storage as its users see it.
 
 mod index;
+mod model;
+mod replay;
+mod stress;
+mod support;
+mod table;
