@@ -71,7 +71,8 @@
 //! 5. After a failed write or sync nothing is acknowledged any more (`flusher`).
 //!
 //! Source: group commit and early release of locks after Aether (Johnson et al.,
-//! VLDB 2010); redo by cells after EMS §2.6. What the design adds is in
+//! VLDB 2010); redo by cells after QuorumX, parallel replay in log order after EMS
+//! §2.4. What the design adds is in
 //! DESIGN.md, "Time and commit on one node".
 
 mod commit;

@@ -1,5 +1,4 @@
 //! What the environment promises, in each world.
 
 mod real;
-#[cfg(feature = "sim")]
 mod simulated;

@@ -1,6 +1,8 @@
 //! The log as its users see it: what is acknowledged survives, what is damaged is
 //! found.
 
+mod crashes;
+mod damage;
 mod files;
 mod support;
 mod waiting;

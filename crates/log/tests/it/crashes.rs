@@ -1,0 +1,326 @@
+//! Crashes at every change of the disk, in the simulated world.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use coeval_env::JoinError;
+use coeval_env::sim::{Loss, Node, World};
+use coeval_log::{Error, Log, Settings};
+use coeval_types::{Remedy, Rid, RowRef, Timestamp};
+
+use crate::support::{STORAGE, Table, open, put_durably, row, small};
+
+const DIRECTORY: &str = "/data";
+const WRITERS: u64 = 3;
+
+type Values = Vec<(u64, Vec<u8>)>;
+
+/// What the clients know.
+#[derive(Debug, Default)]
+struct Clients {
+    /// Commits that may be in the log: those recovered in earlier lives, and those
+    /// made in this one.
+    made: BTreeMap<Timestamp, Values>,
+    acknowledged: Vec<Timestamp>,
+    next: u64,
+}
+
+type Shared = Arc<Mutex<Clients>>;
+
+/// One transaction, most small, some larger than a frame, some given up.
+async fn transaction(log: &Log, clients: &Shared, writer: u64) -> Result<(), Error> {
+    let number = {
+        let mut clients = clients.lock().unwrap();
+        clients.next += 1;
+        clients.next
+    };
+    let records = if number.is_multiple_of(7) {
+        12
+    } else {
+        1 + number % 3
+    };
+    let values: Values = (0..records)
+        .map(|record| {
+            let value = number.to_le_bytes().repeat(1 + (number as usize * 5) % 12);
+            (writer + WRITERS * record, value)
+        })
+        .collect();
+    let mut entries = log.entry_builder();
+    for (rid, value) in &values {
+        entries.image(STORAGE, Rid(*rid), RowRef::trusted(&row(value)));
+    }
+    let credit = log.prepare(&mut entries).await?;
+    let reservation = log.reserve(credit);
+    let timestamp = reservation.timestamp();
+    if number.is_multiple_of(5) {
+        reservation.skip();
+        return Ok(());
+    }
+    clients.lock().unwrap().made.insert(timestamp, values);
+    reservation.commit(&entries).installed();
+    log.wait_durable(timestamp).await?;
+    clients.lock().unwrap().acknowledged.push(timestamp);
+    Ok(())
+}
+
+/// One life of the process: opens, checks what came back, commits, closes.
+async fn life(clients: Shared, settings: Settings) {
+    let (log, summary, table) = open(Path::new(DIRECTORY), settings).await.unwrap();
+    {
+        let mut clients = clients.lock().unwrap();
+        let recovered = table.commits();
+        assert_eq!(summary.commits as usize, recovered.len());
+        for acknowledged in &clients.acknowledged {
+            assert!(recovered.contains(acknowledged), "{acknowledged} is lost");
+        }
+        let made: Vec<_> = clients.made.keys().copied().collect();
+        assert!(
+            made.starts_with(&recovered),
+            "not the first of {made:?}, but {recovered:?}"
+        );
+        // What did not come back must never do so.
+        let kept = recovered.last().copied().unwrap_or(Timestamp::ZERO);
+        clients.made.retain(|timestamp, _| *timestamp <= kept);
+        let mut expected = BTreeMap::<_, Vec<_>>::new();
+        for (timestamp, values) in &clients.made {
+            for (rid, value) in values {
+                expected
+                    .entry((STORAGE, Rid(*rid)))
+                    .or_default()
+                    .push((*timestamp, Some(value.clone())));
+            }
+        }
+        assert_eq!(
+            table.histories(),
+            expected,
+            "each commit whole and in order"
+        );
+    }
+    let log = Arc::new(log);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (log, clients) = (log.clone(), clients.clone());
+            coeval_env::spawn("writer", async move {
+                for _ in 0..5 {
+                    transaction(&log, &clients, writer).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    log.close().await.unwrap();
+}
+
+fn run(world: &World, node: Node, clients: &Shared) -> Result<(), JoinError> {
+    world.run(node, life(clients.clone(), small()))
+}
+
+#[test]
+fn whatever_write_the_power_fails_at() {
+    for (seed, loss) in [
+        (1, Loss::Random),
+        (2, Loss::Random),
+        (3, Loss::Everything),
+        (4, Loss::Nothing),
+    ] {
+        let mut crash_at = 0;
+        loop {
+            let world = World::new(seed);
+            let node = world.node();
+            world.set_loss(node, loss);
+            let clients = Shared::default();
+            world.crash_at(node, Some(crash_at));
+            let first = run(&world, node, &clients);
+            if first.is_ok() {
+                assert!(crash_at > 40, "the log was written many times");
+                break;
+            }
+            assert_eq!(first, Err(JoinError::Cancelled), "change {crash_at}");
+            assert_eq!(
+                run(&world, node, &clients),
+                Ok(()),
+                "after change {crash_at}"
+            );
+            assert_eq!(
+                run(&world, node, &clients),
+                Ok(()),
+                "after an orderly close"
+            );
+            crash_at += 1;
+        }
+    }
+}
+
+#[test]
+fn whatever_write_of_a_recovery_the_power_fails_at() {
+    for seed in 0..6 {
+        // A first life that is cut off where there is much to repair.
+        let begin = || {
+            let world = World::new(seed);
+            let node = world.node();
+            let clients = Shared::default();
+            world.crash_at(node, Some(25 + seed * 3));
+            assert!(run(&world, node, &clients).is_err());
+            let start = world.disk_changes(node);
+            (world, node, clients, start)
+        };
+        for crash_at in 0.. {
+            let (world, node, clients, start) = begin();
+            world.crash_at(node, Some(start + crash_at));
+            if run(&world, node, &clients).is_ok() {
+                assert!(crash_at > 15, "recovery alone changes the disk that often");
+                break;
+            }
+            assert_eq!(
+                run(&world, node, &clients),
+                Ok(()),
+                "seed {seed} change {crash_at}"
+            );
+        }
+    }
+}
+
+#[test]
+fn many_lives() {
+    for seed in 0..15 {
+        let world = World::new(seed);
+        let node = world.node();
+        let clients = Shared::default();
+        for life in 0..12 {
+            let ahead = 20 + (seed * 31 + life * 17) % 50;
+            world.crash_at(node, Some(world.disk_changes(node) + ahead));
+            match run(&world, node, &clients) {
+                Ok(()) | Err(JoinError::Cancelled) => {}
+                Err(error) => panic!("seed {seed} life {life}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let hash = |seed| {
+        let world = World::new(seed);
+        let node = world.node();
+        let clients = Shared::default();
+        world.crash_at(node, Some(30));
+        let _ = run(&world, node, &clients);
+        run(&world, node, &clients).unwrap();
+        world.trace_hash()
+    };
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn a_failed_sync_stops_the_log_for_good() {
+    let mut stopped = 0;
+    for fail_at in 0..40 {
+        let world = World::new(fail_at);
+        let node = world.node();
+        world.fail_sync_at(node, Some(fail_at));
+        let clients = Shared::default();
+        let seen = clients.clone();
+        let outcome = world.run(node, async move {
+            let table = Arc::new(Table::default());
+            let log = match Log::open(Path::new(DIRECTORY), small(), table).await {
+                Ok((log, _)) => log,
+                Err(error) => return assert_eq!(error.remedy(), Remedy::Fix),
+            };
+            let calls = Arc::new(Mutex::new(0));
+            let counter = calls.clone();
+            log.set_fatal_handler(Box::new(move |error| {
+                assert_eq!(error.remedy(), Remedy::Fatal);
+                *counter.lock().unwrap() += 1;
+            }));
+            let mut error = None;
+            for _ in 0..15 {
+                match (transaction(&log, &seen, 0).await, &error) {
+                    (Ok(()), None) => {}
+                    (Ok(()), Some(_)) => panic!("acknowledged after a failed sync"),
+                    (Err(Error::Stopped(reason)), None) => error = Some(reason),
+                    (Err(Error::Stopped(reason)), Some(first)) => assert_eq!(reason, *first),
+                    (Err(other), _) => panic!("{other}"),
+                }
+            }
+            let closed = log.close().await;
+            assert_eq!(closed.is_err(), *calls.lock().unwrap() == 1);
+            if let Some(error) = error {
+                assert!(error.contains("simulated failure"), "{error}");
+                assert!(closed.is_err());
+            }
+        });
+        assert_eq!(outcome, Ok(()), "sync {fail_at}");
+        stopped += u64::from(world.disk_syncs(node) > fail_at);
+        world.fail_sync_at(node, None);
+        world.crash(node);
+        assert_eq!(
+            run(&world, node, &clients),
+            Ok(()),
+            "after the failure of sync {fail_at}"
+        );
+    }
+    assert!(stopped > 15, "most of them were reached: {stopped}");
+}
+
+#[test]
+fn a_full_disk_stops_the_log_and_loses_nothing() {
+    for capacity in (0..80_000).step_by(4000) {
+        let world = World::new(capacity);
+        let node = world.node();
+        world.set_capacity(node, capacity);
+        let clients = Shared::default();
+        let seen = clients.clone();
+        let outcome = world.run(node, async move {
+            let table = Arc::new(Table::default());
+            let log = match Log::open(Path::new(DIRECTORY), small(), table).await {
+                Ok((log, _)) => log,
+                Err(error) => return assert_eq!(error.remedy(), Remedy::Fix),
+            };
+            loop {
+                if let Err(error) = transaction(&log, &seen, 0).await {
+                    assert_eq!(error.remedy(), Remedy::Fatal);
+                    break;
+                }
+            }
+            assert!(log.close().await.is_err());
+        });
+        assert_eq!(outcome, Ok(()));
+        world.crash(node);
+        world.set_capacity(node, u64::MAX);
+        assert_eq!(run(&world, node, &clients), Ok(()), "capacity {capacity}");
+    }
+}
+
+#[test]
+fn recovery_by_several_threads_is_the_same() {
+    let world = World::new(9);
+    let node = world.node();
+    let clients = Shared::default();
+    run(&world, node, &clients).unwrap();
+    for recovery_threads in [2, 5] {
+        let settings = Settings {
+            recovery_threads,
+            ..small()
+        };
+        world.run(node, life(clients.clone(), settings)).unwrap();
+    }
+}
+
+#[test]
+fn two_processes_on_one_machine() {
+    let world = World::new(9);
+    let node = world.node();
+    world
+        .run(node, async {
+            let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
+            let second = open(Path::new(DIRECTORY), small()).await;
+            assert!(matches!(second, Err(Error::InUse { .. })));
+            put_durably(&log, 1, b"first").await.unwrap();
+            log.close().await.unwrap();
+        })
+        .unwrap();
+}
