@@ -1,4 +1,5 @@
 //! What the environment promises, in each world.
 
 mod real;
+#[cfg(feature = "sim")]
 mod simulated;
