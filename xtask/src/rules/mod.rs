@@ -5,6 +5,7 @@ mod crate_lints;
 mod dead_files;
 mod decisions;
 mod env_door;
+mod essays;
 mod file_length;
 mod layering;
 mod links;
@@ -25,6 +26,7 @@ pub const ALL: &[Rule] = &[
     dead_files::check,
     decisions::check,
     env_door::check,
+    essays::check,
     file_length::check,
     layering::check,
     links::check,
