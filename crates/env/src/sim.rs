@@ -33,8 +33,9 @@
 //! durable. Of each sector written since its last sync any version may be what is
 //! found afterwards, independently of all others; a length that was not synced may
 //! be the old or the new one; of a directory's changes since its last sync a
-//! prefix survives. [`Loss`] can ask for the extremes. `World::crash_at` crashes a
-//! node during its n-th change of its disk, so that a test can try them all.
+//! prefix survives. [`Loss`] can ask for the extremes. [`World::crash_at`] crashes
+//! a node during its n-th change of its disk, so that a test can try them all.
+//! [`World::kill`] drops the tasks and leaves the disk as it is, synced or not.
 //!
 //! # What a seed decides
 //!
@@ -212,9 +213,13 @@ impl Shared {
         }
     }
 
-    /// Ends the node's life: its tasks go, and what its disk had not made durable.
+    /// The power fails: the node's tasks go, and what its disk had not made durable.
     pub(crate) fn crash(&self, node: Node) {
-        self.trace("crash", &[node.0 as u64]);
+        self.end_life(node, true);
+    }
+
+    fn end_life(&self, node: Node, power_fails: bool) {
+        self.trace("crash", &[node.0 as u64, u64::from(power_fails)]);
         let (disk, tasks) = {
             let mut nodes = self.nodes();
             let machine = &mut nodes[node.0];
@@ -224,11 +229,11 @@ impl Shared {
                 std::mem::take(&mut machine.tasks),
             )
         };
-        let mut random = self.random();
-        disk.lock()
-            .expect("no panic under this lock")
-            .crash(&mut random);
-        drop(random);
+        if power_fails {
+            let mut random = self.random();
+            let mut disk = disk.lock().expect("no panic under this lock");
+            disk.crash(&mut random);
+        }
         for task in tasks {
             task.abort();
         }
@@ -328,7 +333,18 @@ impl World {
 
     /// The power of `node` fails.
     pub fn crash(&self, node: Node) {
-        self.shared.crash(node);
+        self.end_life(node, true);
+    }
+
+    /// Kills the process on `node`, at an await: its tasks go. Its disk goes on
+    /// showing everything written, of which only what was synced is durable.
+    pub fn kill(&self, node: Node) {
+        self.end_life(node, false);
+    }
+
+    fn end_life(&self, node: Node, power_fails: bool) {
+        let _runtime = self.runtime.enter();
+        self.shared.end_life(node, power_fails);
         // Its tasks are dropped when the executor next looks at them.
         self.block_on(async {
             for _ in 0..3 {

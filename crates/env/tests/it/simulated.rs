@@ -236,6 +236,35 @@ fn every_change_can_be_the_last() {
 }
 
 #[test]
+fn a_killed_process_leaves_what_it_wrote_until_the_power_fails() {
+    let world = World::new(5);
+    let node = world.node();
+    world.set_loss(node, Loss::Everything);
+    let waiting = world.spawn(node, async {
+        let file = fs::open("/a", OpenOptions::CREATE).await.unwrap();
+        assert!(file.try_lock().await.unwrap());
+        fs::sync_dir("/").await.unwrap();
+        file.write_at(b"1", 0).await.unwrap();
+        coeval_env::sleep(NEVER).await;
+    });
+    let soon = async { coeval_env::sleep(Duration::from_secs(1)).await };
+    world.run(world.node(), soon).unwrap();
+    world.kill(node);
+    assert_eq!(world.block_on(waiting), Err(JoinError::Cancelled));
+    let left = world.run(node, async {
+        let file = fs::open("/a", OpenOptions::WRITE).await.unwrap();
+        assert!(
+            file.try_lock().await.unwrap(),
+            "the lock ended with its holder"
+        );
+        fs::read("/a").await.unwrap()
+    });
+    assert_eq!(left.unwrap(), b"1");
+    world.crash(node);
+    assert_eq!(world.files(node)[0].1, b"");
+}
+
+#[test]
 fn a_failed_sync_loses_what_it_was_for_even_if_the_next_succeeds() {
     let world = World::new(5);
     let node = world.node();

@@ -9,7 +9,7 @@ use coeval_env::sim::{Loss, Node, World};
 use coeval_log::{Error, Log, Settings};
 use coeval_types::{Remedy, Rid, RowRef, Timestamp};
 
-use crate::support::{STORAGE, Table, open, put_durably, row, small};
+use crate::support::{STORAGE, Table, open, put, put_durably, row, small};
 
 const DIRECTORY: &str = "/data";
 const WRITERS: u64 = 3;
@@ -114,6 +114,26 @@ async fn life(clients: Shared, settings: Settings) {
     log.close().await.unwrap();
 }
 
+/// Commits without waiting for the disk, until it is killed.
+async fn reckless_life(clients: Shared) {
+    let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
+    loop {
+        let number = {
+            let mut clients = clients.lock().unwrap();
+            clients.next += 1;
+            clients.next
+        };
+        let value = number.to_le_bytes().to_vec();
+        let timestamp = put(&log, &[(number, &value)]).await.unwrap();
+        clients
+            .lock()
+            .unwrap()
+            .made
+            .insert(timestamp, vec![(number, value)]);
+        coeval_env::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
 fn run(world: &World, node: Node, clients: &Shared) -> Result<(), JoinError> {
     world.run(node, life(clients.clone(), small()))
 }
@@ -180,6 +200,48 @@ fn whatever_write_of_a_recovery_the_power_fails_at() {
                 "seed {seed} change {crash_at}"
             );
         }
+    }
+}
+
+/// What a killed process had written, and not synced, is there when the next one
+/// starts. That one shows it to its clients and builds on it, so it must see to it
+/// that the power can fail afterwards.
+#[test]
+fn what_recovery_has_shown_survives_the_power() {
+    for seed in 0..40 {
+        let world = World::new(seed);
+        let node = world.node();
+        let clients = Shared::default();
+        let reckless = world.spawn(node, reckless_life(clients.clone()));
+        let awhile = std::time::Duration::from_millis(40 + seed);
+        // Sometimes a sync has failed: the kernel then shows what the disk lacks,
+        // and believes that there is nothing to write.
+        if seed % 2 == 0 {
+            world.fail_sync_at(node, Some(6 + seed / 4));
+        }
+        let other = world.node();
+        let wait = async move { coeval_env::sleep(awhile).await };
+        world.run(other, wait).unwrap();
+        world.kill(node);
+        world.fail_sync_at(node, None);
+        let _ = world.block_on(reckless);
+        world.set_loss(
+            node,
+            if seed % 3 == 0 {
+                Loss::Random
+            } else {
+                Loss::Everything
+            },
+        );
+        let shown = clients.clone();
+        let second = world.spawn(node, async move {
+            let (log, _, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+            shown.lock().unwrap().acknowledged = table.commits();
+            std::mem::forget(log);
+        });
+        world.block_on(second).unwrap();
+        world.crash(node);
+        assert_eq!(run(&world, node, &clients), Ok(()), "seed {seed}");
     }
 }
 
