@@ -7,8 +7,9 @@ use std::time::Duration;
 pub struct Settings {
     /// The log's own settings.
     pub log: coeval_log::Settings,
-    /// Slots of each logical range's ring of registrations, at least 64: how many
-    /// recent writes a serializable scan can be checked against. A slot is a cache
+    /// Slots of each logical range's ring of registrations, at least 4: how many
+    /// recent writes a serializable scan can be checked against. More than there
+    /// are threads that commit at once. A slot is a cache
     /// line; a ring takes no memory before its range is written.
     pub range_slots: usize,
     /// After so many patches of a record the log gets its whole row again, at
@@ -36,8 +37,8 @@ impl Default for Settings {
 impl Settings {
     pub(crate) fn check(&self) -> Result<(), coeval_log::Error> {
         let complain = |what: &str| Err(coeval_log::Error::Setting(what.to_owned()));
-        if self.range_slots < 64 {
-            return complain("range_slots must be at least 64");
+        if self.range_slots < 4 {
+            return complain("range_slots must be at least 4");
         }
         if self.image_every == 0 {
             return complain("image_every must be at least 1");

@@ -11,6 +11,13 @@ use super::ring::{Failure, Ring};
 /// beyond that is registered as so many intervals.
 const SLOTS_PER_TRANSACTION: usize = 8;
 
+/// How many slots one transaction may take in a ring of `slots`. Slots that have
+/// not drawn cannot be overwritten, so those of all threads that commit at once
+/// must fit the ring with room to spare, or they would wait for each other.
+fn slots_per_transaction(slots: usize) -> usize {
+    (slots / 64).clamp(1, SLOTS_PER_TRANSACTION)
+}
+
 /// Which keys a map is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Space {
@@ -31,6 +38,7 @@ pub(crate) struct Range {
 /// The ranges of one space, in order, without gaps.
 #[derive(Debug)]
 pub(crate) struct RangeMap {
+    slots_per_transaction: usize,
     ranges: RwLock<Arc<[Arc<Range>]>>,
 }
 
@@ -142,6 +150,7 @@ impl RangeMap {
             })
             .collect();
         Self {
+            slots_per_transaction: slots_per_transaction(slots),
             ranges: RwLock::new(ranges),
         }
     }
@@ -169,7 +178,7 @@ impl RangeMap {
             };
             let (keys, behind) = rest.split_at(inside);
             rest = behind;
-            for part in keys.chunks(keys.len().div_ceil(SLOTS_PER_TRANSACTION)) {
+            for part in keys.chunks(keys.len().div_ceil(self.slots_per_transaction)) {
                 let footprint = match part {
                     [key] => Footprint::of_key(key),
                     [first, .., last] => Footprint::of_interval(first, last),
@@ -303,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_large_write_takes_few_slots() {
-        let map = RangeMap::new(SPACE, 16);
+        let map = RangeMap::new(SPACE, 1024);
         let keys: Vec<String> = (0..1000).map(|number| format!("k{number:04}")).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let predicates = scan(&map, "k0500", "k0501");

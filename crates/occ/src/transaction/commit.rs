@@ -25,7 +25,7 @@ use coeval_txn::{Cause, Error, Outcome, Place};
 use coeval_types::{RowRef, Timestamp, TransactionId};
 
 use super::Run;
-use super::state::{Footing, Held, Read, State};
+use super::state::{Footing, Held, Read, State, Undo};
 use crate::engine::Shared;
 use crate::ranges::map::{Predicate, RangeMap};
 use crate::ranges::ring::Failure;
@@ -41,6 +41,10 @@ impl Run<'_> {
                 return Poll::Ready(Outcome::Aborted(error));
             }
             self.drop_replaced_entries(true);
+            // There is no way back to a savepoint any more, only to the beginning.
+            self.state
+                .undo
+                .retain(|step| matches!(step, Undo::Schema { .. }));
             if !self.prepare() {
                 let snapshot = self.state.snapshot();
                 self.free_other_locks();

@@ -1,5 +1,10 @@
 //! The occ engine through the contract.
 
+mod history;
+mod locking;
+mod recovery;
 #[path = "../../../txn/tests/support/script.rs"]
 mod script;
 mod scripts;
+mod serializability;
+mod support;

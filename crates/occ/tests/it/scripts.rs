@@ -2,19 +2,14 @@
 
 use std::path::Path;
 
-use coeval_occ::{Engine, Settings};
+use coeval_occ::Engine;
 
-/// An engine in memory that needs no runtime.
-pub fn engine() -> Engine {
-    let settings = Settings {
-        sweep_interval: None,
-        ..Settings::default()
-    };
-    Engine::ephemeral(settings).expect("sound settings")
-}
+use crate::support::settings;
 
 #[test]
 fn scripts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../txn/tests/scripts");
-    crate::script::run_scripts(&folder, "occ", || Box::new(engine()));
+    crate::script::run_scripts(&folder, "occ", || {
+        Box::new(Engine::ephemeral(settings()).expect("sound settings"))
+    });
 }

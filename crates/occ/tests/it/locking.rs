@@ -1,0 +1,360 @@
+//! Locks: circles, timeouts, unique keys, hot rows, and who waits for whom.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use coeval_occ::Engine;
+use coeval_txn::{
+    BeginOptions, Engine as _, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow,
+    TableLock, Transaction,
+};
+use coeval_types::{IndexId, IndexKind, Rid, RowRef};
+
+use crate::support::{
+    PRIMARY, STORAGE, all, begin, change, commit, definition, delete, engine, get, index, insert,
+    load, lock_table, locked, ready, row_bytes, settings,
+};
+
+const READ_COMMITTED: Isolation = Isolation::ReadCommitted;
+const UNIQUE: IndexId = IndexId(3);
+
+/// An engine whose values are unique.
+fn unique_engine() -> Engine {
+    let engine = Engine::ephemeral(settings()).expect("sound settings");
+    let indexes = vec![
+        index(PRIMARY, IndexKind::Primary, 0),
+        index(UNIQUE, IndexKind::Unique, 1),
+    ];
+    engine.attach_storage(definition(indexes)).expect("new");
+    engine
+}
+
+async fn writer(engine: &Engine) -> Box<dyn Transaction> {
+    let mut transaction = begin(engine, READ_COMMITTED).await;
+    lock_table(&mut *transaction)
+        .await
+        .expect("nobody has it alone");
+    transaction
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn poll_lock(
+    transaction: &mut dyn Transaction,
+    rid: Rid,
+    waker: &Waker,
+) -> Poll<Result<LockedRow, Error>> {
+    let mut context = Context::from_waker(waker);
+    transaction.poll_lock_row(STORAGE, rid, LockWait::Wait, &mut |_, _| {}, &mut context)
+}
+
+#[test]
+fn a_circle_of_three_is_named() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0), (2, 0), (3, 0)]));
+    let mut a = ready(writer(&engine));
+    let mut b = ready(writer(&engine));
+    let mut c = ready(writer(&engine));
+    let rid = |t: &mut dyn Transaction, key| get(t, key).expect("a read").expect("loaded").0;
+    let (one, two, three) = (rid(&mut *a, 1), rid(&mut *a, 2), rid(&mut *a, 3));
+    let waker = Waker::noop();
+    for (t, own) in [(&mut a, one), (&mut b, two), (&mut c, three)] {
+        assert!(poll_lock(&mut **t, own, waker).is_ready());
+    }
+    assert!(poll_lock(&mut *a, two, waker).is_pending());
+    assert!(poll_lock(&mut *b, three, waker).is_pending());
+    let Poll::Ready(Err(Error::Deadlock { circle, .. })) = poll_lock(&mut *c, one, waker) else {
+        panic!("it closes the circle");
+    };
+    assert_eq!(circle, [c.id(), a.id(), b.id()]);
+    c.abort();
+    assert!(poll_lock(&mut *b, three, waker).is_ready());
+}
+
+#[test]
+fn a_waiter_that_gives_up_lets_the_next_one_on() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut a = ready(writer(&engine));
+    let (rid, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
+    let (mut b, mut c) = (ready(writer(&engine)), ready(writer(&engine)));
+    let woken = Arc::new(Count::default());
+    assert!(poll_lock(&mut *b, rid, Waker::noop()).is_pending());
+    assert!(poll_lock(&mut *c, rid, &Waker::from(Arc::clone(&woken))).is_pending());
+    a.abort();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0, "b is first");
+    drop(b);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "b never looked");
+    assert!(poll_lock(&mut *c, rid, Waker::noop()).is_ready());
+}
+
+#[tokio::test]
+async fn a_lock_is_waited_for_so_long_and_no_longer() {
+    let engine = engine();
+    load(&engine, [(1, 0)]).await;
+    let mut a = writer(&engine).await;
+    change(&mut *a, 1, |_| 1).await.expect("free");
+    let mut b = writer(&engine).await;
+    b.set_lock_timeout(Some(Duration::from_millis(5)));
+    let error = change(&mut *b, 1, |_| 2).await.expect_err("a keeps it");
+    assert!(matches!(error, Error::LockTimeout(_)), "{error:?}");
+    b.abort();
+    commit(&mut *a).await.expect("nothing against it");
+}
+
+#[test]
+fn a_cancel_ends_a_wait() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut a = ready(writer(&engine));
+    let (rid, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
+    let cancel = Arc::new(AtomicBool::new(false));
+    let options = BeginOptions {
+        cancel: Some(Arc::clone(&cancel)),
+        ..BeginOptions::default()
+    };
+    let mut b = ready(coeval_txn::begin(&engine, &options)).expect("not canceled");
+    assert!(poll_lock(&mut *b, rid, Waker::noop()).is_pending());
+    cancel.store(true, Ordering::Release);
+    let answer = poll_lock(&mut *b, rid, Waker::noop());
+    assert_eq!(answer, Poll::Ready(Err(Error::Canceled)));
+}
+
+#[test]
+fn one_unique_key_has_one_row() {
+    let engine = unique_engine();
+    ready(load(&engine, [(1, 10)]));
+    let mut a = ready(writer(&engine));
+    assert!(matches!(
+        ready(insert(&mut *a, (2, 10))),
+        Ok(Insert::Duplicate { index: UNIQUE, .. })
+    ));
+    assert!(matches!(
+        ready(insert(&mut *a, (2, 20))),
+        Ok(Insert::Inserted(_))
+    ));
+    let mut b = ready(writer(&engine));
+    let row = row_bytes((3, 20));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut poll =
+        |b: &mut dyn Transaction| b.poll_insert(STORAGE, RowRef::trusted(&row), &mut context);
+    assert!(poll(&mut *b).is_pending(), "what becomes of a's row?");
+    a.abort();
+    assert!(matches!(
+        poll(&mut *b),
+        Poll::Ready(Ok(Insert::Inserted(_)))
+    ));
+    ready(commit(&mut *b)).expect("nothing against it");
+
+    // Deleted and inserted again, in one transaction and in two.
+    let mut c = ready(writer(&engine));
+    assert_eq!(ready(delete(&mut *c, 1)), Ok(true));
+    assert!(matches!(
+        ready(insert(&mut *c, (4, 10))),
+        Ok(Insert::Inserted(_))
+    ));
+    ready(commit(&mut *c)).expect("nothing against it");
+    let mut d = ready(writer(&engine));
+    assert_eq!(all(&mut *d), [(3, 20), (4, 10)]);
+    assert!(matches!(
+        ready(insert(&mut *d, (1, 10))),
+        Ok(Insert::Duplicate { .. })
+    ));
+}
+
+#[test]
+fn a_unique_key_that_a_deleter_may_give_back_is_waited_for() {
+    let engine = unique_engine();
+    ready(load(&engine, [(1, 10)]));
+    for commits in [false, true] {
+        let mut a = ready(writer(&engine));
+        assert_eq!(ready(delete(&mut *a, 1)), Ok(true));
+        let mut b = ready(writer(&engine));
+        let row = row_bytes((2, 10));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll =
+            |b: &mut dyn Transaction| b.poll_insert(STORAGE, RowRef::trusted(&row), &mut context);
+        assert!(poll(&mut *b).is_pending());
+        if commits {
+            ready(commit(&mut *a)).expect("nothing against it");
+            assert!(matches!(
+                poll(&mut *b),
+                Poll::Ready(Ok(Insert::Inserted(_)))
+            ));
+        } else {
+            a.abort();
+            assert!(matches!(
+                poll(&mut *b),
+                Poll::Ready(Ok(Insert::Duplicate { .. }))
+            ));
+        }
+    }
+}
+
+#[test]
+fn what_a_rollback_took_back_leaves_nothing_in_an_index() {
+    let engine = unique_engine();
+    let mut a = ready(writer(&engine));
+    let savepoint = a.savepoint();
+    assert!(matches!(
+        ready(insert(&mut *a, (1, 10))),
+        Ok(Insert::Inserted(_))
+    ));
+    ready(change(&mut *a, 1, |_| 11)).expect("its own");
+    assert_eq!(ready(delete(&mut *a, 1)), Ok(true));
+    assert!(matches!(
+        ready(insert(&mut *a, (1, 12))),
+        Ok(Insert::Inserted(_))
+    ));
+    a.rollback_to(savepoint).expect("it stands");
+    assert!(all(&mut *a).is_empty());
+    assert!(matches!(
+        ready(insert(&mut *a, (2, 10))),
+        Ok(Insert::Inserted(_))
+    ));
+    ready(change(&mut *a, 2, |_| 20)).expect("its own");
+    ready(commit(&mut *a)).expect("nothing against it");
+    let mut b = ready(writer(&engine));
+    for (row, free) in [((1, 20), false), ((1, 10), true), ((3, 12), true)] {
+        let inserted = ready(insert(&mut *b, row)).expect("nobody else");
+        assert_eq!(matches!(inserted, Insert::Inserted(_)), free, "{row:?}");
+    }
+    drop(b);
+    engine.sweep();
+    let mut c = ready(writer(&engine));
+    assert_eq!(all(&mut *c), [(2, 20)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hot_row_loses_no_update_and_starves_nobody() {
+    const SESSIONS: u64 = 16;
+    const UPDATES: u64 = 100;
+    let engine = Arc::new(engine());
+    load(&*engine, [(1, 0)]).await;
+    let sessions: Vec<_> = (0..SESSIONS)
+        .map(|_| {
+            let engine = Arc::clone(&engine);
+            coeval_env::spawn("session", async move {
+                for _ in 0..UPDATES {
+                    let mut t = writer(&engine).await;
+                    let changed = change(&mut *t, 1, |value| value + 1).await;
+                    changed.expect("its turn");
+                    commit(&mut *t).await.expect("nothing against it");
+                }
+            })
+        })
+        .collect();
+    for session in sessions {
+        session.await.expect("no panic");
+    }
+    let mut t = writer(&engine).await;
+    assert_eq!(all(&mut *t), [(1, SESSIONS * UPDATES)]);
+}
+
+#[test]
+fn a_change_of_schema_waits_for_writers_and_stops_their_plans() {
+    let engine = engine();
+    ready(load(&engine, [(1, 5), (2, 5), (3, 6)]));
+    let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
+    let mut a = ready(writer(&engine));
+    ready(change(&mut *a, 3, |_| 7)).expect("free");
+    let mut b = ready(begin(&engine, READ_COMMITTED));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut alone =
+        |t: &mut dyn Transaction| t.poll_lock_table(STORAGE, TableLock::Exclusive, 1, &mut context);
+    assert!(alone(&mut *b).is_pending());
+    let mut c = ready(begin(&engine, READ_COMMITTED));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut share =
+        |t: &mut dyn Transaction| t.poll_lock_table(STORAGE, TableLock::Write, 1, &mut context);
+    assert!(share(&mut *c).is_pending(), "b is before it");
+    ready(commit(&mut *a)).expect("nothing against it");
+    assert_eq!(alone(&mut *b), Poll::Ready(Ok(())));
+    let unique = index(IndexId(9), IndexKind::Unique, 1);
+    let built = ready(coeval_txn::build_index(&mut *b, STORAGE, &unique)).expect("alone");
+    assert!(
+        matches!(built, IndexBuild::Duplicate(..)),
+        "5 is there twice"
+    );
+    let plain = index(IndexId(10), IndexKind::Secondary, 1);
+    let built = ready(coeval_txn::build_index(&mut *b, STORAGE, &plain)).expect("alone");
+    assert_eq!(built, IndexBuild::Built);
+    b.set_schema_version(STORAGE, 2).expect("alone");
+    assert!(share(&mut *c).is_pending());
+    ready(commit(&mut *b)).expect("nothing against it");
+    let refused = Poll::Ready(Err(Error::SchemaChanged(STORAGE)));
+    assert_eq!(share(&mut *c), refused);
+
+    let look = |t: &mut dyn Transaction| {
+        crate::support::scan(
+            t,
+            coeval_txn::ScanSource::Index(IndexId(10)),
+            5,
+            7,
+            coeval_txn::Direction::Forward,
+            10,
+        )
+    };
+    assert_eq!(
+        look(&mut *old),
+        Err(Error::SchemaChanged(STORAGE)),
+        "it would miss (3, 6)"
+    );
+    let mut new = ready(begin(&engine, READ_COMMITTED));
+    assert_eq!(look(&mut *new), Ok(vec![(1, 5), (2, 5), (3, 7)]));
+}
+
+#[test]
+fn a_dropped_storage_stays_for_whoever_can_reach_it() {
+    let engine = engine();
+    ready(load(&engine, [(1, 5)]));
+    let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
+    engine.drop_storage(STORAGE);
+    // What dropped it has committed; later snapshots do not know the storage.
+    let mut other = definition(vec![]);
+    other.id = coeval_types::StorageId(2);
+    engine.attach_storage(other).expect("new");
+    for round in 0..3 {
+        let mut t = ready(begin(&engine, READ_COMMITTED));
+        let lock = coeval_txn::lock_table(&mut *t, coeval_types::StorageId(2), TableLock::Write, 1);
+        ready(lock).expect("free");
+        let row = row_bytes((round, 0));
+        let inserted =
+            coeval_txn::insert(&mut *t, coeval_types::StorageId(2), RowRef::trusted(&row));
+        ready(inserted).expect("free");
+        ready(commit(&mut *t)).expect("nothing against it");
+        engine.sweep();
+    }
+    assert_eq!(all(&mut *old), [(1, 5)]);
+    assert_eq!(engine.storages().len(), 2);
+    drop(old);
+    engine.sweep();
+    assert_eq!(engine.storages(), [coeval_types::StorageId(2)]);
+}
+
+#[test]
+fn a_deleted_row_leaves_nothing_behind() {
+    let engine = engine();
+    for round in 0..5 {
+        ready(load(&engine, (0..50).map(|key| (key, round))));
+        let mut t = ready(writer(&engine));
+        for key in 0..50 {
+            assert_eq!(ready(delete(&mut *t, key)), Ok(true));
+        }
+        ready(commit(&mut *t)).expect("nothing against it");
+        engine.sweep();
+        engine.sweep();
+    }
+    assert_eq!(engine.estimated_rows(STORAGE), 0);
+    let mut t = ready(writer(&engine));
+    assert!(all(&mut *t).is_empty());
+}
