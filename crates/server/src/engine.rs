@@ -1,36 +1,97 @@
-//! Which engine a server runs on, and how it is opened.
+//! Which engine a server runs on, and how it is opened and closed.
+//!
+//! The protocol is chosen here and nowhere else; to every other module an engine is
+//! `dyn coeval_txn::Engine`.
 
 use std::sync::Arc;
 
-use coeval_txn::{Engine, Serial};
+use coeval_log::FatalHandler;
+use coeval_occ::{Engine, RecoverySummary};
+use tokio::sync::watch;
+use tracing::warn;
 
 use crate::Settings;
 use crate::server::{StartError, Storage};
-use crate::shared::Shared;
+use crate::shared::remember;
 
-/// An engine that is ready.
+/// An engine that is ready, and the ways to it that the contract does not have.
 pub(crate) struct Opened {
-    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// Where it keeps its data, for people.
     pub(crate) place: String,
     /// What it found there, for people.
     pub(crate) recovery: String,
 }
 
-/// Opens the engine and recovers what it holds.
-pub(crate) async fn open(settings: &Settings, storage: Storage) -> Result<Opened, StartError> {
-    let _ = settings;
-    let place = match storage {
-        Storage::Memory | Storage::Directory => "memory".to_owned(),
+/// Opens the engine and recovers what it holds. When it stops by itself, `failure`
+/// says why.
+pub(crate) async fn open(
+    settings: &Settings,
+    storage: Storage,
+    failure: &watch::Sender<Option<String>>,
+) -> Result<Opened, StartError> {
+    let opened = match storage {
+        Storage::Memory => {
+            let engine = Engine::ephemeral(engine_settings(settings));
+            engine.map(|engine| Opened {
+                engine: Arc::new(engine),
+                place: "memory".to_owned(),
+                recovery: "nothing to recover".to_owned(),
+            })
+        }
+        Storage::Directory => {
+            let directory = &settings.data_dir;
+            let opened = Engine::open(directory, engine_settings(settings)).await;
+            opened.map(|(engine, summary)| Opened {
+                engine: Arc::new(engine),
+                place: directory.display().to_string(),
+                recovery: describe(&summary),
+            })
+        }
     };
-    Ok(Opened {
-        engine: Arc::new(Serial::new()),
-        place,
-        recovery: "nothing to recover".to_owned(),
-    })
+    let opened = opened.map_err(|error| StartError::DataDirectory {
+        path: settings.data_dir.clone(),
+        error,
+    })?;
+    let failure = failure.clone();
+    let handler: FatalHandler = Box::new(move |reason| remember(&failure, reason.to_string()));
+    opened.engine.log().set_fatal_handler(handler);
+    Ok(opened)
+}
+
+fn engine_settings(settings: &Settings) -> coeval_occ::Settings {
+    let mut engine = coeval_occ::Settings::default();
+    engine.log.segment_bytes = settings.log_segment_bytes;
+    engine.log.ring_bytes = settings.log_buffer_bytes;
+    engine.range_slots = settings.range_slots;
+    if settings.recovery_threads > 0 {
+        engine.log.recovery_threads = settings.recovery_threads;
+    }
+    engine
+}
+
+fn describe(summary: &RecoverySummary) -> String {
+    let after = if summary.clean {
+        "after an orderly stop"
+    } else {
+        "after a crash, or the first start"
+    };
+    let mut text = format!(
+        "{} commits in {} bytes of log {after}",
+        summary.commits, summary.bytes
+    );
+    if summary.cut_bytes > 0 {
+        text.push_str(&format!(
+            "; {} bytes that were never acknowledged are cut off",
+            summary.cut_bytes
+        ));
+    }
+    text
 }
 
 /// Makes everything durable and lets go of the files.
-pub(crate) async fn close(shared: &Shared) {
-    let _ = shared;
+pub(crate) async fn close(engine: &Engine) {
+    if let Err(error) = engine.close().await {
+        warn!(%error, "the log did not close in order; the next start recovers");
+    }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use coeval_env::{JoinHandle, Listener};
 use coeval_sql::session::Database;
+use coeval_txn::Engine;
 use coeval_types::Remedy;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -46,12 +47,13 @@ pub enum StartError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The data directory cannot be used.
-    #[error("data directory {}: {reason}", .path.display())]
+    #[error("data directory {}: {error}", .path.display())]
     DataDirectory {
         /// Which.
         path: PathBuf,
         /// Why not, and what to do.
-        reason: String,
+        #[source]
+        error: coeval_log::Error,
     },
     /// The database in it cannot be opened.
     #[error("the database cannot be opened: {0}")]
@@ -80,7 +82,8 @@ impl StartError {
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
-            Self::Settings(_) | Self::DataDirectory { .. } | Self::Listen { .. } => Remedy::Fix,
+            Self::Settings(_) | Self::Listen { .. } => Remedy::Fix,
+            Self::DataDirectory { error, .. } => error.remedy(),
             Self::Database(error) => error.remedy(),
         }
     }
@@ -99,22 +102,35 @@ impl Server {
     pub async fn start(settings: Settings, storage: Storage) -> Result<RunningServer, StartError> {
         settings.check()?;
         let started = coeval_env::now();
-        let opened = engine::open(&settings, storage).await?;
-        let database = Database::open(Arc::clone(&opened.engine)).await;
-        let database = database.map_err(StartError::Database)?;
-        let listening = coeval_env::listen(settings.listen).await;
-        let refused = |error| StartError::Listen {
-            address: settings.listen,
-            error,
+        let failure = watch::Sender::new(None);
+        let opened = engine::open(&settings, storage, &failure).await?;
+        let engine: Arc<dyn Engine> = opened.engine.clone();
+        let ready = async {
+            let database = Database::open(Arc::clone(&engine)).await;
+            let database = database.map_err(StartError::Database)?;
+            let listening = coeval_env::listen(settings.listen).await;
+            let refused = |error| StartError::Listen {
+                address: settings.listen,
+                error,
+            };
+            let listener = listening.map_err(refused)?;
+            let address = listener.local_addr().map_err(refused)?;
+            Ok((database, listener, address))
         };
-        let listener = listening.map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let (database, listener, address) = match ready.await {
+            Ok(ready) => ready,
+            Err(error) => {
+                engine::close(&opened.engine).await;
+                return Err(error);
+            }
+        };
         let shared = Arc::new(Shared {
             registry: Registry::new(settings.max_connections),
             settings,
-            engine: opened.engine,
+            engine,
+            closing: opened.engine,
             database,
-            failure: watch::Sender::new(None),
+            failure,
         });
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         info!(
@@ -196,11 +212,11 @@ impl RunningServer {
     /// Waits until the engine has stopped by itself, which is for ever if all goes
     /// well, and says why: a disk that failed, for one. The server is of no use
     /// after that.
-    pub async fn failed(&self) -> coeval_txn::Error {
+    pub async fn failed(&self) -> String {
         let mut failure = self.shared.failure.subscribe();
         let failed = failure.wait_for(Option::is_some).await;
         match failed.ok().and_then(|failure| failure.clone()) {
-            Some(error) => error,
+            Some(reason) => reason,
             None => std::future::pending().await,
         }
     }
@@ -228,7 +244,7 @@ impl RunningServer {
                 warn!(sessions = registry.len(), "sessions did not end");
             }
         }
-        engine::close(&self.shared).await;
+        engine::close(&self.shared.closing).await;
         info!("stopped");
     }
 }

@@ -16,8 +16,10 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) database: Arc<Database>,
     pub(crate) registry: Arc<Registry>,
+    /// The engine again, as what it is, to close it.
+    pub(crate) closing: Arc<coeval_occ::Engine>,
     /// Why the engine has stopped, if it has.
-    pub(crate) failure: watch::Sender<Option<coeval_txn::Error>>,
+    pub(crate) failure: watch::Sender<Option<String>>,
 }
 
 impl Shared {
@@ -25,12 +27,17 @@ impl Shared {
         Duration::from_millis(self.settings.startup_timeout_milliseconds)
     }
 
-    /// Remembers the first reason why the engine has stopped.
-    pub(crate) fn engine_stopped(&self, error: coeval_txn::Error) {
-        self.failure.send_if_modified(|failure| {
-            let first = failure.is_none();
-            failure.get_or_insert(error);
-            first
-        });
+    /// Remembers why the engine has stopped.
+    pub(crate) fn engine_stopped(&self, reason: String) {
+        remember(&self.failure, reason);
     }
+}
+
+/// Keeps the first reason; later ones follow from it.
+pub(crate) fn remember(failure: &watch::Sender<Option<String>>, reason: String) {
+    failure.send_if_modified(|failure| {
+        let first = failure.is_none();
+        failure.get_or_insert(reason);
+        first
+    });
 }

@@ -83,15 +83,14 @@ async fn serve(settings: Settings, ephemeral: bool, parent: Option<Parent>) -> E
     tokio::select! {
         biased;
         failure = server.failed() => {
-            error!(%failure, "the engine has stopped; what was acknowledged is safe");
-            let code = fail(&failure);
+            error!(failure, "the engine has stopped; what was acknowledged is safe");
             let stopping = server.stop();
             tokio::select! {
                 biased;
                 () = stopping => {}
                 () = any(&mut terminate, &mut interrupt) => {}
             }
-            return code;
+            return ExitCode::FAILURE;
         }
         () = any(&mut terminate, &mut interrupt) => info!("asked to stop"),
         () = orphaned => info!("the starting process has ended"),

@@ -10,6 +10,7 @@ use coeval_pgwire::frontend::Message;
 use coeval_sql::Error;
 use coeval_sql::session::{Portal, Prepared, Session, TransactionStatus};
 use coeval_sql::statement::Statement;
+use coeval_types::Remedy;
 
 use super::input::{Input, Wake, Watch};
 use super::output::Output;
@@ -202,6 +203,12 @@ impl Conversation {
     /// Reports an error whose effect on the session has happened already.
     pub(super) async fn failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.output.end_copy_out(false);
+        if error.remedy() == Remedy::Fatal {
+            let reason = error.to_string();
+            // What was seen is durable or it is not sent; see `Output`.
+            self.end(error.clone()).await;
+            return Err(Ended::EngineStopped(reason));
+        }
         report::error(&mut self.output.buffer, error);
         match self.asked {
             Asked::Simple => {
@@ -219,8 +226,14 @@ impl Conversation {
     /// The client waits: the implicit transaction ends, and all answers go out.
     pub(super) async fn ready(&mut self, watch: &mut Watch) -> Result<(), Ended> {
         let finished = watch.over(&self.signal, self.session.finish()).await;
-        if let Err(error) = finished {
-            report::error(&mut self.output.buffer, &error);
+        match finished {
+            Ok(()) => {}
+            Err(error) if error.remedy() == Remedy::Fatal => {
+                let reason = error.to_string();
+                self.end(error).await;
+                return Err(Ended::EngineStopped(reason));
+            }
+            Err(error) => report::error(&mut self.output.buffer, &error),
         }
         let status = match self.session.transaction_status() {
             TransactionStatus::Idle => {

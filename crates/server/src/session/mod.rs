@@ -57,9 +57,12 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: coeval_env::Stream) {
         Ended::ByClient => debug!(session = process_id, "session ends"),
         Ended::Gone => debug!(session = process_id, "client gone"),
         Ended::Fatal(error) => debug!(session = process_id, %error, "session ended"),
-        Ended::EngineStopped(error) => {
-            warn!(session = process_id, %error, "session ended with the engine");
-            shared.engine_stopped(error);
+        Ended::EngineStopped(reason) => {
+            warn!(
+                session = process_id,
+                reason, "session ended with the engine"
+            );
+            shared.engine_stopped(reason);
         }
     }
 }
@@ -73,15 +76,16 @@ enum Ended {
     Gone,
     /// We ended it, and said why.
     Fatal(Error),
-    /// Nothing can be made durable any more.
-    EngineStopped(coeval_txn::Error),
+    /// The engine cannot go on, for this reason. Whether the last commit survives
+    /// is not known, so nothing was said about it.
+    EngineStopped(String),
 }
 
 impl From<Lost> for Ended {
     fn from(lost: Lost) -> Self {
         match lost {
             Lost::Client => Self::Gone,
-            Lost::Engine(error) => Self::EngineStopped(error),
+            Lost::Engine(error) => Self::EngineStopped(error.to_string()),
         }
     }
 }

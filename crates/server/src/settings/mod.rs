@@ -83,6 +83,15 @@ settings! {
     /// How much of a result is produced ahead of what the client has taken, in
     /// bytes.
     output_buffer_bytes: usize = 64 << 10, "BYTES";
+    /// The size of a file of the log, in bytes: a multiple of 4096.
+    log_segment_bytes: u64 = 16 << 20, "BYTES";
+    /// How much of the log may be on its way to the disk, in bytes: a power of two.
+    log_buffer_bytes: u64 = 16 << 20, "BYTES";
+    /// How many threads replay the log at a start; 0 takes one for each core.
+    recovery_threads: usize = 0, "N";
+    /// How many recent writes each range of a table remembers for SERIALIZABLE
+    /// scans to be checked against; a scan that meets more fails with 40001.
+    range_slots: usize = 1024, "N";
     /// How long a client may take to say who it is, in milliseconds.
     startup_timeout_milliseconds: u64 = 60_000, "MS";
     /// How long a stopping server lets running statements finish before it cancels
