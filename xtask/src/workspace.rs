@@ -41,7 +41,7 @@ pub struct Dependency {
     pub development: bool,
 }
 
-/// Folders that hold no source: build output, data directories, other tools' own.
+/// Folders of the root that hold no source: build output, data directories, git's own.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "data", "coeval-data"];
 
 /// What is read as text. Raw results under `bench/record` are data.
@@ -63,7 +63,7 @@ impl Workspace {
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                if !SKIPPED_FOLDERS.contains(&name.as_str()) {
+                if folder != root || !SKIPPED_FOLDERS.contains(&name.as_str()) {
                     self.read_folder(root, &path)?;
                 }
             } else if kind.is_file() {
