@@ -208,6 +208,8 @@ pub(crate) struct Storage {
     rows: Option<RangeMap>,
     indexes: RwLock<Indexes>,
     slots: usize,
+    /// Whether there may be garbage that the sweeper has not seen.
+    written: AtomicBool,
 }
 
 impl Storage {
@@ -252,6 +254,7 @@ impl Storage {
             rows: (primaries == 0).then(|| RangeMap::new(space, slots)),
             indexes: RwLock::new(indexes),
             slots,
+            written: AtomicBool::new(false),
         };
         for index in &*storage.indexes() {
             storage.fill(index, guard);
@@ -276,6 +279,20 @@ impl Storage {
             }
         }
         newest
+    }
+
+    /// Notes that versions were replaced; to be called when they have been.
+    #[inline]
+    pub(crate) fn note_written(&self) {
+        // Looking first keeps the cache line shared.
+        if !self.written.load(Ordering::Relaxed) {
+            self.written.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether versions were replaced since this was asked last.
+    pub(crate) fn take_written(&self) -> bool {
+        self.written.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn indexes(&self) -> Indexes {

@@ -147,6 +147,7 @@ impl Run<'_> {
     /// Tells those who wait for a record that its lock is free.
     pub(super) fn row_released(&self, held: Held) {
         let table = &self.state.storages[held.storage];
+        table.note_written();
         let name = LockName::Row(table.id, held.rid);
         self.shared.queues.released(&name, |owner| {
             let record = table.records.record(held.rid);

@@ -50,7 +50,7 @@ fn run(
         let engine = &engine;
         sessions.push(Box::pin(async move {
             for _ in 0..sweeps {
-                tokio::task::yield_now().await;
+                coeval_env::yield_now().await;
                 engine.sweep();
             }
         }));
