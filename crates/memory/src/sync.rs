@@ -6,6 +6,9 @@
 //! | `--cfg loom` | loom | tries every interleaving of a small test, with weak orderings |
 //! | `--cfg shuttle` | shuttle | tries many random interleavings of a larger one |
 //!
+//! In the last two, `explore` runs a scenario and `Fault`s can be put back into
+//! the code, to show that a scenario would find them.
+//!
 //! A checker's primitives work only inside its own runner, and cannot be made in
 //! a constant; so nothing here is `const`, and nothing that uses it is a static.
 
@@ -111,6 +114,91 @@ impl Backoff {
             self.0 += 1;
         } else {
             yield_now();
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+pub use checked::{Fault, explore, thread};
+
+/// What tests need in a build for a checker.
+#[cfg(any(loom, shuttle))]
+mod checked {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    #[cfg(loom)]
+    pub use loom::thread;
+    #[cfg(shuttle)]
+    pub use shuttle::thread;
+
+    /// Runs `scenario` in every interleaving with at most two preemptions.
+    #[cfg(loom)]
+    pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = builder.preemption_bound.or(Some(2));
+        builder.max_branches = 10_000;
+        builder.check(scenario);
+    }
+
+    /// Runs `scenario` in many random interleavings, and in many with few
+    /// preemptions at random places, which find rarer faults.
+    #[cfg(shuttle)]
+    pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
+        const SCHEDULES: usize = 2000;
+        let scenario = std::sync::Arc::new(scenario);
+        let again = scenario.clone();
+        shuttle::check_pct(move || again(), SCHEDULES, 3);
+        shuttle::check_random(move || scenario(), SCHEDULES);
+    }
+
+    /// A fault that a test can put back into the code.
+    #[derive(Debug)]
+    pub struct Fault(AtomicBool);
+
+    /// Tests of one process take turns, since a fault is there for all of them.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    impl Fault {
+        /// A fault that is not there.
+        pub const fn new() -> Self {
+            Self(AtomicBool::new(false))
+        }
+
+        /// Whether it is there.
+        pub fn is_there(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        /// Explores `scenario` without any fault.
+        pub fn none(scenario: impl Fn() + Sync + Send + 'static) {
+            let _turn = Self::turn();
+            explore(scenario);
+        }
+
+        /// Explores `scenario` with this fault.
+        pub fn put_back(&'static self, scenario: impl Fn() + Sync + Send + 'static) {
+            struct Repair(&'static Fault);
+            impl Drop for Repair {
+                fn drop(&mut self) {
+                    self.0.0.store(false, Ordering::Relaxed);
+                }
+            }
+            let _turn = Self::turn();
+            self.0.store(true, Ordering::Relaxed);
+            let _repair = Repair(self);
+            explore(scenario);
+        }
+
+        fn turn() -> MutexGuard<'static, ()> {
+            // A test that found its fault has panicked in its turn.
+            TURN.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl Default for Fault {
+        fn default() -> Self {
+            Self::new()
         }
     }
 }

@@ -96,7 +96,7 @@ impl VersionRegion {
 fn torn_reads_allowed() -> bool {
     #[cfg(any(loom, shuttle))]
     {
-        crate::faults::TORN_READS.load(std::sync::atomic::Ordering::Relaxed)
+        crate::faults::TORN_READS.is_there()
     }
     #[cfg(not(any(loom, shuttle)))]
     false

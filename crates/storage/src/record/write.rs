@@ -118,6 +118,12 @@ impl Record {
             self.store_private(value, word);
             self.discard(rid, old, usage, collector);
         } else {
+            #[cfg(any(loom, shuttle))]
+            if crate::faults::LATE_APPEND.is_there() {
+                self.store_private(value, word);
+                self.versions.append(cts, old);
+                return;
+            }
             self.versions.append(cts, old);
             usage.node_added(NODE_BYTES);
             self.store_private(value, word);
