@@ -12,14 +12,16 @@
 //!
 //! ```text
 //! cargo test -p coeval-memory
-//! RUSTFLAGS="--cfg loom" cargo test -p coeval-memory --release --test loom
-//! cargo +nightly miri test -p coeval-memory
+//! RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p coeval-memory --tests
+//! RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p coeval-memory --tests
+//! MIRIFLAGS=-Zmiri-strict-provenance cargo +nightly miri test -p coeval-memory --lib
 //! ```
 //!
-//! Loom tries every interleaving and every value that the memory model lets a
-//! load return, within a bound on preemptions; Miri checks that every access is
-//! to memory that is alive. A build for loom uses its own target folder if
-//! `CARGO_TARGET_DIR` says so, which spares rebuilding the rest.
+//! Loom tries every interleaving with at most two preemptions (more if
+//! `LOOM_MAX_PREEMPTIONS` says so) and every value that the memory model lets a
+//! load return; shuttle tries random interleavings; Miri checks that every access
+//! is to memory that is alive. Under the first two, tests put faults back into the
+//! code and expect to find them.
 
 pub mod epoch;
 pub mod padded;

@@ -145,7 +145,7 @@ mod checked {
     /// preemptions at random places, which find rarer faults.
     #[cfg(shuttle)]
     pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
-        const SCHEDULES: usize = 2000;
+        const SCHEDULES: usize = 1000;
         let scenario = std::sync::Arc::new(scenario);
         let again = scenario.clone();
         shuttle::check_pct(move || again(), SCHEDULES, 3);

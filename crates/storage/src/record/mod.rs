@@ -49,7 +49,12 @@
 //! changed. That suffices: a region is made invalid before its value changes, and
 //! a cts is never used twice, so the same cts twice means that the value in
 //! between was its own. `tests/it/races.rs` puts the fault back, by leaving the
-//! second look out, and shows that the checker notices.
+//! second look out, and shows that loom and shuttle notice.
+//!
+//! The same race in small: a commit stores the cts before it flips the primary bit.
+//! A reader with a snapshot never sees the difference, because a snapshot that
+//! includes the commit was registered after the flip. Who asks for the newest
+//! version, whatever the snapshot, has to look at the bit twice.
 //!
 //! # Invariants
 //!

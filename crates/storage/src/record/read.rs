@@ -144,7 +144,8 @@ impl Record {
         _guard: &'guard Guard<'_>,
     ) -> Option<Version<'guard>> {
         loop {
-            let region = self.region(self.word().primary());
+            let primary = self.word().primary();
+            let region = self.region(primary);
             let cts = region.cts.load(Ordering::Acquire);
             let value = region.value.load(Ordering::Acquire);
             if region.cts.load(Ordering::Relaxed) != cts {
@@ -156,7 +157,10 @@ impl Record {
             if value.is_null() {
                 return None;
             }
-            if cts != INFINITE && is_present(value) {
+            // A commit stores its cts before it flips the primary bit. Without a
+            // second look at the bit a reader with an old word could be shown such a
+            // version, and the one before it the next time.
+            if cts != INFINITE && is_present(value) && self.word().primary() == primary {
                 // SAFETY: reached under the guard, and committed.
                 return Some(unsafe { Version::new(Timestamp::from_bits(cts), value, 0) });
             }

@@ -1,6 +1,8 @@
 //! Tests of storage as its users see it; and, in builds for a checker, its races.
 
 #[cfg(not(any(loom, shuttle)))]
+mod entries;
+#[cfg(not(any(loom, shuttle)))]
 mod index;
 #[cfg(not(any(loom, shuttle)))]
 mod model;

@@ -9,7 +9,8 @@ use coeval_storage::{
 use coeval_types::TransactionId;
 use proptest::prelude::*;
 
-use crate::support::{Entries, at, number, numbered};
+use crate::entries::Entries;
+use crate::support::{at, number, numbered};
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -6,7 +6,8 @@ use coeval_storage::{
 };
 use coeval_types::{Rid, TransactionId};
 
-use crate::support::{Entries, at, number, numbered};
+use crate::entries::Entries;
+use crate::support::{at, number, numbered};
 
 const T1: TransactionId = TransactionId(1);
 const T2: TransactionId = TransactionId(2);
