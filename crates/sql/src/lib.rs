@@ -20,10 +20,15 @@
 #[allow(dead_code, unused_imports, reason = "used by what lands next")]
 pub mod catalog;
 pub mod error;
+pub mod expression;
+#[allow(dead_code, unused_imports, reason = "used by what lands next")]
+pub mod plan;
+pub mod select;
 #[allow(dead_code, unused_imports, reason = "used by what lands next")]
 pub mod session;
 #[allow(dead_code, unused_imports, reason = "used by what lands next")]
 pub mod statement;
+pub mod system;
 pub mod value;
 
 pub use error::{Error, Result, SqlState};

@@ -1,0 +1,287 @@
+//! Binding of aggregates.
+
+use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments};
+
+use super::{Aggregates, Binder};
+use crate::expression::{Bound, Expression, Scope};
+use crate::value::{ColumnType, DataType};
+use crate::{Error, Result, SqlState};
+
+/// What an aggregate computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregateFunction {
+    /// How many rows: `count(*)`.
+    CountRows,
+    /// How many values that are not null.
+    Count,
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Average,
+    /// The least.
+    Minimum,
+    /// The greatest.
+    Maximum,
+    /// All of them.
+    Array,
+    /// All of them in one string, with a separator.
+    String,
+    /// Whether all are true.
+    Every,
+    /// Whether any is true.
+    Any,
+}
+
+/// A call of an aggregate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateCall {
+    /// What it computes.
+    pub function: AggregateFunction,
+    /// Of what; `None` for `count(*)`.
+    pub argument: Option<Expression>,
+    /// The argument's type.
+    pub argument_type: ColumnType,
+    /// What goes between strings.
+    pub separator: Option<Expression>,
+    /// Whether of different values only.
+    pub distinct: bool,
+    /// Which rows count.
+    pub filter: Option<Expression>,
+    /// In which order rows are taken, for those that care: expression,
+    /// descending, nulls first.
+    pub order: Vec<(Expression, bool, bool)>,
+    /// What it returns.
+    pub result: ColumnType,
+}
+
+fn by_name(name: &str) -> Option<AggregateFunction> {
+    Some(match name {
+        "count" => AggregateFunction::Count,
+        "sum" => AggregateFunction::Sum,
+        "avg" => AggregateFunction::Average,
+        "min" => AggregateFunction::Minimum,
+        "max" => AggregateFunction::Maximum,
+        "array_agg" => AggregateFunction::Array,
+        "string_agg" => AggregateFunction::String,
+        "bool_and" | "every" => AggregateFunction::Every,
+        "bool_or" => AggregateFunction::Any,
+        _ => return None,
+    })
+}
+
+impl Binder<'_> {
+    /// Binds the call if its name is an aggregate's.
+    pub(super) fn aggregate(
+        &mut self,
+        name: &str,
+        call: &ast::Function,
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Bound>> {
+        let Some(function) = by_name(name) else {
+            return Ok(None);
+        };
+        let clause = match &self.aggregates {
+            Aggregates::Forbidden(clause) => Some(*clause),
+            Aggregates::Collected(_) => None,
+        };
+        if let Some(clause) = clause {
+            let message = if clause == "aggregate" {
+                "aggregate function calls cannot be nested".to_owned()
+            } else {
+                format!("aggregate functions are not allowed in {clause}")
+            };
+            return Err(Error::new(SqlState::GROUPING_ERROR, message).at(position));
+        }
+        let outer = std::mem::replace(&mut self.aggregates, Aggregates::Forbidden("aggregate"));
+        let bound = self.aggregate_call(name, function, call, position, scope);
+        self.aggregates = outer;
+        let bound = bound?;
+        let result = bound.result;
+        let Aggregates::Collected(calls) = &mut self.aggregates else {
+            return Err(Error::internal("aggregates are not collected here"));
+        };
+        let number = match calls.iter().position(|known| *known == bound) {
+            Some(number) => number,
+            None => {
+                calls.push(bound);
+                calls.len() - 1
+            }
+        };
+        Ok(Some(
+            Bound::new(Expression::Aggregate(number), result).at(position),
+        ))
+    }
+
+    fn aggregate_call(
+        &mut self,
+        name: &str,
+        mut function: AggregateFunction,
+        call: &ast::Function,
+        position: Option<u32>,
+        scope: &Scope<'_>,
+    ) -> Result<AggregateCall> {
+        let FunctionArguments::List(list) = &call.args else {
+            return Err(wrong_arguments(name, &[]).at(position));
+        };
+        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        let mut bounds = Vec::new();
+        let mut wildcard = false;
+        for argument in &list.args {
+            match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                    bounds.push(self.bind(expr, scope)?);
+                }
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => wildcard = true,
+                _ => return Err(Error::unsupported("a named argument").at(position)),
+            }
+        }
+        let mut order = Vec::new();
+        for clause in &list.clauses {
+            match clause {
+                ast::FunctionArgumentClause::OrderBy(items) => {
+                    for item in items {
+                        let key = self.bind(&item.expr, scope)?;
+                        let key = self.settle(key)?.expression;
+                        let descending = item.options.sort == Some(ast::OrderBySort::Desc);
+                        let nulls_first = item.options.nulls_first.unwrap_or(descending);
+                        order.push((key, descending, nulls_first));
+                    }
+                }
+                other => {
+                    return Err(
+                        Error::unsupported(format_args!("{other} in an aggregate")).at(position)
+                    );
+                }
+            }
+        }
+        let filter = match &call.filter {
+            Some(filter) => Some(self.bind_condition(filter, scope, "FILTER")?),
+            None => None,
+        };
+        if wildcard {
+            if function != AggregateFunction::Count || distinct || !bounds.is_empty() {
+                return Err(wrong_arguments(name, &[]).at(position));
+            }
+            return Ok(AggregateCall {
+                function: AggregateFunction::CountRows,
+                argument: None,
+                argument_type: DataType::Int8.into(),
+                separator: None,
+                distinct: false,
+                filter,
+                order: Vec::new(),
+                result: DataType::Int8.into(),
+            });
+        }
+        let types: Vec<DataType> = bounds
+            .iter()
+            .map(|bound| bound.column_type.data_type)
+            .collect();
+        let expected = if function == AggregateFunction::String {
+            2
+        } else {
+            1
+        };
+        if bounds.len() != expected {
+            if function == AggregateFunction::Count && bounds.is_empty() {
+                return Err(Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    "count(*) must be used to call a parameterless aggregate function",
+                )
+                .at(position));
+            }
+            return Err(wrong_arguments(name, &types).at(position));
+        }
+        let separator = if function == AggregateFunction::String {
+            let separator = bounds
+                .pop()
+                .ok_or_else(|| Error::internal("no separator"))?;
+            Some(self.implicit(separator, DataType::Text)?.expression)
+        } else {
+            None
+        };
+        let argument = bounds.pop().ok_or_else(|| Error::internal("no argument"))?;
+        let (argument_type, result) = signature(function, argument.column_type)
+            .ok_or_else(|| wrong_arguments(name, &types).at(position))?;
+        let argument = self
+            .cast(
+                argument,
+                argument_type,
+                crate::expression::CastContext::Implicit,
+            )?
+            .expression;
+        if function == AggregateFunction::Count
+            && matches!(argument, Expression::Constant(ref value) if !value.is_null())
+            && !distinct
+        {
+            function = AggregateFunction::CountRows;
+        }
+        Ok(AggregateCall {
+            function,
+            argument: Some(argument),
+            argument_type,
+            separator,
+            distinct,
+            filter,
+            order,
+            result,
+        })
+    }
+}
+
+/// The type its argument is brought to, and its result's.
+fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnType, ColumnType)> {
+    use DataType as T;
+    let data_type = given.data_type;
+    let same = |data_type: T| Some((ColumnType::from(data_type), ColumnType::from(data_type)));
+    let to = |from: T, result: T| Some((from.into(), result.into()));
+    let settled = if data_type == T::Unknown {
+        T::Text
+    } else {
+        data_type
+    };
+    match function {
+        AggregateFunction::CountRows | AggregateFunction::Count => to(settled, T::Int8),
+        AggregateFunction::Sum => match data_type {
+            T::Int2 | T::Int4 => to(data_type, T::Int8),
+            T::Int8 => to(T::Int8, T::Numeric),
+            T::Numeric | T::Float4 | T::Float8 => same(data_type),
+            _ => None,
+        },
+        AggregateFunction::Average => match data_type {
+            T::Int2 | T::Int4 | T::Int8 | T::Numeric => to(data_type, T::Numeric),
+            T::Float4 => to(T::Float8, T::Float8),
+            T::Float8 => same(data_type),
+            _ => None,
+        },
+        AggregateFunction::Minimum | AggregateFunction::Maximum => match data_type {
+            T::Bool | T::Void => None,
+            T::Char => Some((given, T::Char.into())),
+            T::VarChar | T::Name | T::Unknown | T::InternalChar => to(T::Text, T::Text),
+            T::Regclass | T::Regtype | T::Regproc | T::Regnamespace | T::Regrole => {
+                to(T::Oid, T::Oid)
+            }
+            other => same(other),
+        },
+        AggregateFunction::Array => to(settled, settled.array()?),
+        AggregateFunction::String => match data_type {
+            T::Unknown => to(T::Text, T::Text),
+            data_type if data_type.is_string() => to(T::Text, T::Text),
+            _ => None,
+        },
+        AggregateFunction::Every | AggregateFunction::Any => match data_type {
+            T::Bool | T::Unknown => to(T::Bool, T::Bool),
+            _ => None,
+        },
+    }
+}
+
+fn wrong_arguments(name: &str, types: &[DataType]) -> Error {
+    let names: Vec<&str> = types.iter().map(|each| each.sql_name()).collect();
+    Error::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("function {name}({}) does not exist", names.join(", ")),
+    )
+    .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}

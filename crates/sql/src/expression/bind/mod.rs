@@ -1,0 +1,593 @@
+//! Binding: a syntax tree's names and types resolved.
+//!
+//! The parser's tree is walked once. Each node becomes a [`Bound`]: an expression
+//! and its type. What PostgreSQL rewrites while it analyses is rewritten here, too:
+//! BETWEEN to comparisons, simple CASE to a searched one, a row comparison to
+//! comparisons of its columns.
+
+mod aggregate;
+mod call;
+mod operator;
+mod query;
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, Expr, Ident, Spanned, Value as Literal};
+use sqlparser::tokenizer::{Location, Span};
+
+pub use aggregate::{AggregateCall, AggregateFunction};
+
+use super::coerce::{CastContext, common_type};
+use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
+use crate::catalog::Catalog;
+use crate::value::{ColumnType, DataType, Numeric, Value};
+use crate::{Error, Result, SqlState};
+
+/// Turns a place in the statement's lines into a count of characters.
+pub type Locate<'a> = &'a dyn Fn(Location) -> Option<u32>;
+
+/// Stack to have left before going deeper, and how much more to take then.
+const RED_ZONE: usize = 128 * 1024;
+const MORE_STACK: usize = 1024 * 1024;
+
+/// Runs `deeper` on a stack that has room for it.
+pub(crate) fn with_stack<T>(deeper: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(RED_ZONE, MORE_STACK, deeper)
+}
+
+/// An identifier as it is looked up: lower case unless quoted, at most 63 bytes.
+#[must_use]
+pub fn fold_name(identifier: &Ident) -> String {
+    let name = if identifier.quote_style.is_some() {
+        identifier.value.clone()
+    } else {
+        identifier.value.to_lowercase()
+    };
+    crate::value::truncate_name(&name).to_owned()
+}
+
+/// The types of a statement's parameters, as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub struct Parameters {
+    types: Vec<Option<DataType>>,
+}
+
+impl Parameters {
+    /// Most parameters of a statement: the protocol counts them in 16 bits.
+    const MOST: usize = 65_535;
+
+    /// Parameters of which the client has named the types; 0 says nothing.
+    pub fn new(oids: &[u32]) -> Result<Self> {
+        let types: Result<Vec<Option<DataType>>> = oids
+            .iter()
+            .map(|oid| match oid {
+                0 => Ok(None),
+                oid => match DataType::from_oid(*oid) {
+                    Some(DataType::Unknown) => Ok(None),
+                    Some(data_type) => Ok(Some(data_type)),
+                    None => Err(Error::unsupported(format_args!(
+                        "a parameter of the type with number {oid}"
+                    ))),
+                },
+            })
+            .collect();
+        Ok(Self { types: types? })
+    }
+
+    /// What is known of a parameter's type, from 0.
+    fn known(&mut self, number: usize) -> Option<DataType> {
+        if number >= self.types.len() {
+            self.types.resize(number + 1, None);
+        }
+        self.types[number]
+    }
+
+    /// The type of a parameter that stands where `wanted` is wanted.
+    pub(super) fn infer(&mut self, number: usize, wanted: DataType) -> DataType {
+        match self.known(number) {
+            Some(known) => known,
+            None => {
+                self.types[number] = Some(wanted);
+                wanted
+            }
+        }
+    }
+
+    /// The types of all; 42P18 for one that nothing says the type of.
+    pub fn finish(&self) -> Result<Vec<DataType>> {
+        self.types
+            .iter()
+            .enumerate()
+            .map(|(position, known)| {
+                known.ok_or_else(|| {
+                    Error::new(
+                        SqlState::INDETERMINATE_DATATYPE,
+                        format!(
+                            "could not determine data type of parameter ${}",
+                            position + 1
+                        ),
+                    )
+                })
+            })
+            .collect()
+    }
+}
+
+/// What becomes of aggregates where binding is now.
+#[derive(Clone, Debug)]
+pub(crate) enum Aggregates {
+    /// They may not stand here: in this clause.
+    Forbidden(&'static str),
+    /// They are collected.
+    Collected(Vec<AggregateCall>),
+}
+
+/// Binds the expressions of one statement.
+pub struct Binder<'a> {
+    /// The schema.
+    pub catalog: &'a Arc<Catalog>,
+    /// The session.
+    pub session: &'a SessionInfo,
+    /// Where things stand.
+    pub locate: Locate<'a>,
+    /// The statement's parameters.
+    pub parameters: Parameters,
+    pub(crate) aggregates: Aggregates,
+    pub(crate) with: Vec<crate::select::CommonTable>,
+    subqueries: usize,
+}
+
+impl<'a> Binder<'a> {
+    /// A binder for a statement with these parameters.
+    pub fn new(
+        catalog: &'a Arc<Catalog>,
+        session: &'a SessionInfo,
+        locate: Locate<'a>,
+        parameters: Parameters,
+    ) -> Self {
+        Self {
+            catalog,
+            session,
+            locate,
+            parameters,
+            aggregates: Aggregates::Forbidden("this expression"),
+            with: Vec::new(),
+            subqueries: 0,
+        }
+    }
+
+    /// Where a span begins.
+    pub(crate) fn position(&self, span: Span) -> Option<u32> {
+        if span.start.line == 0 {
+            return None;
+        }
+        (self.locate)(span.start)
+    }
+
+    fn next_subquery(&mut self) -> usize {
+        self.subqueries += 1;
+        self.subqueries
+    }
+
+    /// Casts, with this statement's parameters and session.
+    pub fn cast(&mut self, bound: Bound, to: ColumnType, context: CastContext) -> Result<Bound> {
+        bound.cast(to, context, &mut self.parameters, &self.session.style)
+    }
+
+    /// Casts to the type of a column it is stored in; error 42804.
+    pub fn assign(&mut self, bound: Bound, column: &str, to: ColumnType) -> Result<Bound> {
+        bound.assign(column, to, &mut self.parameters, &self.session.style)
+    }
+
+    /// Casts without being asked to.
+    pub(crate) fn implicit(&mut self, bound: Bound, to: DataType) -> Result<Bound> {
+        self.cast(bound, to.into(), CastContext::Implicit)
+    }
+
+    /// A literal or parameter that nothing gave a type is a string.
+    pub fn settle(&mut self, bound: Bound) -> Result<Bound> {
+        if bound.column_type.data_type == DataType::Unknown {
+            return self.implicit(bound, DataType::Text);
+        }
+        Ok(bound)
+    }
+
+    /// Binds an expression that must be a truth value; `clause` is for the error.
+    pub fn bind_condition(
+        &mut self,
+        expr: &Expr,
+        scope: &Scope<'_>,
+        clause: &str,
+    ) -> Result<Expression> {
+        let bound = self.bind(expr, scope)?;
+        self.truth(bound, clause)
+    }
+
+    fn truth(&mut self, bound: Bound, clause: &str) -> Result<Expression> {
+        let data_type = bound.column_type.data_type;
+        if !matches!(data_type, DataType::Bool | DataType::Unknown) {
+            return Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("argument of {clause} must be type boolean, not type {data_type}"),
+            )
+            .at(bound.position));
+        }
+        Ok(self.implicit(bound, DataType::Bool)?.expression)
+    }
+
+    /// Binds an expression.
+    pub fn bind(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
+        with_stack(|| self.bind_here(expr, scope))
+    }
+
+    fn bind_here(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
+        match expr {
+            Expr::Nested(inner) => self.bind(inner, scope),
+            Expr::Value(literal) => {
+                let position = self.position(literal.span);
+                self.literal(&literal.value)
+                    .map(|bound| bound.at(position))
+                    .map_err(|error| error.at(position))
+            }
+            Expr::Identifier(name) => self.column(std::slice::from_ref(name), scope),
+            Expr::CompoundIdentifier(names) => self.column(names, scope),
+            Expr::UnaryOp { op, expr } => self.unary(*op, expr, scope),
+            Expr::BinaryOp { left, op, right } => self.binary(left, op, right, scope),
+            Expr::IsNull(_) | Expr::IsNotNull(_) => self.is_null(expr, scope),
+            Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotUnknown(_) => self.is_truth(expr, scope),
+            Expr::IsDistinctFrom(left, right) => self.distinct(left, right, false, scope),
+            Expr::IsNotDistinctFrom(left, right) => self.distinct(left, right, true, scope),
+            Expr::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => self.between(expr, *negated, low, high, scope),
+            Expr::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(expr, list, *negated, scope),
+            Expr::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => self.in_subquery(expr, subquery, *negated, scope),
+            Expr::Exists { subquery, negated } => self.exists(subquery, *negated, scope),
+            Expr::Subquery(query) => self.scalar_subquery(query, scope),
+            Expr::AnyOp {
+                left,
+                compare_op,
+                right,
+                ..
+            } => self.quantified(left, compare_op, right, false, scope),
+            Expr::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.quantified(left, compare_op, right, true, scope),
+            Expr::Like {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+                any: false,
+            } => self.like(
+                expr,
+                pattern,
+                escape_char.as_deref(),
+                *negated,
+                false,
+                scope,
+            ),
+            Expr::ILike {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+                any: false,
+            } => self.like(expr, pattern, escape_char.as_deref(), *negated, true, scope),
+            Expr::Cast {
+                expr, data_type, ..
+            } => self.explicit_cast(expr, data_type, scope),
+            Expr::TypedString(typed) => {
+                let position = self.position(typed.value.span);
+                let to = resolve_type(&typed.data_type).map_err(|error| error.at(position))?;
+                let literal = self.literal(&typed.value.value)?.at(position);
+                self.cast(literal, to, CastContext::Explicit)
+            }
+            Expr::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+                scope,
+            ),
+            Expr::Collate { expr, collation } => {
+                // Strings compare by their bytes, whatever the collation is called.
+                let name = collation.to_string().to_lowercase();
+                let known = ["c", "posix", "default", "ucs_basic"];
+                if !known.contains(&name.rsplit('.').next().unwrap_or("").trim_matches('"')) {
+                    return Err(Error::unsupported(format_args!("the collation {name}")));
+                }
+                self.bind(expr, scope)
+            }
+            Expr::Array(array) => self.array(&array.elem, scope),
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                self.subscripts(root, access_chain, scope)
+            }
+            Expr::Tuple(_) => {
+                Err(Error::unsupported("a row as a value").at(self.position(expr.span())))
+            }
+            Expr::Interval(_) => {
+                Err(Error::unsupported("the type interval").at(self.position(expr.span())))
+            }
+            _ => self.call_syntax(expr, scope),
+        }
+    }
+
+    fn literal(&mut self, literal: &Literal) -> Result<Bound> {
+        let string = |text: &str| -> Result<Bound> {
+            crate::value::check_text(text)?;
+            Ok(Bound::new(
+                Expression::Constant(Value::text(text)),
+                DataType::Unknown,
+            ))
+        };
+        match literal {
+            Literal::Number(digits, _) => number(digits),
+            Literal::Boolean(truth) => Ok(Bound::new(
+                Expression::Constant(Value::Bool(*truth)),
+                DataType::Bool,
+            )),
+            Literal::Null => Ok(Bound::new(Expression::NULL, DataType::Unknown)),
+            Literal::SingleQuotedString(text)
+            | Literal::EscapedStringLiteral(text)
+            | Literal::UnicodeStringLiteral(text)
+            | Literal::NationalStringLiteral(text) => string(text),
+            Literal::DollarQuotedString(text) => string(&text.value),
+            Literal::Placeholder(name) => self.parameter(name),
+            other => Err(Error::unsupported(format_args!("the literal {other}"))),
+        }
+    }
+
+    fn parameter(&mut self, name: &str) -> Result<Bound> {
+        let number: usize = name
+            .strip_prefix('$')
+            .and_then(|digits| digits.parse().ok())
+            .filter(|number| (1..=Parameters::MOST).contains(number))
+            .ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_PARAMETER,
+                    format!("there is no parameter {name}"),
+                )
+            })?;
+        let known = self.parameters.known(number - 1);
+        Ok(Bound::new(
+            Expression::Parameter(number - 1),
+            known.unwrap_or(DataType::Unknown),
+        ))
+    }
+
+    fn column(&mut self, names: &[Ident], scope: &Scope<'_>) -> Result<Bound> {
+        let position = self.position(names[0].span);
+        let folded: Vec<String> = names.iter().map(fold_name).collect();
+        let found = match folded.as_slice() {
+            [name] => match scope.find(name) {
+                Ok(None) if names[0].quote_style.is_none() => match self.bare_function(name) {
+                    Some(bound) => return Ok(bound.at(position)),
+                    None => scope.column(name),
+                },
+                _ => scope.column(name),
+            },
+            [relation, name] => scope.qualified_column(None, relation, name),
+            [schema, relation, name] => scope.qualified_column(Some(schema), relation, name),
+            [_, schema, relation, name] => scope.qualified_column(Some(schema), relation, name),
+            _ => Err(Error::syntax(format!(
+                "improper qualified name (too many dotted names): {}",
+                folded.join(".")
+            ))),
+        };
+        let column = found.map_err(|error| error.at(position))?;
+        Ok(Bound {
+            expression: column.expression,
+            column_type: column.column_type,
+            position,
+        })
+    }
+
+    fn explicit_cast(
+        &mut self,
+        expr: &Expr,
+        data_type: &ast::DataType,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let bound = self.bind(expr, scope)?;
+        let position = bound.position;
+        let to = resolve_type(data_type).map_err(|error| error.at(position))?;
+        self.cast(bound, to, CastContext::Explicit)
+    }
+
+    /// Brings expressions to their common type; `construct` is for the error.
+    pub(crate) fn unify(
+        &mut self,
+        bounds: Vec<Bound>,
+        construct: &str,
+    ) -> Result<(Vec<Expression>, ColumnType)> {
+        let types: Vec<DataType> = bounds
+            .iter()
+            .map(|bound| bound.column_type.data_type)
+            .collect();
+        let Some(common) = common_type(&types) else {
+            let first = types
+                .iter()
+                .copied()
+                .find(|each| *each != DataType::Unknown)
+                .unwrap_or(DataType::Text);
+            let (other, position) = bounds
+                .iter()
+                .find(|bound| common_type(&[first, bound.column_type.data_type]).is_none())
+                .map_or((first, None), |bound| {
+                    (bound.column_type.data_type, bound.position)
+                });
+            return Err(Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("{construct} types {first} and {other} cannot be matched"),
+            )
+            .at(position));
+        };
+        // All of one type, modifier included, keep it.
+        let first = bounds.first().map(|bound| bound.column_type);
+        let shared = first.filter(|first| {
+            first.data_type == common && bounds.iter().all(|bound| bound.column_type == *first)
+        });
+        let mut expressions = Vec::with_capacity(bounds.len());
+        for bound in bounds {
+            expressions.push(self.implicit(bound, common)?.expression);
+        }
+        Ok((expressions, shared.unwrap_or(common.into())))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&Expr>,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let operand = match operand {
+            Some(operand) => Some(self.bind(operand, scope)?),
+            None => None,
+        };
+        let mut tests = Vec::with_capacity(conditions.len());
+        let mut results = Vec::with_capacity(conditions.len() + 1);
+        for branch in conditions {
+            tests.push(match &operand {
+                None => self.bind_condition(&branch.condition, scope, "CASE/WHEN")?,
+                Some(operand) => {
+                    let value = self.bind(&branch.condition, scope)?;
+                    self.compare(super::Comparison::Equal, operand.clone(), value)?
+                        .expression
+                }
+            });
+            results.push(self.bind(&branch.result, scope)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.bind(otherwise, scope)?,
+            None => Bound::new(Expression::NULL, DataType::Unknown),
+        });
+        let (mut results, column_type) = self.unify(results, "CASE")?;
+        let otherwise = results.pop().unwrap_or(Expression::NULL);
+        let branches = tests.into_iter().zip(results).collect();
+        Ok(Bound::new(
+            Expression::Case(branches, Box::new(otherwise)),
+            column_type,
+        ))
+    }
+
+    fn array(&mut self, elements: &[Expr], scope: &Scope<'_>) -> Result<Bound> {
+        let mut bounds = Vec::with_capacity(elements.len());
+        for element in elements {
+            bounds.push(self.bind(element, scope)?);
+        }
+        if bounds.is_empty() {
+            return Ok(Bound::new(
+                Expression::Array(Vec::new()),
+                DataType::TextArray,
+            ));
+        }
+        let (elements, column_type) = self.unify(bounds, "ARRAY")?;
+        let Some(array) = column_type.data_type.array() else {
+            return Err(Error::unsupported(format_args!(
+                "an array of {}",
+                column_type.data_type
+            )));
+        };
+        Ok(Bound::new(Expression::Array(elements), array))
+    }
+
+    fn subscripts(
+        &mut self,
+        root: &Expr,
+        chain: &[ast::AccessExpr],
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let mut bound = self.bind(root, scope)?;
+        for access in chain {
+            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+                return Err(Error::unsupported("a field or a slice of a value").at(bound.position));
+            };
+            let position = bound.position;
+            let data_type = bound.column_type.data_type;
+            let Some(element) = data_type.element() else {
+                return Err(Error::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "cannot subscript type {data_type} because it does not support subscripting"
+                    ),
+                )
+                .at(position));
+            };
+            let subscript = self.bind(index, scope)?;
+            let mut subscript = self.implicit(subscript, DataType::Int4)?.expression;
+            // The catalogs' vectors count from 0.
+            if matches!(data_type, DataType::Int2Vector | DataType::OidVector) {
+                subscript = Expression::Arithmetic(
+                    super::ArithmeticOperator::Add,
+                    Box::new([subscript, Expression::Constant(Value::Int4(1))]),
+                );
+            }
+            bound = Bound::new(
+                Expression::Subscript(Box::new([bound.expression, subscript])),
+                element,
+            )
+            .at(position);
+        }
+        Ok(bound)
+    }
+}
+
+/// A number as it is written: the smallest type that holds it.
+fn number(digits: &str) -> Result<Bound> {
+    if let Ok(number) = digits.parse::<i32>() {
+        return Ok(Bound::new(
+            Expression::Constant(Value::Int4(number)),
+            DataType::Int4,
+        ));
+    }
+    if let Ok(number) = digits.parse::<i64>() {
+        return Ok(Bound::new(
+            Expression::Constant(Value::Int8(number)),
+            DataType::Int8,
+        ));
+    }
+    match Numeric::parse(digits)? {
+        Some(number) => Ok(Bound::new(
+            Expression::Constant(Value::Numeric(Box::new(number))),
+            DataType::Numeric,
+        )),
+        None => Err(Error::syntax(format!(
+            "trailing junk after numeric literal at or near \"{digits}\""
+        ))),
+    }
+}
+
+/// Where an expression begins.
+pub(crate) fn span_of(expr: &Expr) -> Span {
+    match expr {
+        Expr::Identifier(name) => name.span,
+        Expr::CompoundIdentifier(names) => names[0].span,
+        Expr::Value(value) => value.span,
+        Expr::Function(function) => function.name.span(),
+        other => other.span(),
+    }
+}

@@ -1,0 +1,716 @@
+//! Binding of operators and predicates.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
+
+use super::Binder;
+use crate::expression::coerce::{CastContext, castable, common_type};
+use crate::expression::{
+    ArithmeticOperator, Bound, Comparison, Expression, LikePattern, RegexPattern, Scope,
+};
+use crate::value::{DataType, Value};
+use crate::{Error, Result, SqlState};
+
+/// What an operator does.
+enum Operator {
+    Compare(Comparison),
+    Arithmetic(ArithmeticOperator),
+    Concatenate,
+    Regex { ignore_case: bool, negated: bool },
+    Like { ignore_case: bool, negated: bool },
+    StartsWith,
+}
+
+fn operator(op: &BinaryOperator) -> Option<Operator> {
+    use ArithmeticOperator as A;
+    let regex = |ignore_case, negated| Operator::Regex {
+        ignore_case,
+        negated,
+    };
+    let like = |ignore_case, negated| Operator::Like {
+        ignore_case,
+        negated,
+    };
+    Some(match op {
+        BinaryOperator::PGCustomBinaryOperator(parts) => return by_symbol(parts.last()?),
+        BinaryOperator::Custom(symbol) => return by_symbol(symbol),
+        BinaryOperator::Eq => Operator::Compare(Comparison::Equal),
+        BinaryOperator::NotEq => Operator::Compare(Comparison::NotEqual),
+        BinaryOperator::Lt => Operator::Compare(Comparison::Less),
+        BinaryOperator::LtEq => Operator::Compare(Comparison::LessOrEqual),
+        BinaryOperator::Gt => Operator::Compare(Comparison::Greater),
+        BinaryOperator::GtEq => Operator::Compare(Comparison::GreaterOrEqual),
+        BinaryOperator::Plus => Operator::Arithmetic(A::Add),
+        BinaryOperator::Minus => Operator::Arithmetic(A::Subtract),
+        BinaryOperator::Multiply => Operator::Arithmetic(A::Multiply),
+        BinaryOperator::Divide => Operator::Arithmetic(A::Divide),
+        BinaryOperator::Modulo => Operator::Arithmetic(A::Modulo),
+        BinaryOperator::PGExp => Operator::Arithmetic(A::Power),
+        BinaryOperator::BitwiseAnd => Operator::Arithmetic(A::BitAnd),
+        BinaryOperator::BitwiseOr => Operator::Arithmetic(A::BitOr),
+        BinaryOperator::PGBitwiseXor => Operator::Arithmetic(A::BitXor),
+        BinaryOperator::PGBitwiseShiftLeft => Operator::Arithmetic(A::ShiftLeft),
+        BinaryOperator::PGBitwiseShiftRight => Operator::Arithmetic(A::ShiftRight),
+        BinaryOperator::StringConcat => Operator::Concatenate,
+        BinaryOperator::PGRegexMatch => regex(false, false),
+        BinaryOperator::PGRegexIMatch => regex(true, false),
+        BinaryOperator::PGRegexNotMatch => regex(false, true),
+        BinaryOperator::PGRegexNotIMatch => regex(true, true),
+        BinaryOperator::PGLikeMatch => like(false, false),
+        BinaryOperator::PGILikeMatch => like(true, false),
+        BinaryOperator::PGNotLikeMatch => like(false, true),
+        BinaryOperator::PGNotILikeMatch => like(true, true),
+        BinaryOperator::PGStartsWith => Operator::StartsWith,
+        _ => return None,
+    })
+}
+
+/// Operators written `OPERATOR(schema.symbol)`.
+fn by_symbol(symbol: &str) -> Option<Operator> {
+    operator(&match symbol {
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "%" => BinaryOperator::Modulo,
+        "||" => BinaryOperator::StringConcat,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "!~~*" => BinaryOperator::PGNotILikeMatch,
+        _ => return None,
+    })
+}
+
+fn no_operator(left: DataType, symbol: &str, right: DataType) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {left} {symbol} {right}"),
+    )
+    .with_hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    )
+}
+
+fn not(expression: Expression) -> Expression {
+    Expression::Not(Box::new(expression))
+}
+
+fn negate_if(bound: Bound, negated: bool) -> Bound {
+    if negated {
+        Bound {
+            expression: not(bound.expression),
+            ..bound
+        }
+    } else {
+        bound
+    }
+}
+
+impl Binder<'_> {
+    pub(super) fn unary(
+        &mut self,
+        op: UnaryOperator,
+        expr: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        match op {
+            UnaryOperator::Not => {
+                let inner = self.bind(expr, scope)?;
+                let position = inner.position;
+                let truth = self.truth(inner, "NOT")?;
+                Ok(Bound::new(not(truth), DataType::Bool).at(position))
+            }
+            UnaryOperator::Minus => {
+                // So that the smallest integer can be written.
+                if let Expr::Value(value) = expr
+                    && let Literal::Number(digits, _) = &value.value
+                {
+                    let position = self.position(value.span);
+                    return super::number(&format!("-{digits}")).map(|bound| bound.at(position));
+                }
+                let inner = self.bind(expr, scope)?;
+                let position = inner.position;
+                let inner = match inner.column_type.data_type {
+                    DataType::Unknown => self.implicit(inner, DataType::Float8)?,
+                    data_type if data_type.is_number() => inner,
+                    other => {
+                        return Err(Error::new(
+                            SqlState::UNDEFINED_FUNCTION,
+                            format!("operator does not exist: - {other}"),
+                        )
+                        .with_hint("No operator matches the given name and argument type. You might need to add an explicit type cast.")
+                        .at(position));
+                    }
+                };
+                let data_type = inner.column_type.data_type;
+                Ok(
+                    Bound::new(Expression::Negate(Box::new(inner.expression)), data_type)
+                        .at(position),
+                )
+            }
+            UnaryOperator::Plus => self.bind(expr, scope),
+            UnaryOperator::PGAbs => self.call_by_name("abs", &[expr], scope),
+            UnaryOperator::PGSquareRoot => self.call_by_name("sqrt", &[expr], scope),
+            UnaryOperator::BitwiseNot => {
+                let inner = self.bind(expr, scope)?;
+                let ones = match inner.column_type.data_type {
+                    DataType::Int2 => Value::Int2(-1),
+                    DataType::Int4 => Value::Int4(-1),
+                    DataType::Int8 => Value::Int8(-1),
+                    other => return Err(no_operator(other, "#", other).at(inner.position)),
+                };
+                let data_type = inner.column_type.data_type;
+                Ok(Bound::new(
+                    Expression::Arithmetic(
+                        ArithmeticOperator::BitXor,
+                        Box::new([inner.expression, Expression::Constant(ones)]),
+                    ),
+                    data_type,
+                ))
+            }
+            other => Err(Error::unsupported(format_args!("the operator {other}"))),
+        }
+    }
+
+    pub(super) fn binary(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
+            return self.chain(left, op, right, scope);
+        }
+        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right)
+            && let Some(Operator::Compare(comparison)) = operator(op)
+        {
+            return self.compare_rows(comparison, left, right, scope);
+        }
+        let left = self.bind(left, scope)?;
+        let right = self.bind(right, scope)?;
+        self.apply(op, left, right)
+    }
+
+    fn apply(&mut self, op: &BinaryOperator, left: Bound, right: Bound) -> Result<Bound> {
+        let position = left.position;
+        match operator(op) {
+            Some(Operator::Compare(comparison)) => self.compare(comparison, left, right),
+            Some(Operator::Arithmetic(operator)) => self.arithmetic(operator, left, right),
+            Some(Operator::Concatenate) => self.concatenate(left, right),
+            Some(Operator::Regex {
+                ignore_case,
+                negated,
+            }) => {
+                let operands = self.two_strings("~", left, right)?;
+                let matched = Expression::Regex(operands, Arc::new(RegexPattern::new(ignore_case)));
+                Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
+            }
+            Some(Operator::Like {
+                ignore_case,
+                negated,
+            }) => {
+                let operands = self.two_strings("~~", left, right)?;
+                let pattern = LikePattern {
+                    ignore_case,
+                    escape: Some('\\'),
+                };
+                let matched = Expression::Like(operands, Arc::new(pattern));
+                Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
+            }
+            Some(Operator::StartsWith) => {
+                self.call_with("starts_with", vec![left, right], position)
+            }
+            None => Err(Error::unsupported(format_args!("the operator {op}")).at(position)),
+        }
+    }
+
+    /// AND and OR: chains become lists, walked in a loop.
+    fn chain(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let clause = if *op == BinaryOperator::And {
+            "AND"
+        } else {
+            "OR"
+        };
+        let mut links = vec![right];
+        let mut rest = left;
+        while let Expr::BinaryOp {
+            left,
+            op: inner,
+            right,
+        } = rest
+            && inner == op
+        {
+            links.push(right);
+            rest = left;
+        }
+        links.push(rest);
+        let mut operands = Vec::with_capacity(links.len());
+        for link in links.into_iter().rev() {
+            operands.push(self.bind_condition(link, scope, clause)?);
+        }
+        let expression = if *op == BinaryOperator::And {
+            Expression::And(operands)
+        } else {
+            Expression::Or(operands)
+        };
+        Ok(Bound::new(expression, DataType::Bool))
+    }
+
+    /// Compares two values, brought to a common type.
+    pub(crate) fn compare(
+        &mut self,
+        comparison: Comparison,
+        left: Bound,
+        right: Bound,
+    ) -> Result<Bound> {
+        let position = left.position.or(right.position);
+        let (left, right) = self.comparable(comparison, left, right)?;
+        Ok(Bound::new(
+            Expression::Compare(comparison, Box::new([left, right])),
+            DataType::Bool,
+        )
+        .at(position))
+    }
+
+    /// Brings two values to a type in which they compare.
+    pub(crate) fn comparable(
+        &mut self,
+        comparison: Comparison,
+        left: Bound,
+        right: Bound,
+    ) -> Result<(Expression, Expression)> {
+        let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
+        let position = left.position;
+        let Some(common) = comparison_type(from_left, from_right) else {
+            return Err(no_operator(from_left, comparison.symbol(), from_right).at(position));
+        };
+        Ok((
+            self.implicit(left, common)?.expression,
+            self.implicit(right, common)?.expression,
+        ))
+    }
+
+    fn compare_rows(
+        &mut self,
+        comparison: Comparison,
+        left: &[Expr],
+        right: &[Expr],
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        if left.len() != right.len() {
+            return Err(Error::syntax(
+                "unequal number of entries in row expressions",
+            ));
+        }
+        let mut pairs = Vec::with_capacity(left.len());
+        for (left, right) in left.iter().zip(right) {
+            let left = self.bind(left, scope)?;
+            let right = self.bind(right, scope)?;
+            pairs.push(self.comparable(comparison, left, right)?);
+        }
+        let compare = |comparison, (left, right): &(Expression, Expression)| {
+            Expression::Compare(comparison, Box::new([left.clone(), right.clone()]))
+        };
+        let expression = match comparison {
+            Comparison::Equal => {
+                Expression::And(pairs.iter().map(|pair| compare(comparison, pair)).collect())
+            }
+            Comparison::NotEqual => {
+                Expression::Or(pairs.iter().map(|pair| compare(comparison, pair)).collect())
+            }
+            _ => {
+                // a < x or a = x and (b < y or b = y and …)
+                let strict = match comparison {
+                    Comparison::LessOrEqual => Comparison::Less,
+                    Comparison::GreaterOrEqual => Comparison::Greater,
+                    same => same,
+                };
+                let mut rest: Option<Expression> = None;
+                for pair in pairs.iter().rev() {
+                    rest = Some(match rest {
+                        None => compare(comparison, pair),
+                        Some(rest) => Expression::Or(vec![
+                            compare(strict, pair),
+                            Expression::And(vec![compare(Comparison::Equal, pair), rest]),
+                        ]),
+                    });
+                }
+                rest.unwrap_or(Expression::NULL)
+            }
+        };
+        Ok(Bound::new(expression, DataType::Bool))
+    }
+
+    fn arithmetic(
+        &mut self,
+        operator: ArithmeticOperator,
+        left: Bound,
+        right: Bound,
+    ) -> Result<Bound> {
+        use ArithmeticOperator as A;
+        use DataType as T;
+        let position = left.position.or(right.position);
+        let (mut from_left, mut from_right) =
+            (left.column_type.data_type, right.column_type.data_type);
+        // A literal takes the type of the other side, but beside a date it counts
+        // days.
+        if from_left == T::Unknown && from_right == T::Unknown {
+            return Err(Error::new(
+                SqlState::AMBIGUOUS_FUNCTION,
+                format!("operator is not unique: unknown {} unknown", operator.symbol()),
+            )
+            .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
+            .at(position));
+        }
+        let beside = |other: T| match (operator, other) {
+            (A::Add, T::Date) => T::Int4,
+            (A::ShiftLeft | A::ShiftRight, _) => T::Int4,
+            (_, other) => other,
+        };
+        if from_left == T::Unknown {
+            from_left = beside(from_right);
+        }
+        if from_right == T::Unknown {
+            from_right = beside(from_left);
+        }
+        let missing = || no_operator(from_left, operator.symbol(), from_right).at(position);
+        let integer = |data_type| matches!(data_type, T::Int2 | T::Int4 | T::Int8);
+        let (to_left, to_right, result) = match operator {
+            A::ShiftLeft | A::ShiftRight if integer(from_left) && integer(from_right) => {
+                (from_left, T::Int4, from_left)
+            }
+            A::Add if from_left == T::Date && integer(from_right) => (T::Date, T::Int4, T::Date),
+            A::Add if integer(from_left) && from_right == T::Date => (T::Int4, T::Date, T::Date),
+            A::Subtract if from_left == T::Date && integer(from_right) => {
+                (T::Date, T::Int4, T::Date)
+            }
+            A::Subtract if from_left == T::Date && from_right == T::Date => {
+                (T::Date, T::Date, T::Int4)
+            }
+            A::Add | A::Subtract
+                if [from_left, from_right]
+                    .iter()
+                    .any(|each| matches!(each, T::Timestamp | T::TimestampTz)) =>
+            {
+                return Err(Error::unsupported("the type interval").at(position));
+            }
+            A::BitAnd | A::BitOr | A::BitXor if integer(from_left) && integer(from_right) => {
+                let wide = widest(from_left, from_right);
+                (wide, wide, wide)
+            }
+            A::Power if from_left.is_number() && from_right.is_number() => {
+                return self.call_with("power", vec![left, right], position);
+            }
+            A::Add | A::Subtract | A::Multiply | A::Divide | A::Modulo
+                if from_left.is_number() && from_right.is_number() =>
+            {
+                let wide = widest(from_left, from_right);
+                let floats = matches!(wide, T::Float4 | T::Float8);
+                if operator == A::Modulo && floats {
+                    return Err(missing());
+                }
+                (wide, wide, wide)
+            }
+            _ => return Err(missing()),
+        };
+        // Only a day count may be longer than what counts days.
+        let context = CastContext::Assignment;
+        let left = self.cast(left, to_left.into(), context)?.expression;
+        let right = self.cast(right, to_right.into(), context)?.expression;
+        Ok(Bound::new(
+            Expression::Arithmetic(operator, Box::new([left, right])),
+            result,
+        )
+        .at(position))
+    }
+
+    fn concatenate(&mut self, left: Bound, right: Bound) -> Result<Bound> {
+        let position = left.position.or(right.position);
+        let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
+        let array = from_left
+            .element()
+            .and(Some(from_left))
+            .or(from_right.element().and(Some(from_right)));
+        if let Some(array) = array
+            && let Some(element) = array.element()
+        {
+            let side = |binder: &mut Self, bound: Bound| {
+                let data_type = bound.column_type.data_type;
+                let to = if data_type.element().is_some() || data_type == DataType::Unknown {
+                    array
+                } else {
+                    element
+                };
+                binder.implicit(bound, to)
+            };
+            let left = side(self, left)?.expression;
+            let right = side(self, right)?.expression;
+            return Ok(Bound::new(
+                Expression::Arithmetic(ArithmeticOperator::Append, Box::new([left, right])),
+                array,
+            )
+            .at(position));
+        }
+        let a_string =
+            |data_type: DataType| data_type.is_string() || data_type == DataType::Unknown;
+        if !a_string(from_left) && !a_string(from_right) {
+            return Err(no_operator(from_left, "||", from_right).at(position));
+        }
+        // The other side may be anything that prints.
+        let left = self.cast(left, DataType::Text.into(), CastContext::Assignment)?;
+        let right = self.cast(right, DataType::Text.into(), CastContext::Assignment)?;
+        Ok(Bound::new(
+            Expression::Arithmetic(
+                ArithmeticOperator::Concatenate,
+                Box::new([left.expression, right.expression]),
+            ),
+            DataType::Text,
+        )
+        .at(position))
+    }
+
+    fn two_strings(
+        &mut self,
+        symbol: &str,
+        left: Bound,
+        right: Bound,
+    ) -> Result<Box<[Expression; 2]>> {
+        let (from_left, from_right) = (left.column_type.data_type, right.column_type.data_type);
+        let a_string =
+            |data_type| castable(data_type, DataType::Text) == Some(CastContext::Implicit);
+        if !a_string(from_left) || !a_string(from_right) {
+            return Err(no_operator(from_left, symbol, from_right).at(left.position));
+        }
+        Ok(Box::new([
+            self.implicit(left, DataType::Text)?.expression,
+            self.implicit(right, DataType::Text)?.expression,
+        ]))
+    }
+
+    pub(super) fn like(
+        &mut self,
+        expr: &Expr,
+        pattern: &Expr,
+        escape: Option<&Expr>,
+        negated: bool,
+        ignore_case: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let escape = match escape {
+            None => Some('\\'),
+            Some(expr) => {
+                let position = self.position(super::span_of(expr));
+                let bound = self.bind(expr, scope)?;
+                let Expression::Constant(Value::Text(text)) = bound.expression else {
+                    return Err(
+                        Error::unsupported("an ESCAPE that is no string literal").at(position)
+                    );
+                };
+                let mut characters = text.chars();
+                match (characters.next(), characters.next()) {
+                    (first, None) => first,
+                    _ => {
+                        return Err(Error::new(
+                            SqlState::INVALID_ESCAPE_SEQUENCE,
+                            "invalid escape string",
+                        )
+                        .with_hint("Escape string must be empty or one character.")
+                        .at(position));
+                    }
+                }
+            }
+        };
+        let subject = self.bind(expr, scope)?;
+        let position = subject.position;
+        let pattern = self.bind(pattern, scope)?;
+        let operands =
+            self.two_strings(if ignore_case { "~~*" } else { "~~" }, subject, pattern)?;
+        let matched = Expression::Like(
+            operands,
+            Arc::new(LikePattern {
+                ignore_case,
+                escape,
+            }),
+        );
+        Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
+    }
+
+    pub(super) fn is_null(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
+        let (inner, negated) = match expr {
+            Expr::IsNull(inner) => (inner, false),
+            Expr::IsNotNull(inner) => (inner, true),
+            _ => return Err(Error::internal("not a test for null")),
+        };
+        let inner = self.bind(inner, scope)?;
+        let inner = self.settle(inner)?;
+        let test = Expression::IsNull(Box::new(inner.expression));
+        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
+    }
+
+    pub(super) fn is_truth(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
+        let (inner, wanted, negated, clause) = match expr {
+            Expr::IsTrue(inner) => (inner, Some(true), false, "IS TRUE"),
+            Expr::IsNotTrue(inner) => (inner, Some(true), true, "IS NOT TRUE"),
+            Expr::IsFalse(inner) => (inner, Some(false), false, "IS FALSE"),
+            Expr::IsNotFalse(inner) => (inner, Some(false), true, "IS NOT FALSE"),
+            Expr::IsUnknown(inner) => (inner, None, false, "IS UNKNOWN"),
+            Expr::IsNotUnknown(inner) => (inner, None, true, "IS NOT UNKNOWN"),
+            _ => return Err(Error::internal("not a test for truth")),
+        };
+        let inner = Box::new(self.bind_condition(inner, scope, clause)?);
+        let test = match wanted {
+            Some(truth) => Expression::IsTruth(inner, truth),
+            None => Expression::IsNull(inner),
+        };
+        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
+    }
+
+    pub(super) fn distinct(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        negated: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let left = self.bind(left, scope)?;
+        let right = self.bind(right, scope)?;
+        let (left, right) = self.comparable(Comparison::Equal, left, right)?;
+        let test = Expression::Distinct(Box::new([left, right]));
+        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
+    }
+
+    pub(super) fn between(
+        &mut self,
+        expr: &Expr,
+        negated: bool,
+        low: &Expr,
+        high: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let value = self.bind(expr, scope)?;
+        let low = self.bind(low, scope)?;
+        let high = self.bind(high, scope)?;
+        let above = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
+        let below = self.compare(Comparison::LessOrEqual, value, high)?;
+        let both = Expression::And(vec![above.expression, below.expression]);
+        Ok(negate_if(Bound::new(both, DataType::Bool), negated))
+    }
+
+    pub(super) fn in_list(
+        &mut self,
+        expr: &Expr,
+        list: &[Expr],
+        negated: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        if let Expr::Tuple(left) = expr {
+            let mut any = Vec::with_capacity(list.len());
+            for each in list {
+                let Expr::Tuple(right) = each else {
+                    return Err(Error::syntax(
+                        "unequal number of entries in row expressions",
+                    ));
+                };
+                any.push(
+                    self.compare_rows(Comparison::Equal, left, right, scope)?
+                        .expression,
+                );
+            }
+            return Ok(negate_if(
+                Bound::new(Expression::Or(any), DataType::Bool),
+                negated,
+            ));
+        }
+        let value = self.bind(expr, scope)?;
+        let position = value.position;
+        let mut bounds = Vec::with_capacity(list.len());
+        for each in list {
+            bounds.push(self.bind(each, scope)?);
+        }
+        let types: Vec<DataType> = std::iter::once(value.column_type.data_type)
+            .chain(bounds.iter().map(|bound| bound.column_type.data_type))
+            .collect();
+        let Some(common) = common_type(&types) else {
+            let other = types
+                .iter()
+                .copied()
+                .find(|each| comparison_type(types[0], *each).is_none())
+                .unwrap_or(types[0]);
+            return Err(no_operator(types[0], "=", other).at(position));
+        };
+        let value = self.implicit(value, common)?.expression;
+        let mut elements = Vec::with_capacity(bounds.len());
+        for bound in bounds {
+            elements.push(self.implicit(bound, common)?.expression);
+        }
+        let test = match elements.len() {
+            1 => Expression::Compare(Comparison::Equal, Box::new([value, elements.remove(0)])),
+            _ => Expression::InList(Box::new(value), elements),
+        };
+        Ok(negate_if(Bound::new(test, DataType::Bool), negated).at(position))
+    }
+
+    /// The comparison that an operator stands for, or an error that names it.
+    pub(super) fn comparison(op: &BinaryOperator) -> Result<Comparison> {
+        match operator(op) {
+            Some(Operator::Compare(comparison)) => Ok(comparison),
+            _ => Err(Error::unsupported(format_args!(
+                "the operator {op} with ANY or ALL"
+            ))),
+        }
+    }
+}
+
+/// The wider of two number types.
+fn widest(left: DataType, right: DataType) -> DataType {
+    use DataType as T;
+    match (left, right) {
+        _ if left == right => left,
+        // Single precision is not enough for any other number.
+        (T::Float4 | T::Float8, _) | (_, T::Float4 | T::Float8) => T::Float8,
+        (T::Numeric, _) | (_, T::Numeric) => T::Numeric,
+        (T::Int8, _) | (_, T::Int8) => T::Int8,
+        (T::Int4, _) | (_, T::Int4) => T::Int4,
+        _ => T::Int2,
+    }
+}
+
+/// The type in which values of two types compare.
+fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
+    use DataType as T;
+    if left == right && left != T::Unknown {
+        return Some(match left {
+            T::VarChar | T::Char => T::Text,
+            other => other,
+        });
+    }
+    match (left, right) {
+        (T::Unknown, T::Unknown) => Some(T::Text),
+        (T::Unknown, other) | (other, T::Unknown) => Some(match other {
+            T::VarChar => T::Text,
+            // So that a literal's padding counts for nothing.
+            other => other,
+        }),
+        _ if left.is_number() && right.is_number() => Some(widest(left, right)),
+        _ => common_type(&[left, right]),
+    }
+}

@@ -1,0 +1,200 @@
+//! Binding of queries inside expressions.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{BinaryOperator, Expr, Query};
+
+use super::{Aggregates, Binder};
+use crate::expression::{Bound, Comparison, Expression, Frame, Scope, Subquery, SubqueryKind};
+use crate::select::{self, QueryPlan};
+use crate::value::DataType;
+use crate::{Error, Result};
+
+impl Binder<'_> {
+    /// Plans a query inside an expression: the plan, and what it takes from
+    /// `scope`.
+    fn subquery(
+        &mut self,
+        query: &Query,
+        scope: &Scope<'_>,
+    ) -> Result<(Arc<QueryPlan>, Vec<Expression>)> {
+        let frame = Frame::inside(scope);
+        let outside = std::mem::replace(&mut self.aggregates, Aggregates::Forbidden("a subquery"));
+        let plan = select::plan_in_frame(self, query, &frame);
+        self.aggregates = outside;
+        Ok((Arc::new(plan?), frame.into_taken()))
+    }
+
+    fn one_column(&self, plan: &QueryPlan, query: &Query) -> Result<()> {
+        if plan.columns().len() == 1 {
+            return Ok(());
+        }
+        use sqlparser::ast::Spanned;
+        let position = self.position(query.span());
+        Err(Error::syntax(if plan.columns().is_empty() {
+            "subquery must return a column"
+        } else {
+            "subquery must return only one column"
+        })
+        .at(position))
+    }
+
+    fn build(
+        &mut self,
+        kind: SubqueryKind,
+        operand: Option<Expression>,
+        plan: Arc<QueryPlan>,
+        correlations: Vec<Expression>,
+    ) -> Expression {
+        let number = self.next_subquery();
+        Expression::Subquery(Box::new(Subquery {
+            kind,
+            operand,
+            plan,
+            correlations,
+            number,
+        }))
+    }
+
+    pub(super) fn exists(
+        &mut self,
+        query: &Query,
+        negated: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let (plan, correlations) = self.subquery(query, scope)?;
+        let mut test = self.build(SubqueryKind::Exists, None, plan, correlations);
+        if negated {
+            test = Expression::Not(Box::new(test));
+        }
+        Ok(Bound::new(test, DataType::Bool))
+    }
+
+    pub(super) fn scalar_subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
+        let (plan, correlations) = self.subquery(query, scope)?;
+        self.one_column(&plan, query)?;
+        let column_type = plan.columns()[0].column_type;
+        let value = self.build(SubqueryKind::Scalar, None, plan, correlations);
+        Ok(Bound::new(value, column_type))
+    }
+
+    pub(super) fn array_subquery(&mut self, query: &Query, scope: &Scope<'_>) -> Result<Bound> {
+        let (plan, correlations) = self.subquery(query, scope)?;
+        self.one_column(&plan, query)?;
+        let element = plan.columns()[0].column_type.data_type;
+        let Some(array) = element.array() else {
+            return Err(Error::unsupported(format_args!("an array of {element}")));
+        };
+        let value = self.build(SubqueryKind::Array, None, plan, correlations);
+        Ok(Bound::new(value, array))
+    }
+
+    pub(super) fn in_subquery(
+        &mut self,
+        expr: &Expr,
+        query: &Query,
+        negated: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let mut test = self.compare_with_subquery(expr, Comparison::Equal, query, false, scope)?;
+        if negated {
+            test.expression = Expression::Not(Box::new(test.expression));
+        }
+        Ok(test)
+    }
+
+    fn compare_with_subquery(
+        &mut self,
+        expr: &Expr,
+        comparison: Comparison,
+        query: &Query,
+        all: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        if matches!(expr, Expr::Tuple(_)) {
+            return Err(Error::unsupported("a row compared with a subquery")
+                .at(self.position(super::span_of(expr))));
+        }
+        let operand = self.bind(expr, scope)?;
+        let position = operand.position;
+        let (mut plan, correlations) = self.subquery(query, scope)?;
+        self.one_column(&plan, query)?;
+        let column_type = plan.columns()[0].column_type;
+        let element = Bound::new(Expression::Column(0), column_type);
+        let (operand, element) = self.comparable(comparison, operand, element)?;
+        if element != Expression::Column(0) {
+            plan = Arc::new(QueryPlan::project(plan, element));
+        }
+        let kind = if all {
+            SubqueryKind::All(comparison)
+        } else {
+            SubqueryKind::Any(comparison)
+        };
+        let test = self.build(kind, Some(operand), plan, correlations);
+        Ok(Bound::new(test, DataType::Bool).at(position))
+    }
+
+    /// `expr op ANY (…)`: of a subquery or an array.
+    pub(super) fn quantified(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        all: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Bound> {
+        let comparison = Self::comparison(op)?;
+        let mut inner = right;
+        while let Expr::Nested(nested) = inner {
+            inner = nested;
+        }
+        if let Expr::Subquery(query) = inner {
+            return self.compare_with_subquery(left, comparison, query, all, scope);
+        }
+        let operand = self.bind(left, scope)?;
+        let position = operand.position;
+        let array = self.bind(inner, scope)?;
+        let element_type = match array.column_type.data_type {
+            DataType::Unknown => operand.column_type.data_type,
+            other => other.element().ok_or_else(|| {
+                Error::new(
+                    crate::SqlState::WRONG_OBJECT_TYPE,
+                    "op ANY/ALL (array) requires array on right side",
+                )
+                .at(position)
+            })?,
+        };
+        let placeholder = Bound::new(Expression::Aggregate(0), element_type);
+        let (operand, element) = self.comparable(comparison, operand, placeholder)?;
+        let common = match &element {
+            Expression::Cast(cast) => cast.to.data_type,
+            _ => element_type,
+        };
+        let common_array = match common.array() {
+            Some(array) => array,
+            None => {
+                return Err(Error::unsupported(format_args!(
+                    "a comparison with an array of {common}"
+                )));
+            }
+        };
+        let vector = matches!(
+            array.column_type.data_type,
+            DataType::Int2Vector | DataType::OidVector
+        );
+        let array = if vector && common == element_type {
+            array.expression
+        } else {
+            self.implicit(array, common_array)?.expression
+        };
+        Ok(Bound::new(
+            Expression::Quantified {
+                comparison,
+                all,
+                operands: Box::new([operand, array]),
+            },
+            DataType::Bool,
+        )
+        .at(position))
+    }
+}

@@ -1,0 +1,145 @@
+//! What evaluation needs besides the row.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use coeval_txn::Transaction;
+use smol_str::SmolStr;
+
+use super::subquery::Remembered;
+use crate::catalog::Catalog;
+use crate::value::{Style, calendar};
+use crate::{Error, Result, Value};
+
+/// What a statement may know of its session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionInfo {
+    /// Who is connected.
+    pub user: SmolStr,
+    /// To which database.
+    pub database: SmolStr,
+    /// The number of the connection.
+    pub process_id: i32,
+    /// The schemas that are searched for names, `pg_catalog` not included unless
+    /// it was named.
+    pub search_path: Vec<SmolStr>,
+    /// The time zone, and when the transaction began.
+    pub style: Style,
+    /// When the statement began, in microseconds since 2000 UTC.
+    pub statement_start: i64,
+    /// Set from outside to end the statement.
+    pub cancel: Arc<AtomicBool>,
+    /// How many bytes sorting, grouping and collecting rows may take.
+    pub work_memory: usize,
+}
+
+/// Shows settings.
+pub trait ShowSettings: Send + Sync {
+    /// A setting's value, or 42704.
+    fn show_setting(&self, name: &str) -> Result<String>;
+
+    /// Every setting: name, value, description.
+    fn all_settings(&self) -> Vec<(String, String, String)>;
+}
+
+/// Bytes a statement holds on to, against its limit.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    used: usize,
+    limit: usize,
+}
+
+impl Memory {
+    /// Nothing used yet of `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { used: 0, limit }
+    }
+
+    /// Takes so many bytes, or fails with 53200.
+    pub fn take(&mut self, bytes: usize) -> Result<()> {
+        self.used = self.used.saturating_add(bytes);
+        if self.used > self.limit {
+            return Err(Error::work_memory(self.limit));
+        }
+        Ok(())
+    }
+
+    /// Gives so many bytes back.
+    pub fn give_back(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
+    }
+}
+
+/// What evaluation needs besides the row. Made anew for every call that executes.
+pub struct EvaluationContext<'a> {
+    /// The session.
+    pub session: &'a SessionInfo,
+    /// The schema, as the statement's snapshot shows it.
+    pub catalog: &'a Arc<Catalog>,
+    /// The session's settings, where they can be asked for.
+    pub settings: Option<&'a dyn ShowSettings>,
+    /// The statement's parameters.
+    pub parameters: &'a [Value],
+    /// What reads are made through; `None` where nothing may be read.
+    pub transaction: Option<&'a mut (dyn Transaction + 'static)>,
+    /// The values that [`super::Expression::Outer`] names.
+    pub outer: Vec<Value>,
+    /// What sorting, grouping and collecting have taken.
+    pub memory: Memory,
+    /// Wakes the task that executes, for operators that wait for locks.
+    pub waker: Waker,
+    /// How many more rows may be looked at before the executing task should let
+    /// others run. Unlimited inside subqueries of expressions, which cannot stop
+    /// halfway.
+    pub budget: u32,
+    pub(super) remembered: BTreeMap<usize, Remembered>,
+}
+
+impl<'a> EvaluationContext<'a> {
+    /// A context that reads through `transaction`.
+    pub fn new(
+        session: &'a SessionInfo,
+        catalog: &'a Arc<Catalog>,
+        parameters: &'a [Value],
+        transaction: Option<&'a mut (dyn Transaction + 'static)>,
+    ) -> Self {
+        Self {
+            session,
+            catalog,
+            settings: None,
+            parameters,
+            transaction,
+            outer: Vec::new(),
+            memory: Memory::new(session.work_memory),
+            waker: Waker::noop().clone(),
+            budget: u32::MAX,
+            remembered: BTreeMap::new(),
+        }
+    }
+
+    /// Fails with 57014 once somebody asked for the statement to end.
+    pub fn check_canceled(&self) -> Result<()> {
+        if self.session.cancel.load(Ordering::Relaxed) {
+            return Err(Error::canceled());
+        }
+        Ok(())
+    }
+
+    /// The transaction, for reads.
+    pub fn reads(&mut self) -> Result<&mut (dyn Transaction + 'static)> {
+        match &mut self.transaction {
+            Some(transaction) => Ok(&mut **transaction),
+            None => Err(Error::internal("a read where none can be made")),
+        }
+    }
+
+    /// What the wall clock shows, in microseconds since 2000 UTC.
+    #[must_use]
+    pub fn clock() -> i64 {
+        let unix = coeval_env::wall_clock().as_micros();
+        i64::try_from(unix).unwrap_or(i64::MAX) - calendar::UNIX_EPOCH
+    }
+}

@@ -1,0 +1,288 @@
+//! Evaluation: the tree walked once for each row.
+
+use super::{Call, Cast, EvaluationContext, Expression, cast, operator};
+use crate::{Error, Result, Value};
+
+/// Whether a condition's result lets a row through: null does not.
+#[inline]
+#[must_use]
+pub fn is_true(value: &Value) -> bool {
+    matches!(value, Value::Bool(true))
+}
+
+fn truth(value: Option<bool>) -> Value {
+    value.map_or(Value::Null, Value::Bool)
+}
+
+impl Expression {
+    /// Its value over `row`.
+    pub fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
+        match self {
+            Self::Constant(value) => Ok(value.clone()),
+            Self::Column(position) => row
+                .get(*position)
+                .cloned()
+                .ok_or_else(|| Error::internal("a column the row does not have")),
+            Self::Outer(position) => context
+                .outer
+                .get(*position)
+                .cloned()
+                .ok_or_else(|| Error::internal("a value that was not handed in")),
+            Self::Parameter(position) => context
+                .parameters
+                .get(*position)
+                .cloned()
+                .ok_or_else(|| Error::internal("a parameter that was not given")),
+            Self::Aggregate(_) => Err(Error::internal("an aggregate outside grouping")),
+            Self::Arithmetic(operator, operands) => {
+                let left = operands[0].evaluate(context, row)?;
+                let right = operands[1].evaluate(context, row)?;
+                if *operator == operator::ArithmeticOperator::Append {
+                    return Ok(append(left, right));
+                }
+                if left.is_null() || right.is_null() {
+                    return Ok(Value::Null);
+                }
+                operator::arithmetic(*operator, &left, &right)
+            }
+            Self::Negate(operand) => {
+                let value = operand.evaluate(context, row)?;
+                if value.is_null() {
+                    return Ok(value);
+                }
+                operator::negate(&value)
+            }
+            Self::Compare(comparison, operands) => {
+                let left = operands[0].evaluate(context, row)?;
+                let right = operands[1].evaluate(context, row)?;
+                Ok(truth(comparison.holds(&left, &right)))
+            }
+            Self::And(operands) => evaluate_all(operands, context, row),
+            Self::Or(operands) => evaluate_any(operands, context, row),
+            Self::Not(operand) => Ok(match operand.evaluate(context, row)? {
+                Value::Bool(value) => Value::Bool(!value),
+                _ => Value::Null,
+            }),
+            Self::IsNull(operand) => Ok(Value::Bool(operand.evaluate(context, row)?.is_null())),
+            Self::IsTruth(operand, wanted) => {
+                let value = operand.evaluate(context, row)?;
+                Ok(Value::Bool(
+                    matches!(value, Value::Bool(value) if value == *wanted),
+                ))
+            }
+            Self::Distinct(operands) => {
+                let left = operands[0].evaluate(context, row)?;
+                let right = operands[1].evaluate(context, row)?;
+                Ok(Value::Bool(left.order(&right).is_ne()))
+            }
+            Self::Case(branches, otherwise) => {
+                for (condition, result) in branches {
+                    if is_true(&condition.evaluate(context, row)?) {
+                        return result.evaluate(context, row);
+                    }
+                }
+                otherwise.evaluate(context, row)
+            }
+            Self::Coalesce(operands) => {
+                for operand in operands {
+                    let value = operand.evaluate(context, row)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Self::Extreme { greatest, operands } => {
+                let mut extreme = Value::Null;
+                for operand in operands {
+                    let value = operand.evaluate(context, row)?;
+                    if value.is_null() {
+                        continue;
+                    }
+                    let order = value.order(&extreme);
+                    if extreme.is_null() || order.is_gt() == *greatest && order.is_ne() {
+                        extreme = value;
+                    }
+                }
+                Ok(extreme)
+            }
+            Self::NullIf(operands) => {
+                if is_true(&operands[0].evaluate(context, row)?) {
+                    return Ok(Value::Null);
+                }
+                operands[1].evaluate(context, row)
+            }
+            Self::InList(operand, list) => evaluate_in(operand, list, context, row),
+            Self::Quantified { .. } => self.evaluate_quantified(context, row),
+            Self::Like(operands, pattern) => {
+                let subject = operands[0].evaluate(context, row)?;
+                let wanted = operands[1].evaluate(context, row)?;
+                pattern.evaluate(&subject, &wanted)
+            }
+            Self::Regex(operands, pattern) => {
+                let subject = operands[0].evaluate(context, row)?;
+                let wanted = operands[1].evaluate(context, row)?;
+                pattern.evaluate(&subject, &wanted)
+            }
+            Self::Cast(cast) => cast.evaluate(context, row),
+            Self::Call(call) => call.evaluate(context, row),
+            Self::Array(operands) => {
+                let values: Result<Vec<Value>> = operands
+                    .iter()
+                    .map(|operand| operand.evaluate(context, row))
+                    .collect();
+                Ok(Value::Array(values?.into()))
+            }
+            Self::Subscript(operands) => {
+                let array = operands[0].evaluate(context, row)?;
+                let subscript = operands[1].evaluate(context, row)?;
+                Ok(match (array, subscript) {
+                    (Value::Array(elements), Value::Int4(position)) => {
+                        usize::try_from(i64::from(position) - 1)
+                            .ok()
+                            .and_then(|position| elements.get(position).cloned())
+                            .unwrap_or_default()
+                    }
+                    _ => Value::Null,
+                })
+            }
+            Self::Subquery(subquery) => subquery.evaluate(context, row),
+        }
+    }
+
+    fn evaluate_quantified(
+        &self,
+        context: &mut EvaluationContext<'_>,
+        row: &[Value],
+    ) -> Result<Value> {
+        let Self::Quantified {
+            comparison,
+            all,
+            operands,
+        } = self
+        else {
+            return Err(Error::internal("not a quantified comparison"));
+        };
+        let operand = operands[0].evaluate(context, row)?;
+        let Value::Array(elements) = operands[1].evaluate(context, row)? else {
+            return Ok(Value::Null);
+        };
+        let mut unknown = false;
+        for element in elements.iter() {
+            match comparison.holds(&operand, element) {
+                Some(holds) if holds != *all => return Ok(Value::Bool(holds)),
+                Some(_) => {}
+                None => unknown = true,
+            }
+        }
+        Ok(if unknown {
+            Value::Null
+        } else {
+            Value::Bool(*all)
+        })
+    }
+}
+
+/// `||` of arrays: a null array is as if it were not there.
+fn append(left: Value, right: Value) -> Value {
+    match (&left, &right) {
+        (Value::Null, Value::Array(_)) => right,
+        (Value::Array(_), Value::Null) => left,
+        (Value::Null, Value::Null) => Value::Null,
+        _ => operator::arithmetic(operator::ArithmeticOperator::Append, &left, &right)
+            .unwrap_or_default(),
+    }
+}
+
+fn evaluate_all(
+    operands: &[Expression],
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<Value> {
+    let mut unknown = false;
+    for operand in operands {
+        match operand.evaluate(context, row)? {
+            Value::Bool(true) => {}
+            Value::Bool(false) => return Ok(Value::Bool(false)),
+            _ => unknown = true,
+        }
+    }
+    Ok(if unknown {
+        Value::Null
+    } else {
+        Value::Bool(true)
+    })
+}
+
+fn evaluate_any(
+    operands: &[Expression],
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<Value> {
+    let mut unknown = false;
+    for operand in operands {
+        match operand.evaluate(context, row)? {
+            Value::Bool(true) => return Ok(Value::Bool(true)),
+            Value::Bool(false) => {}
+            _ => unknown = true,
+        }
+    }
+    Ok(if unknown {
+        Value::Null
+    } else {
+        Value::Bool(false)
+    })
+}
+
+fn evaluate_in(
+    operand: &Expression,
+    list: &[Expression],
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<Value> {
+    let value = operand.evaluate(context, row)?;
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    let mut unknown = false;
+    for each in list {
+        let element = each.evaluate(context, row)?;
+        if element.is_null() {
+            unknown = true;
+        } else if value.order(&element).is_eq() {
+            return Ok(Value::Bool(true));
+        }
+    }
+    Ok(if unknown {
+        Value::Null
+    } else {
+        Value::Bool(false)
+    })
+}
+
+impl Cast {
+    fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
+        let value = self.input.evaluate(context, row)?;
+        cast::cast_value(value, self.from, self.to, self.explicit, context)
+    }
+}
+
+impl Call {
+    fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
+        // Most functions have one or two arguments: no heap for those.
+        let mut few: [Value; 3] = Default::default();
+        let mut many = Vec::new();
+        let values: &[Value] = if self.arguments.len() <= few.len() {
+            for (slot, argument) in few.iter_mut().zip(&self.arguments) {
+                *slot = argument.evaluate(context, row)?;
+            }
+            &few[..self.arguments.len()]
+        } else {
+            for argument in &self.arguments {
+                many.push(argument.evaluate(context, row)?);
+            }
+            &many
+        };
+        self.function.call(values, &self.types, context)
+    }
+}

@@ -1,0 +1,122 @@
+//! Functions of arrays.
+
+use super::kinds::{ARRAY, ELEMENT, INT4, TEXT, TEXTS};
+use crate::expression::EvaluationContext;
+use crate::expression::function::{Arguments, Function};
+use crate::value::{ColumnType, DataType, Value};
+use crate::{Error, Result};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("array_length", &[ARRAY, INT4], INT4, |a, _| {
+        Ok(match elements(a, 0) {
+            [] => Value::Null,
+            elements if a.integer(1) == 1 => Value::Int4(elements.len() as i32),
+            _ => Value::Null,
+        })
+    }),
+    Function::new("array_upper", &[ARRAY, INT4], INT4, |a, _| {
+        let first = first_subscript(a);
+        Ok(match elements(a, 0) {
+            [] => Value::Null,
+            elements if a.integer(1) == 1 => Value::Int4(elements.len() as i32 - 1 + first),
+            _ => Value::Null,
+        })
+    }),
+    Function::new("array_lower", &[ARRAY, INT4], INT4, |a, _| {
+        let first = first_subscript(a);
+        Ok(match elements(a, 0) {
+            [] => Value::Null,
+            _ if a.integer(1) == 1 => Value::Int4(first),
+            _ => Value::Null,
+        })
+    }),
+    Function::new("cardinality", &[ARRAY], INT4, |a, _| {
+        Ok(Value::Int4(elements(a, 0).len() as i32))
+    }),
+    Function::new("array_position", &[ARRAY, ELEMENT], INT4, |a, _| {
+        let wanted = a.values.get(1).unwrap_or(&Value::Null);
+        let found = elements(a, 0).iter().position(|element| {
+            element.is_null() == wanted.is_null() && element.order(wanted).is_eq()
+        });
+        Ok(found.map_or(Value::Null, |at| Value::Int4(at as i32 + 1)))
+    })
+    .null_aware(),
+    Function::new("array_to_string", &[ARRAY, TEXT], TEXT, to_string).stable(),
+    Function::new("array_to_string", &[ARRAY, TEXT, TEXT], TEXT, to_string).stable(),
+    Function::new("string_to_array", &[TEXT, TEXT], TEXTS, |a, _| {
+        let parts: Vec<Value> = if a.text(0).is_empty() {
+            Vec::new()
+        } else if a.text(1).is_empty() {
+            vec![Value::text(a.text(0))]
+        } else {
+            a.text(0).split(a.text(1)).map(Value::text).collect()
+        };
+        Ok(Value::Array(parts.into()))
+    }),
+    Function::new("array_append", &[ARRAY, ELEMENT], ARRAY, |a, _| {
+        let mut joined = elements(a, 0).to_vec();
+        joined.extend(a.values.get(1).cloned());
+        Ok(Value::Array(joined.into()))
+    })
+    .null_aware(),
+    Function::new("array_remove", &[ARRAY, ELEMENT], ARRAY, |a, _| {
+        if a.values.first().is_none_or(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        let unwanted = a.values.get(1).unwrap_or(&Value::Null);
+        let kept: Vec<Value> = elements(a, 0)
+            .iter()
+            .filter(|element| element.order(unwanted).is_ne())
+            .cloned()
+            .collect();
+        Ok(Value::Array(kept.into()))
+    })
+    .null_aware(),
+    // A set in FROM; elsewhere there is no place for its rows.
+    Function::new("unnest", &[ARRAY], ELEMENT, |_, _| {
+        Err(set_elsewhere("unnest"))
+    }),
+    Function::new("generate_series", &[INT4, INT4], INT4, |_, _| {
+        Err(set_elsewhere("generate_series"))
+    }),
+    Function::new("generate_subscripts", &[ARRAY, INT4], INT4, |_, _| {
+        Err(set_elsewhere("generate_subscripts"))
+    }),
+];
+
+fn set_elsewhere(name: &str) -> Error {
+    Error::unsupported(format_args!("{name} outside FROM"))
+}
+
+fn elements<'a>(a: Arguments<'a>, position: usize) -> &'a [Value] {
+    match a.values.get(position) {
+        Some(Value::Array(elements)) => elements,
+        _ => &[],
+    }
+}
+
+/// The catalogs' vectors count from 0.
+fn first_subscript(a: Arguments<'_>) -> i32 {
+    let vector = a
+        .types
+        .first()
+        .is_some_and(|given| matches!(given.data_type, DataType::Int2Vector | DataType::OidVector));
+    i32::from(!vector)
+}
+
+fn to_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let element_type = a
+        .types
+        .first()
+        .and_then(|array| array.data_type.element())
+        .unwrap_or(DataType::Text);
+    let mut parts = Vec::new();
+    for element in elements(a, 0) {
+        match element.to_text(ColumnType::from(element_type), &context.session.style) {
+            Some(text) => parts.push(text.to_string()),
+            None if a.values.len() > 2 => parts.push(a.text(2).to_owned()),
+            None => {}
+        }
+    }
+    Ok(Value::text(parts.join(a.text(1))))
+}

@@ -1,0 +1,275 @@
+//! Functions of numbers.
+
+use super::kinds::{FLOAT4, FLOAT8, INT2, INT4, INT8, NUMERIC};
+use crate::expression::EvaluationContext;
+use crate::expression::function::{Arguments, Function};
+use crate::expression::operator::{ArithmeticOperator, arithmetic, negate, out_of_range, power};
+use crate::value::{Numeric, Value};
+use crate::{Error, Result, SqlState};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("abs", &[INT2], INT2, abs),
+    Function::new("abs", &[INT4], INT4, abs),
+    Function::new("abs", &[INT8], INT8, abs),
+    Function::new("abs", &[NUMERIC], NUMERIC, abs),
+    Function::new("abs", &[FLOAT4], FLOAT4, abs),
+    Function::new("abs", &[FLOAT8], FLOAT8, abs),
+    Function::new("round", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).round_ties_even()))
+    }),
+    Function::new("round", &[NUMERIC], NUMERIC, |a, _| {
+        on_numeric(a, |n| n.round(0))
+    }),
+    Function::new("round", &[NUMERIC, INT4], NUMERIC, |a, _| {
+        let scale = a.integer(1);
+        on_numeric(a, |n| n.round(scale))
+    }),
+    Function::new("trunc", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).trunc()))
+    }),
+    Function::new("trunc", &[NUMERIC], NUMERIC, |a, _| {
+        on_numeric(a, |n| n.truncate(0))
+    }),
+    Function::new("trunc", &[NUMERIC, INT4], NUMERIC, |a, _| {
+        let scale = a.integer(1);
+        on_numeric(a, |n| n.truncate(scale))
+    }),
+    Function::new("ceil", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).ceil()))
+    }),
+    Function::new("ceil", &[NUMERIC], NUMERIC, |a, _| {
+        on_numeric(a, Numeric::ceil)
+    }),
+    Function::new("ceiling", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).ceil()))
+    }),
+    Function::new("ceiling", &[NUMERIC], NUMERIC, |a, _| {
+        on_numeric(a, Numeric::ceil)
+    }),
+    Function::new("floor", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).floor()))
+    }),
+    Function::new("floor", &[NUMERIC], NUMERIC, |a, _| {
+        on_numeric(a, Numeric::floor)
+    }),
+    Function::new("sign", &[FLOAT8], FLOAT8, |a, _| {
+        let number = a.double(0);
+        Ok(Value::Float8(if number == 0.0 {
+            0.0
+        } else {
+            number.signum()
+        }))
+    }),
+    Function::new("sign", &[NUMERIC], NUMERIC, |a, _| {
+        on_numeric(a, |n| Numeric::from(n.signum()))
+    }),
+    Function::new("mod", &[INT2, INT2], INT2, modulo),
+    Function::new("mod", &[INT4, INT4], INT4, modulo),
+    Function::new("mod", &[INT8, INT8], INT8, modulo),
+    Function::new("mod", &[NUMERIC, NUMERIC], NUMERIC, modulo),
+    Function::new("div", &[NUMERIC, NUMERIC], NUMERIC, |a, _| {
+        match (a.values.first(), a.values.get(1)) {
+            (Some(Value::Numeric(left)), Some(Value::Numeric(right))) => {
+                let rest = left.remainder(right)?;
+                Ok(numeric(left.subtract(&rest)?.divide(right)?.round(0)))
+            }
+            _ => Ok(Value::Null),
+        }
+    }),
+    Function::new("gcd", &[INT8, INT8], INT8, |a, _| {
+        let (mut left, mut right) = (a.integer(0).unsigned_abs(), a.integer(1).unsigned_abs());
+        while right != 0 {
+            (left, right) = (right, left % right);
+        }
+        i64::try_from(left)
+            .map(Value::Int8)
+            .map_err(|_| out_of_range("bigint"))
+    }),
+    Function::new("power", &[FLOAT8, FLOAT8], FLOAT8, float_power),
+    Function::new("pow", &[FLOAT8, FLOAT8], FLOAT8, float_power),
+    Function::new("power", &[NUMERIC, NUMERIC], NUMERIC, numeric_power),
+    Function::new("pow", &[NUMERIC, NUMERIC], NUMERIC, numeric_power),
+    Function::new("sqrt", &[FLOAT8], FLOAT8, |a, _| {
+        if a.double(0) < 0.0 {
+            return Err(negative_root());
+        }
+        Ok(Value::Float8(a.double(0).sqrt()))
+    }),
+    Function::new("sqrt", &[NUMERIC], NUMERIC, |a, _| match a.values.first() {
+        Some(Value::Numeric(number)) => number.square_root().map(numeric).ok_or_else(negative_root),
+        _ => Ok(Value::Null),
+    }),
+    Function::new("exp", &[FLOAT8], FLOAT8, |a, _| {
+        finite(a.double(0), a.double(0).exp())
+    }),
+    Function::new("ln", &[FLOAT8], FLOAT8, |a, _| {
+        logarithm(a.double(0)).map(|n| Value::Float8(n.ln()))
+    }),
+    Function::new("log", &[FLOAT8], FLOAT8, |a, _| {
+        logarithm(a.double(0)).map(|n| Value::Float8(n.log10()))
+    }),
+    Function::new("log10", &[FLOAT8], FLOAT8, |a, _| {
+        logarithm(a.double(0)).map(|n| Value::Float8(n.log10()))
+    }),
+    Function::new("sin", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).sin()))
+    }),
+    Function::new("cos", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).cos()))
+    }),
+    Function::new("tan", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).tan()))
+    }),
+    Function::new("atan", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).atan()))
+    }),
+    Function::new("atan2", &[FLOAT8, FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).atan2(a.double(1))))
+    }),
+    Function::new("degrees", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).to_degrees()))
+    }),
+    Function::new("radians", &[FLOAT8], FLOAT8, |a, _| {
+        Ok(Value::Float8(a.double(0).to_radians()))
+    }),
+    Function::new("pi", &[], FLOAT8, |_, _| {
+        Ok(Value::Float8(std::f64::consts::PI))
+    }),
+    Function::new("random", &[], FLOAT8, |_, _| {
+        // 53 random bits over 2^53: every double in [0, 1) of that grain alike.
+        let bits = coeval_env::random_u64() >> 11;
+        Ok(Value::Float8(bits as f64 / (1_u64 << 53) as f64))
+    })
+    .volatile(),
+];
+
+fn numeric(number: Numeric) -> Value {
+    Value::Numeric(Box::new(number))
+}
+
+fn on_numeric(a: Arguments<'_>, change: impl FnOnce(&Numeric) -> Numeric) -> Result<Value> {
+    Ok(match a.values.first() {
+        Some(Value::Numeric(number)) => numeric(change(number)),
+        _ => Value::Null,
+    })
+}
+
+fn abs(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+    let value = a.values.first().cloned().unwrap_or_default();
+    let negative = match &value {
+        Value::Int2(number) => *number < 0,
+        Value::Int4(number) => *number < 0,
+        Value::Int8(number) => *number < 0,
+        Value::Float4(number) => number.is_sign_negative(),
+        Value::Float8(number) => number.is_sign_negative(),
+        Value::Numeric(number) => number.signum() < 0,
+        _ => false,
+    };
+    if negative { negate(&value) } else { Ok(value) }
+}
+
+fn modulo(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+    match a.values {
+        [left, right] => arithmetic(ArithmeticOperator::Modulo, left, right),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn finite(input: f64, result: f64) -> Result<Value> {
+    if result.is_infinite() && input.is_finite() {
+        return Err(Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            "value out of range: overflow",
+        ));
+    }
+    Ok(Value::Float8(result))
+}
+
+fn float_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+    let (base, exponent) = (a.double(0), a.double(1));
+    let result = power(base, exponent)?;
+    if exponent.is_infinite() {
+        return Ok(Value::Float8(result));
+    }
+    finite(base, result)
+}
+
+/// By squaring, for whole exponents; the result has at least 16 significant
+/// digits.
+fn numeric_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+    let (Some(Value::Numeric(base)), Some(Value::Numeric(exponent))) =
+        (a.values.first(), a.values.get(1))
+    else {
+        return Ok(Value::Null);
+    };
+    let whole = exponent.truncate(0);
+    let Some(count) = (whole == **exponent).then(|| whole.to_i64()).flatten() else {
+        return Err(
+            Error::unsupported("a numeric power whose exponent is not a whole number")
+                .with_hint("Cast to double precision."),
+        );
+    };
+    if base.is_zero() && count < 0 {
+        return Err(Error::new(
+            SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION,
+            "zero raised to a negative power is undefined",
+        ));
+    }
+    if count.unsigned_abs() > 100_000 {
+        return Err(Error::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            "value overflows numeric format",
+        ));
+    }
+    let mut result = Numeric::from(1);
+    let mut square = (**base).clone();
+    let mut left = count.unsigned_abs();
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.multiply(&square)?;
+        }
+        left >>= 1;
+        if left > 0 {
+            square = square.multiply(&square)?;
+        }
+    }
+    if count < 0 {
+        result = Numeric::from(1).divide(&result)?;
+    }
+    // As many digits as PostgreSQL shows: 16 significant ones, and no fewer than
+    // the operands have.
+    let digits_before = match result.significant_digits() {
+        Some((_, exponent)) => i64::from(exponent),
+        None => 0,
+    };
+    let own = base
+        .parts()
+        .map_or(0, |(_, scale)| i64::from(scale))
+        .max(exponent.parts().map_or(0, |(_, scale)| i64::from(scale)));
+    let scale = (16 - digits_before - 1)
+        .max(own)
+        .clamp(0, 1000)
+        .max(16 - digits_before - 1);
+    Ok(numeric(result.round(scale.max(0))))
+}
+
+fn negative_root() -> Error {
+    Error::new(
+        SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION,
+        "cannot take square root of a negative number",
+    )
+}
+
+fn logarithm(number: f64) -> Result<f64> {
+    if number > 0.0 || number.is_nan() {
+        return Ok(number);
+    }
+    Err(Error::new(
+        SqlState::INVALID_ARGUMENT_FOR_LOGARITHM,
+        if number == 0.0 {
+            "cannot take logarithm of zero"
+        } else {
+            "cannot take logarithm of a negative number"
+        },
+    ))
+}

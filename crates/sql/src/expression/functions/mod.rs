@@ -1,0 +1,47 @@
+//! The functions there are.
+//!
+//! What PostgreSQL writes with a syntax of its own (COALESCE, EXTRACT) is bound to
+//! these, too, or is an expression of its own.
+
+mod arrays;
+mod formatting;
+mod math;
+mod session;
+mod strings;
+mod time;
+
+use super::function::{Function, Kind};
+use crate::value::DataType;
+
+/// Types as they stand in the lists.
+mod kinds {
+    use super::{DataType, Kind};
+
+    pub(super) const ANY: Kind = Kind::Any;
+    pub(super) const ARRAY: Kind = Kind::AnyArray;
+    pub(super) const ELEMENT: Kind = Kind::AnyElement;
+    pub(super) const BOOL: Kind = Kind::Is(DataType::Bool);
+    pub(super) const INT2: Kind = Kind::Is(DataType::Int2);
+    pub(super) const INT4: Kind = Kind::Is(DataType::Int4);
+    pub(super) const INT8: Kind = Kind::Is(DataType::Int8);
+    pub(super) const FLOAT4: Kind = Kind::Is(DataType::Float4);
+    pub(super) const FLOAT8: Kind = Kind::Is(DataType::Float8);
+    pub(super) const NUMERIC: Kind = Kind::Is(DataType::Numeric);
+    pub(super) const TEXT: Kind = Kind::Is(DataType::Text);
+    pub(super) const TEXTS: Kind = Kind::Is(DataType::TextArray);
+    pub(super) const DATE: Kind = Kind::Is(DataType::Date);
+    pub(super) const TIMESTAMP: Kind = Kind::Is(DataType::Timestamp);
+    pub(super) const MOMENT: Kind = Kind::Is(DataType::TimestampTz);
+}
+
+/// Every function.
+pub(super) fn all() -> impl Iterator<Item = &'static Function> {
+    math::FUNCTIONS
+        .iter()
+        .chain(strings::FUNCTIONS)
+        .chain(time::FUNCTIONS)
+        .chain(formatting::FUNCTIONS)
+        .chain(arrays::FUNCTIONS)
+        .chain(session::FUNCTIONS)
+        .chain(crate::system::FUNCTIONS.iter().copied().flatten())
+}

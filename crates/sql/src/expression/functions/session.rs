@@ -1,0 +1,45 @@
+//! Functions that tell of the transaction, and odd ones.
+
+use super::kinds::{ANY, INT4, INT8, TEXT};
+use crate::Error;
+use crate::expression::function::{Function, Kind};
+use crate::value::{ColumnType, DataType, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("txid_current", &[], INT8, |_, context| {
+        let id = context.reads()?.id().0;
+        Ok(Value::Int8(i64::try_from(id).unwrap_or(i64::MAX)))
+    })
+    .stable(),
+    Function::new(
+        "pg_sleep",
+        &[Kind::Is(DataType::Float8)],
+        Kind::Is(DataType::Void),
+        |_, _| Err(Error::unsupported("pg_sleep")),
+    )
+    .volatile(),
+    Function::new("num_nulls", &[ANY], INT4, |a, _| {
+        let nulls = a.values.iter().filter(|value| value.is_null()).count();
+        Ok(Value::Int4(nulls as i32))
+    })
+    .null_aware()
+    .variadic(),
+    Function::new("num_nonnulls", &[ANY], INT4, |a, _| {
+        let present = a.values.iter().filter(|value| !value.is_null()).count();
+        Ok(Value::Int4(present as i32))
+    })
+    .null_aware()
+    .variadic(),
+    Function::new("text", &[ANY], TEXT, |a, context| {
+        let given = a
+            .types
+            .first()
+            .copied()
+            .unwrap_or(ColumnType::from(DataType::Text));
+        Ok(a.values
+            .first()
+            .and_then(|value| value.to_text(given, &context.session.style))
+            .map_or(Value::Null, Value::Text))
+    })
+    .stable(),
+];

@@ -1,0 +1,199 @@
+//! LIKE and regular expressions.
+//!
+//! A constant pattern is compiled when it is bound; others when they are met, the
+//! last one being kept.
+
+use std::sync::{Arc, Mutex};
+
+use regex::Regex;
+use smol_str::SmolStr;
+
+use crate::{Error, Result, SqlState, Value};
+
+/// How LIKE matches.
+#[derive(Debug)]
+pub struct LikePattern {
+    /// Whether case matters not.
+    pub ignore_case: bool,
+    /// The character that takes the meaning from `%`, `_` and itself; `None` for
+    /// no such character.
+    pub escape: Option<char>,
+}
+
+impl PartialEq for LikePattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.ignore_case == other.ignore_case && self.escape == other.escape
+    }
+}
+
+impl LikePattern {
+    pub(super) fn evaluate(&self, subject: &Value, pattern: &Value) -> Result<Value> {
+        let (Value::Text(subject), Value::Text(pattern)) = (subject, pattern) else {
+            return Ok(Value::Null);
+        };
+        let matched = if self.ignore_case {
+            matches_like(
+                &subject.to_lowercase(),
+                &pattern.to_lowercase(),
+                self.escape,
+            )?
+        } else {
+            matches_like(subject, pattern, self.escape)?
+        };
+        Ok(Value::Bool(matched))
+    }
+}
+
+/// Whether `subject` matches. Goes back to the last `%` only, so the work is at
+/// most the product of both lengths.
+fn matches_like(subject: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+    let (mut rest, mut wanted) = (subject, pattern);
+    // Where to go on when what follows the last `%` does not match.
+    let mut retry: Option<(&str, &str)> = None;
+    loop {
+        let mut characters = wanted.chars();
+        let matched = match characters.next() {
+            None => {
+                if rest.is_empty() {
+                    return Ok(true);
+                }
+                false
+            }
+            Some('%') if escape != Some('%') => {
+                wanted = characters.as_str();
+                if wanted.is_empty() {
+                    return Ok(true);
+                }
+                retry = Some((rest, wanted));
+                continue;
+            }
+            Some('_') if escape != Some('_') => {
+                let mut subject = rest.chars();
+                let any = subject.next().is_some();
+                rest = subject.as_str();
+                wanted = characters.as_str();
+                any
+            }
+            Some(mut literal) => {
+                if Some(literal) == escape {
+                    literal = characters.next().ok_or_else(|| {
+                        Error::new(
+                            SqlState::INVALID_ESCAPE_SEQUENCE,
+                            "LIKE pattern must not end with escape character",
+                        )
+                    })?;
+                }
+                let mut subject = rest.chars();
+                let same = subject.next() == Some(literal);
+                if same {
+                    rest = subject.as_str();
+                    wanted = characters.as_str();
+                }
+                same
+            }
+        };
+        if !matched {
+            let Some((from, tail)) = retry else {
+                return Ok(false);
+            };
+            let mut shorter = from.chars();
+            if shorter.next().is_none() {
+                return Ok(false);
+            }
+            rest = shorter.as_str();
+            wanted = tail;
+            retry = Some((rest, wanted));
+        }
+    }
+}
+
+/// How `~`, `~*`, `!~` and `!~*` match.
+#[derive(Debug)]
+pub struct RegexPattern {
+    /// Whether case matters not.
+    pub ignore_case: bool,
+    /// The pattern met last.
+    pub(super) compiled: Mutex<Option<(SmolStr, Arc<Regex>)>>,
+}
+
+impl PartialEq for RegexPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.ignore_case == other.ignore_case
+    }
+}
+
+impl RegexPattern {
+    pub(super) fn new(ignore_case: bool) -> Self {
+        Self {
+            ignore_case,
+            compiled: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn evaluate(&self, subject: &Value, pattern: &Value) -> Result<Value> {
+        let (Value::Text(subject), Value::Text(pattern)) = (subject, pattern) else {
+            return Ok(Value::Null);
+        };
+        let mut compiled = self
+            .compiled
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let regex = match &*compiled {
+            Some((known, regex)) if known == pattern => Arc::clone(regex),
+            _ => {
+                let regex = Arc::new(compile_regex(pattern, self.ignore_case)?);
+                *compiled = Some((pattern.clone(), Arc::clone(&regex)));
+                regex
+            }
+        };
+        drop(compiled);
+        Ok(Value::Bool(regex.is_match(subject)))
+    }
+}
+
+/// Most bytes a compiled pattern may take.
+const REGEX_BYTES: usize = 1 << 20;
+
+/// Compiles a regular expression. The syntax is PostgreSQL's but for back
+/// references and looking ahead, which would make the time it takes unbounded.
+pub(super) fn compile_regex(pattern: &str, ignore_case: bool) -> Result<Regex> {
+    regex::RegexBuilder::new(pattern)
+        .case_insensitive(ignore_case)
+        .dot_matches_new_line(true)
+        .size_limit(REGEX_BYTES)
+        .build()
+        .map_err(|error| {
+            Error::new(
+                SqlState::INVALID_REGULAR_EXPRESSION,
+                "invalid regular expression",
+            )
+            .with_detail(error.to_string())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn like() {
+        let matches = |subject, pattern| matches_like(subject, pattern, Some('\\')).unwrap();
+        assert!(matches("abc", "abc"));
+        assert!(matches("abc", "a%"));
+        assert!(matches("abc", "%c"));
+        assert!(matches("abc", "_b_"));
+        assert!(matches("aXbXc", "a%b%c"));
+        assert!(matches("", "%"));
+        assert!(matches("a%c", "a\\%c"));
+        assert!(!matches("abc", "a\\%c"));
+        assert!(!matches("abc", "ab"));
+        assert!(!matches("abc", "abcd"));
+        assert!(!matches("", "_"));
+        assert!(matches("äöü", "_ö_"));
+        assert!(matches("aab", "%ab"));
+        assert!(matches_like("a", "\\", Some('\\')).is_err());
+        assert!(matches_like("a\\", "a\\", None).unwrap());
+        let many = "a".repeat(2_000);
+        assert!(!matches(&many, &format!("{}b", "%a".repeat(500))));
+    }
+}

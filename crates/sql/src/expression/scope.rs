@@ -1,0 +1,261 @@
+//! Which names stand for which columns.
+//!
+//! A [`Scope`] is what one SELECT's clauses can name: the columns of its FROM
+//! list. A [`Frame`] is what a subquery takes from the query around it. A name the
+//! scope does not have is looked up in the scope around the frame; what is found
+//! there becomes a value handed in, [`Expression::Outer`]:
+//!
+//! ```text
+//!   select … from a where exists (select 1 from b where b.x = a.x)
+//!            scope of a                         scope of b, in a frame:
+//!            Column(1) is a.x                   Outer(0) is a.x = Column(1) outside
+//! ```
+
+use std::cell::RefCell;
+
+use smol_str::SmolStr;
+
+use super::Expression;
+use crate::value::ColumnType;
+use crate::{Error, Result, SqlState};
+
+/// A column that can be named.
+#[derive(Clone, Debug)]
+pub struct ScopeColumn {
+    /// Its name.
+    pub name: SmolStr,
+    /// What it stands for, over the rows of the FROM list.
+    pub expression: Expression,
+    /// Its type.
+    pub column_type: ColumnType,
+    /// The table and attribute it is taken from as it is, if so.
+    pub origin: Option<(u32, i16)>,
+}
+
+/// One item of a FROM list.
+#[derive(Clone, Debug)]
+pub struct ScopeRelation {
+    /// Its alias, or its table's name. Empty for what cannot be qualified, as the
+    /// merged columns of JOIN … USING.
+    pub name: SmolStr,
+    /// Its table's schema, if it can be qualified by it.
+    pub schema: Option<SmolStr>,
+    /// Its columns.
+    pub columns: Vec<ScopeColumn>,
+    /// Columns that a join with USING has merged: to be had by qualified name
+    /// only, and left out of `*`.
+    pub merged: Vec<bool>,
+}
+
+impl ScopeRelation {
+    /// A relation with none of its columns merged.
+    #[must_use]
+    pub fn new(name: SmolStr, schema: Option<SmolStr>, columns: Vec<ScopeColumn>) -> Self {
+        let merged = vec![false; columns.len()];
+        Self {
+            name,
+            schema,
+            columns,
+            merged,
+        }
+    }
+}
+
+/// What a subquery takes from the query around it.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    outside: Option<&'a Scope<'a>>,
+    taken: RefCell<Vec<Expression>>,
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of a statement: there is nothing around it.
+    #[must_use]
+    pub fn outermost() -> Self {
+        Self {
+            outside: None,
+            taken: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// The frame of a subquery in `outside`.
+    #[must_use]
+    pub fn inside(outside: &'a Scope<'a>) -> Self {
+        Self {
+            outside: Some(outside),
+            taken: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// What the subquery takes, in the order of [`Expression::Outer`], as
+    /// expressions of the query around it.
+    #[must_use]
+    pub fn into_taken(self) -> Vec<Expression> {
+        self.taken.into_inner()
+    }
+
+    fn take(&self, expression: Expression) -> Expression {
+        let mut taken = self.taken.borrow_mut();
+        let position = match taken.iter().position(|known| *known == expression) {
+            Some(position) => position,
+            None => {
+                taken.push(expression);
+                taken.len() - 1
+            }
+        };
+        Expression::Outer(position)
+    }
+}
+
+/// What the clauses of a SELECT can name.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    /// The items of the FROM list.
+    pub relations: Vec<ScopeRelation>,
+    /// What is around it.
+    pub frame: &'a Frame<'a>,
+}
+
+impl<'a> Scope<'a> {
+    /// A scope with nothing in it.
+    #[must_use]
+    pub fn empty(frame: &'a Frame<'a>) -> Self {
+        Self {
+            relations: Vec::new(),
+            frame,
+        }
+    }
+
+    /// The column of this name; errors 42703, 42702.
+    pub fn column(&self, name: &str) -> Result<ScopeColumn> {
+        match self.find(name)? {
+            Some(column) => Ok(column),
+            None => {
+                let error = Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" does not exist"),
+                );
+                Err(self.suggest(error, name))
+            }
+        }
+    }
+
+    /// The column of this name, here or around.
+    pub fn find(&self, name: &str) -> Result<Option<ScopeColumn>> {
+        let mut found: Option<&ScopeColumn> = None;
+        for relation in &self.relations {
+            for (column, merged) in relation.columns.iter().zip(&relation.merged) {
+                if column.name != name || *merged {
+                    continue;
+                }
+                if found.is_some() {
+                    return Err(Error::new(
+                        SqlState::AMBIGUOUS_COLUMN,
+                        format!("column reference \"{name}\" is ambiguous"),
+                    ));
+                }
+                found = Some(column);
+            }
+        }
+        if let Some(column) = found {
+            return Ok(Some(column.clone()));
+        }
+        self.outside(|outside| outside.find(name))
+    }
+
+    fn outside(
+        &self,
+        find: impl FnOnce(&Scope<'_>) -> Result<Option<ScopeColumn>>,
+    ) -> Result<Option<ScopeColumn>> {
+        let Some(outside) = self.frame.outside else {
+            return Ok(None);
+        };
+        Ok(find(outside)?.map(|column| ScopeColumn {
+            expression: self.frame.take(column.expression),
+            ..column
+        }))
+    }
+
+    /// The relation of this name here, not around.
+    pub fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<&ScopeRelation>> {
+        let mut matching = self.relations.iter().filter(|relation| {
+            relation.name == name
+                && !relation.name.is_empty()
+                && schema.is_none_or(|schema| relation.schema.as_deref() == Some(schema))
+        });
+        let found = matching.next();
+        if matching.next().is_some() {
+            return Err(Error::new(
+                SqlState::DUPLICATE_ALIAS,
+                format!("table reference \"{name}\" is ambiguous"),
+            ));
+        }
+        Ok(found)
+    }
+
+    /// The column of this relation; errors 42703, 42P01.
+    pub fn qualified_column(
+        &self,
+        schema: Option<&str>,
+        relation: &str,
+        name: &str,
+    ) -> Result<ScopeColumn> {
+        match self.find_qualified(schema, relation, name)? {
+            Some(column) => Ok(column),
+            None => Err(Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("missing FROM-clause entry for table \"{relation}\""),
+            )),
+        }
+    }
+
+    fn find_qualified(
+        &self,
+        schema: Option<&str>,
+        relation: &str,
+        name: &str,
+    ) -> Result<Option<ScopeColumn>> {
+        if let Some(found) = self.relation(schema, relation)? {
+            let column = found.columns.iter().find(|column| column.name == name);
+            return match column {
+                Some(column) => Ok(Some(column.clone())),
+                None => Err(Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column {relation}.{name} does not exist"),
+                )),
+            };
+        }
+        self.outside(|outside| outside.find_qualified(schema, relation, name))
+    }
+
+    fn suggest(&self, error: Error, name: &str) -> Error {
+        for relation in &self.relations {
+            for column in &relation.columns {
+                let (known, wanted) = (column.name.as_str(), name);
+                if !relation.name.is_empty() && is_near(known, wanted) {
+                    return error.with_hint(format!(
+                        "Perhaps you meant to reference the column \"{}.{known}\".",
+                        relation.name
+                    ));
+                }
+            }
+        }
+        error
+    }
+}
+
+/// Whether one edit turns one name into the other.
+fn is_near(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len().abs_diff(other.len()) > 1 || one.len().min(other.len()) < 3 {
+        return false;
+    }
+    let head = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let tail = one
+        .iter()
+        .rev()
+        .zip(other.iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    head + tail + 1 >= one.len().max(other.len())
+}

@@ -1,0 +1,208 @@
+//! Queries inside expressions.
+//!
+//! A subquery that takes nothing from the rows around it has one result for the
+//! whole statement: it runs once and is remembered, as a set if it stands behind
+//! IN. One that does runs for every row.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Comparison, EvaluationContext, Expression};
+use crate::select::{Cursor, QueryPlan};
+use crate::value::KeyOrder;
+use crate::{Error, Result, SqlState, Value};
+
+/// A query inside an expression.
+#[derive(Clone, Debug)]
+pub struct Subquery {
+    /// What is asked of it.
+    pub kind: SubqueryKind,
+    /// What is compared with its rows, for IN, ANY and ALL.
+    pub operand: Option<Expression>,
+    /// The query.
+    pub plan: Arc<QueryPlan>,
+    /// What it takes from the row around it.
+    pub correlations: Vec<Expression>,
+    /// Its number in the statement.
+    pub number: usize,
+}
+
+impl PartialEq for Subquery {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan) && self.correlations == other.correlations
+    }
+}
+
+/// What is asked of a subquery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubqueryKind {
+    /// Its one value; null when it has no row.
+    Scalar,
+    /// Whether it has a row.
+    Exists,
+    /// Whether a comparison holds for any row. IN is ANY with `=`.
+    Any(Comparison),
+    /// Whether a comparison holds for all rows.
+    All(Comparison),
+    /// All its values as an array.
+    Array,
+}
+
+/// A result that holds for the whole statement.
+#[derive(Clone, Debug)]
+pub(super) enum Remembered {
+    Value(Value),
+    Set(Arc<Set>),
+}
+
+/// The values behind an uncorrelated IN.
+#[derive(Debug)]
+pub(super) struct Set {
+    keys: BTreeSet<Vec<u8>>,
+    has_null: bool,
+}
+
+fn too_many_rows() -> Error {
+    Error::new(
+        SqlState::CARDINALITY_VIOLATION,
+        "more than one row returned by a subquery used as an expression",
+    )
+}
+
+impl Subquery {
+    pub(super) fn evaluate(
+        &self,
+        context: &mut EvaluationContext<'_>,
+        row: &[Value],
+    ) -> Result<Value> {
+        let operand = match &self.operand {
+            Some(operand) => operand.evaluate(context, row)?,
+            None => Value::Null,
+        };
+        let constant = self.correlations.is_empty() && !self.plan.is_volatile();
+        if constant {
+            match context.remembered.get(&self.number) {
+                Some(Remembered::Value(value)) => return Ok(value.clone()),
+                Some(Remembered::Set(set)) => return Ok(is_in(&operand, &Arc::clone(set))),
+                None => {}
+            }
+        }
+        let mut taken = Vec::with_capacity(self.correlations.len());
+        for correlation in &self.correlations {
+            taken.push(correlation.evaluate(context, row)?);
+        }
+        let outer = std::mem::replace(&mut context.outer, taken);
+        let budget = std::mem::replace(&mut context.budget, u32::MAX);
+        let result = self.run(context, &operand, constant);
+        context.outer = outer;
+        context.budget = budget;
+        let value = result?;
+        let depends_on_operand = self.operand.is_some();
+        if constant && !depends_on_operand {
+            context
+                .remembered
+                .insert(self.number, Remembered::Value(value.clone()));
+        }
+        Ok(value)
+    }
+
+    fn run(
+        &self,
+        context: &mut EvaluationContext<'_>,
+        operand: &Value,
+        constant: bool,
+    ) -> Result<Value> {
+        let mut cursor = Cursor::new(&self.plan);
+        match self.kind {
+            SubqueryKind::Scalar => {
+                let Some(first) = cursor.next_now(context)? else {
+                    return Ok(Value::Null);
+                };
+                let value = first.into_iter().next().unwrap_or_default();
+                if cursor.next_now(context)?.is_some() {
+                    return Err(too_many_rows());
+                }
+                Ok(value)
+            }
+            SubqueryKind::Exists => Ok(Value::Bool(cursor.next_now(context)?.is_some())),
+            SubqueryKind::Array => {
+                let mut values = Vec::new();
+                while let Some(row) = cursor.next_now(context)? {
+                    context.memory.take(std::mem::size_of::<Value>())?;
+                    values.extend(row.into_iter().next());
+                }
+                Ok(Value::Array(values.into()))
+            }
+            SubqueryKind::Any(Comparison::Equal) if constant => {
+                let mut set = Set {
+                    keys: BTreeSet::new(),
+                    has_null: false,
+                };
+                while let Some(row) = cursor.next_now(context)? {
+                    let value = row.first().unwrap_or(&Value::Null);
+                    if value.is_null() {
+                        set.has_null = true;
+                        continue;
+                    }
+                    let mut key = Vec::new();
+                    value.write_key(KeyOrder::ASCENDING, &mut key);
+                    let bytes = key.len() + 48;
+                    if set.keys.insert(key) {
+                        context.memory.take(bytes)?;
+                    }
+                }
+                let set = Arc::new(set);
+                context
+                    .remembered
+                    .insert(self.number, Remembered::Set(Arc::clone(&set)));
+                Ok(is_in(operand, &set))
+            }
+            SubqueryKind::Any(comparison) => {
+                let mut unknown = false;
+                while let Some(row) = cursor.next_now(context)? {
+                    match comparison.holds(operand, row.first().unwrap_or(&Value::Null)) {
+                        Some(true) => return Ok(Value::Bool(true)),
+                        Some(false) => {}
+                        None => unknown = true,
+                    }
+                }
+                Ok(if unknown {
+                    Value::Null
+                } else {
+                    Value::Bool(false)
+                })
+            }
+            SubqueryKind::All(comparison) => {
+                let mut unknown = false;
+                while let Some(row) = cursor.next_now(context)? {
+                    match comparison.holds(operand, row.first().unwrap_or(&Value::Null)) {
+                        Some(false) => return Ok(Value::Bool(false)),
+                        Some(true) => {}
+                        None => unknown = true,
+                    }
+                }
+                Ok(if unknown {
+                    Value::Null
+                } else {
+                    Value::Bool(true)
+                })
+            }
+        }
+    }
+}
+
+fn is_in(operand: &Value, set: &Set) -> Value {
+    if set.keys.is_empty() && !set.has_null {
+        return Value::Bool(false);
+    }
+    if operand.is_null() {
+        return Value::Null;
+    }
+    let mut key = Vec::new();
+    operand.write_key(KeyOrder::ASCENDING, &mut key);
+    match (set.keys.contains(&key), set.has_null) {
+        (true, _) => Value::Bool(true),
+        (false, true) => Value::Null,
+        (false, false) => Value::Bool(false),
+    }
+}

@@ -1,0 +1,1 @@
+//! Expressions bound and evaluated, compared with what PostgreSQL 15 prints.

@@ -1,0 +1,298 @@
+//! Choosing a path.
+
+use std::sync::Arc;
+
+use coeval_txn::Direction;
+
+use crate::catalog::{Index, Table};
+use crate::expression::{Comparison, Expression};
+use crate::value::{DataType, KeyOrder};
+
+/// How a table's rows are found, and what is left to check.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The path.
+    pub path: Path,
+    /// The conditions the path does not ensure by itself. All must be true.
+    pub filter: Vec<Expression>,
+}
+
+/// A path to rows of a table.
+#[derive(Clone, Debug)]
+pub enum Path {
+    /// All rows, in no particular order.
+    Table,
+    /// The row with one key of an index that is unique.
+    Key {
+        /// The index.
+        index: Arc<Index>,
+        /// A value for each of its columns. A null means there is no such row.
+        key: Vec<Expression>,
+    },
+    /// The rows within a range of an index's keys.
+    Range {
+        /// The index.
+        index: Arc<Index>,
+        /// Values of its first columns. A null means there is no such row.
+        prefix: Vec<Expression>,
+        /// Where the next column begins.
+        lower: Option<RangeLimit>,
+        /// Where it ends.
+        upper: Option<RangeLimit>,
+    },
+}
+
+/// One end of a range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RangeLimit {
+    /// The value there. A null means there is no row at all.
+    pub value: Expression,
+    /// Whether rows with that value are in.
+    pub inclusive: bool,
+}
+
+/// A condition that an index can be used for: `column comparison value`.
+struct Usable {
+    /// Position among the conditions.
+    condition: usize,
+    /// Position among the table's columns.
+    column: usize,
+    comparison: Comparison,
+    value: Expression,
+}
+
+impl Access {
+    /// The best path to the rows of `table` that fulfil all `conditions`.
+    ///
+    /// `offset` is the position of the table's first column in the rows that the
+    /// conditions are about, and `known` says which other columns of those rows are
+    /// known before the table's row is looked for.
+    #[must_use]
+    pub fn choose(
+        table: &Table,
+        offset: usize,
+        conditions: Vec<Expression>,
+        known: &dyn Fn(usize) -> bool,
+    ) -> Self {
+        let usable: Vec<Usable> = conditions
+            .iter()
+            .enumerate()
+            .filter_map(|(condition, expression)| {
+                usable(table, offset, condition, expression, known)
+            })
+            .collect();
+        let mut best: Option<(u32, Path, Vec<usize>)> = None;
+        for index in &table.indexes {
+            if let Some((score, path, used)) = path_through(index, &usable)
+                && best.as_ref().is_none_or(|(other, ..)| score > *other)
+            {
+                best = Some((score, path, used));
+            }
+        }
+        let Some((_, path, used)) = best else {
+            return Self {
+                path: Path::Table,
+                filter: conditions,
+            };
+        };
+        let filter = conditions
+            .into_iter()
+            .enumerate()
+            .filter(|(position, _)| !used.contains(position))
+            .map(|(_, condition)| condition)
+            .collect();
+        Self { path, filter }
+    }
+}
+
+impl Path {
+    /// The direction in which this path yields rows in the wanted order of the
+    /// table's columns, if there is one. Columns fixed by the path are in any
+    /// order.
+    #[must_use]
+    pub fn direction_for(&self, wanted: &[(usize, KeyOrder)]) -> Option<Direction> {
+        let (index, fixed) = match self {
+            Self::Table => return wanted.is_empty().then_some(Direction::Forward),
+            Self::Key { .. } => return Some(Direction::Forward),
+            Self::Range { index, prefix, .. } => (index, prefix.len()),
+        };
+        let is_fixed = |column: usize| {
+            index.columns[..fixed]
+                .iter()
+                .any(|each| each.column == column)
+        };
+        let mut rest = index.columns[fixed..].iter();
+        let mut direction = None;
+        for (column, order) in wanted {
+            if is_fixed(*column) {
+                continue;
+            }
+            let next = rest.next().filter(|next| next.column == *column)?;
+            let this = if next.order == *order {
+                Direction::Forward
+            } else if next.order.descending != order.descending
+                && next.order.nulls_first != order.nulls_first
+            {
+                Direction::Backward
+            } else {
+                return None;
+            };
+            if *direction.get_or_insert(this) != this {
+                return None;
+            }
+            // Rows are told apart by a whole unique key: what follows it in the
+            // wanted order changes nothing, unless the key can hold nulls.
+        }
+        Some(direction.unwrap_or(Direction::Forward))
+    }
+
+    /// A path over all rows that yields them in the wanted order, if an index has
+    /// it.
+    #[must_use]
+    pub fn ordered(table: &Table, wanted: &[(usize, KeyOrder)]) -> Option<(Self, Direction)> {
+        table.indexes.iter().find_map(|index| {
+            let path = Self::Range {
+                index: Arc::clone(index),
+                prefix: Vec::new(),
+                lower: None,
+                upper: None,
+            };
+            let direction = path.direction_for(wanted)?;
+            Some((path, direction))
+        })
+    }
+
+    /// Whether it leads to one row at most.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        matches!(self, Self::Key { .. })
+    }
+}
+
+/// The path through an index, how good it is, and the conditions it ensures.
+fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec<usize>)> {
+    let mut used = Vec::new();
+    let mut prefix = Vec::new();
+    for key in &index.columns {
+        let Some(equal) = usable
+            .iter()
+            .find(|each| each.column == key.column && each.comparison == Comparison::Equal)
+        else {
+            break;
+        };
+        used.push(equal.condition);
+        prefix.push(equal.value.clone());
+    }
+    let fixed = prefix.len();
+    if fixed == index.columns.len() && index.is_unique() {
+        let path = Path::Key {
+            index: Arc::clone(index),
+            key: prefix,
+        };
+        return Some((u32::MAX, path, used));
+    }
+    let (mut lower, mut upper) = (None, None);
+    if let Some(key) = index.columns.get(fixed) {
+        for each in usable.iter().filter(|each| each.column == key.column) {
+            let (limit, inclusive) = match each.comparison {
+                Comparison::Greater => (&mut lower, false),
+                Comparison::GreaterOrEqual => (&mut lower, true),
+                Comparison::Less => (&mut upper, false),
+                Comparison::LessOrEqual => (&mut upper, true),
+                Comparison::Equal | Comparison::NotEqual => continue,
+            };
+            if limit.is_none() {
+                *limit = Some(RangeLimit {
+                    value: each.value.clone(),
+                    inclusive,
+                });
+                used.push(each.condition);
+            }
+        }
+    }
+    let limits = u32::from(lower.is_some()) + u32::from(upper.is_some());
+    if fixed == 0 && limits == 0 {
+        return None;
+    }
+    let score = fixed as u32 * 4 + limits;
+    let path = Path::Range {
+        index: Arc::clone(index),
+        prefix,
+        lower,
+        upper,
+    };
+    Some((score, path, used))
+}
+
+/// Reads a condition as `column comparison value`, either way round.
+fn usable(
+    table: &Table,
+    offset: usize,
+    condition: usize,
+    expression: &Expression,
+    known: &dyn Fn(usize) -> bool,
+) -> Option<Usable> {
+    let Expression::Compare(comparison, operands) = expression else {
+        return None;
+    };
+    if *comparison == Comparison::NotEqual {
+        return None;
+    }
+    let is_known = |value: &Expression| {
+        !value.is_volatile()
+            && !value.any(&|each| match each {
+                Expression::Column(position) => !known(*position),
+                Expression::Aggregate(_) => true,
+                _ => false,
+            })
+    };
+    let [left, right] = &**operands;
+    for (column, value, comparison) in [
+        (left, right, *comparison),
+        (right, left, comparison.swapped()),
+    ] {
+        if let Some(column) = plain_column(table, offset, column)
+            && is_known(value)
+        {
+            return Some(Usable {
+                condition,
+                column,
+                comparison,
+                value: value.clone(),
+            });
+        }
+    }
+    None
+}
+
+/// The column that an expression is, or is a cast of that keeps order and tells
+/// apart what the column tells apart.
+fn plain_column(table: &Table, offset: usize, expression: &Expression) -> Option<usize> {
+    match expression {
+        Expression::Column(position) => {
+            let column = position.checked_sub(offset)?;
+            (column < table.columns.len()).then_some(column)
+        }
+        Expression::Cast(cast)
+            if cast.to.modifier < 0 && keeps_order(cast.from.data_type, cast.to.data_type) =>
+        {
+            plain_column(table, offset, &cast.input)
+        }
+        _ => None,
+    }
+}
+
+/// Whether values compare after a cast as they did before, with keys that
+/// [`super::bounds`] can bring back to the column's type.
+fn keeps_order(from: DataType, to: DataType) -> bool {
+    let width = |data_type| match data_type {
+        DataType::Int2 => Some(2),
+        DataType::Int4 => Some(4),
+        DataType::Int8 => Some(8),
+        _ => None,
+    };
+    match (width(from), width(to)) {
+        (Some(from), Some(to)) => from <= to,
+        _ => from.is_string() && to.is_string(),
+    }
+}

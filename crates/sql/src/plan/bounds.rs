@@ -1,0 +1,201 @@
+//! The keys of a path, for one execution.
+
+use std::ops::Bound;
+
+use coeval_txn::Bounds;
+
+use super::access::{Path, RangeLimit};
+use crate::catalog::{Index, KeyColumn};
+use crate::expression::{EvaluationContext, Expression};
+use crate::value::DataType;
+use crate::{Result, Value};
+
+/// The keys a path leads to, for one execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// Every row.
+    All,
+    /// No row: a comparison with null, or with what the column cannot hold.
+    None,
+    /// The row with this key.
+    One(Vec<u8>),
+    /// The rows in this range.
+    Range(KeyRange),
+}
+
+/// A range of encoded keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Where it begins.
+    pub lower: Bound<Vec<u8>>,
+    /// Where it ends.
+    pub upper: Bound<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub const ALL: Self = Self {
+        lower: Bound::Unbounded,
+        upper: Bound::Unbounded,
+    };
+
+    /// As a scan wants it.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds<'_> {
+        Bounds {
+            lower: self.lower.as_ref().map(Vec::as_slice),
+            upper: self.upper.as_ref().map(Vec::as_slice),
+        }
+    }
+}
+
+/// A value brought to a key column's type.
+enum Fitted {
+    Value(Value),
+    Null,
+    /// Less than all the column can hold.
+    Below,
+    /// Greater than all the column can hold.
+    Above,
+}
+
+impl Path {
+    /// Computes the keys. `row` is what is known before: empty, or the row of the
+    /// tables that were read first.
+    pub fn keys(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Keys> {
+        match self {
+            Self::Table => Ok(Keys::All),
+            Self::Key { index, key } => Ok(match write_prefix(index, key, context, row)? {
+                Some(key) => Keys::One(key),
+                None => Keys::None,
+            }),
+            Self::Range {
+                index,
+                prefix,
+                lower,
+                upper,
+            } => {
+                let Some(key) = write_prefix(index, prefix, context, row)? else {
+                    return Ok(Keys::None);
+                };
+                match index.columns.get(prefix.len()) {
+                    Some(next) if lower.is_some() || upper.is_some() => {
+                        range(&key, next, lower.as_ref(), upper.as_ref(), context, row)
+                    }
+                    _ if key.is_empty() => Ok(Keys::Range(KeyRange::ALL)),
+                    _ => Ok(Keys::Range(KeyRange {
+                        lower: Bound::Included(key.clone()),
+                        upper: Bound::Included(key),
+                    })),
+                }
+            }
+        }
+    }
+}
+
+/// The encoding of the first columns; `None` when no row has such.
+fn write_prefix(
+    index: &Index,
+    values: &[Expression],
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<Option<Vec<u8>>> {
+    let mut key = Vec::with_capacity(values.len() * 12);
+    for (column, value) in index.columns.iter().zip(values) {
+        match fit(value.evaluate(context, row)?, column.column_type.data_type) {
+            Fitted::Value(value) => value.write_key(column.order, &mut key),
+            Fitted::Null | Fitted::Below | Fitted::Above => return Ok(None),
+        }
+    }
+    Ok(Some(key))
+}
+
+/// The keys that begin with `prefix` and whose next column lies between limits.
+/// Nulls lie between none.
+fn range(
+    prefix: &[u8],
+    next: &KeyColumn,
+    lower: Option<&RangeLimit>,
+    upper: Option<&RangeLimit>,
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<Keys> {
+    let data_type = next.column_type.data_type;
+    let with = |value: &Value| {
+        let mut key = prefix.to_vec();
+        value.write_key(next.order, &mut key);
+        key
+    };
+    // The ends of all values, which leave the nulls out. First as if the column
+    // were ascending.
+    let mut least = if next.order.nulls_first != next.order.descending {
+        Bound::Excluded(with(&Value::Null))
+    } else {
+        Bound::Included(prefix.to_vec())
+    };
+    let mut greatest = if next.order.nulls_first == next.order.descending {
+        Bound::Excluded(with(&Value::Null))
+    } else {
+        Bound::Included(prefix.to_vec())
+    };
+    let bound = |value: &Value, inclusive| {
+        if inclusive {
+            Bound::Included(with(value))
+        } else {
+            Bound::Excluded(with(value))
+        }
+    };
+    if let Some(limit) = lower {
+        match fit(limit.value.evaluate(context, row)?, data_type) {
+            Fitted::Value(value) => least = bound(&value, limit.inclusive),
+            Fitted::Below => {}
+            Fitted::Null | Fitted::Above => return Ok(Keys::None),
+        }
+    }
+    if let Some(limit) = upper {
+        match fit(limit.value.evaluate(context, row)?, data_type) {
+            Fitted::Value(value) => greatest = bound(&value, limit.inclusive),
+            Fitted::Above => {}
+            Fitted::Null | Fitted::Below => return Ok(Keys::None),
+        }
+    }
+    let (lower, upper) = if next.order.descending {
+        (greatest, least)
+    } else {
+        (least, greatest)
+    };
+    let bytes = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+        Bound::Unbounded => Vec::new(),
+    };
+    // `a > 5 and a < 3`: engines may rely on bounds that are in order.
+    let (first, last) = (bytes(&lower), bytes(&upper));
+    let excluded = matches!(lower, Bound::Excluded(_)) || matches!(upper, Bound::Excluded(_));
+    if (first == last && excluded) || (first > last && !first.starts_with(&last)) {
+        return Ok(Keys::None);
+    }
+    Ok(Keys::Range(KeyRange { lower, upper }))
+}
+
+/// Brings a value to a key column's type. The comparison was made in the wider of
+/// both types, so a value that does not fit lies beyond all of the column's.
+fn fit(value: Value, data_type: DataType) -> Fitted {
+    let wide = match &value {
+        Value::Null => return Fitted::Null,
+        Value::Int2(number) => i64::from(*number),
+        Value::Int4(number) => i64::from(*number),
+        Value::Int8(number) => *number,
+        _ => return Fitted::Value(value),
+    };
+    let narrow = match data_type {
+        DataType::Int2 => i16::try_from(wide).map(Value::Int2).ok(),
+        DataType::Int4 => i32::try_from(wide).map(Value::Int4).ok(),
+        DataType::Int8 => Some(Value::Int8(wide)),
+        _ => return Fitted::Value(value),
+    };
+    match narrow {
+        Some(value) => Fitted::Value(value),
+        None if wide < 0 => Fitted::Below,
+        None => Fitted::Above,
+    }
+}

@@ -1,0 +1,146 @@
+//! FOR UPDATE: rows locked before they are shown.
+//!
+//! A row that somebody changed meanwhile is shown as it is now, if it still
+//! fulfils the conditions; one that is gone is left out.
+
+use std::task::{Context, Poll};
+
+use coeval_txn::{LockedRow, TableLock};
+use coeval_types::Rid;
+
+use super::{Row, State, Step, row_or_return};
+use crate::expression::{EvaluationContext, is_true};
+use crate::select::plan::{Lock, LockTarget};
+use crate::{Result, Value};
+
+/// Rows locked before they are shown.
+#[derive(Debug)]
+pub(in crate::select) struct LockState {
+    input: State,
+    tables_locked: usize,
+    /// The row at hand, and how many of its targets are locked.
+    row: Row,
+    locked: Option<usize>,
+    /// Whether a target turned out to have changed.
+    changed: bool,
+    driving: Row,
+    opened: bool,
+}
+
+impl LockState {
+    pub(super) fn new(lock: &Lock) -> Self {
+        Self {
+            input: State::new(&lock.input),
+            tables_locked: 0,
+            row: Row::new(),
+            locked: None,
+            changed: false,
+            driving: Row::new(),
+            opened: false,
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        _lock: &Lock,
+        _context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        // The input is opened behind the tables' locks.
+        self.driving = driving.to_vec();
+        self.opened = false;
+        self.locked = None;
+        Ok(())
+    }
+
+    pub(super) fn next(
+        &mut self,
+        lock: &Lock,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Step> {
+        let waker = context.waker.clone();
+        let mut task = Context::from_waker(&waker);
+        while let Some(target) = lock.targets.get(self.tables_locked) {
+            let table = &target.table;
+            match context.reads()?.poll_lock_table(
+                table.storage,
+                TableLock::Write,
+                table.schema_version,
+                &mut task,
+            ) {
+                Poll::Pending => return Ok(Step::Pending),
+                Poll::Ready(result) => result?,
+            }
+            self.tables_locked += 1;
+        }
+        if !self.opened {
+            self.input.open(&lock.input, context, &self.driving)?;
+            self.opened = true;
+        }
+        loop {
+            let Some(next) = self.locked else {
+                row_or_return!(self.input.next(&lock.input, context, &mut self.row)?);
+                self.locked = Some(0);
+                self.changed = false;
+                continue;
+            };
+            let Some(target) = lock.targets.get(next) else {
+                self.locked = None;
+                if self.changed
+                    && let Some(condition) = &lock.condition
+                    && !is_true(&condition.evaluate(context, &self.row)?)
+                {
+                    continue;
+                }
+                std::mem::swap(row, &mut self.row);
+                return Ok(Step::Row);
+            };
+            match self.lock(target, context, &mut task)? {
+                None => return Ok(Step::Pending),
+                Some(LockedRow::Unchanged) => self.locked = Some(next + 1),
+                Some(LockedRow::Changed) => {
+                    self.changed = true;
+                    self.locked = Some(next + 1);
+                }
+                Some(LockedRow::Gone | LockedRow::Skipped) => self.locked = None,
+            }
+        }
+    }
+
+    /// Locks one target of the row at hand, and takes its newest version over.
+    fn lock(
+        &mut self,
+        target: &LockTarget,
+        context: &mut EvaluationContext<'_>,
+        task: &mut Context<'_>,
+    ) -> Result<Option<LockedRow>> {
+        let Some(Value::Int8(record)) = self.row.get(target.record) else {
+            // The null side of an outer join has nothing to lock.
+            return Ok(Some(LockedRow::Unchanged));
+        };
+        let rid = Rid(*record as u64);
+        let mut newest = Ok(Row::new());
+        let polled = context.reads()?.poll_lock_row(
+            target.table.storage,
+            rid,
+            target.wait,
+            &mut |_, version| {
+                let mut values = Row::new();
+                newest = target.reader.read(version, &mut values).map(|()| values);
+            },
+            task,
+        );
+        let Poll::Ready(locked) = polled else {
+            return Ok(None);
+        };
+        let locked = locked?;
+        if locked == LockedRow::Changed {
+            let newest = newest?;
+            for (slot, value) in self.row[target.offset..].iter_mut().zip(newest) {
+                *slot = value;
+            }
+        }
+        Ok(Some(locked))
+    }
+}

@@ -1,0 +1,505 @@
+//! Execution: the nodes of a plan, each with its state, pulled a row at a time.
+//!
+//! A [`State`] mirrors the plan's tree. `open` starts a node (again) over a driving
+//! row; `next` puts the next row into a buffer that the caller reuses. A state that
+//! was paused goes on where it was.
+
+mod group;
+mod join;
+mod lock;
+mod scan;
+mod set;
+mod sort;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::{Node, QueryPlan};
+use crate::expression::{EvaluationContext, Expression, is_true};
+use crate::{Error, Result, SqlState, Value};
+
+/// How many rows are looked at before others may run.
+const BUDGET: u32 = 4096;
+
+/// A row under construction.
+pub(super) type Row = Vec<Value>;
+
+/// A map in the same order in every run.
+pub(super) type FixedMap<V> = HashMap<Vec<u8>, V, BuildHasherDefault<DefaultHasher>>;
+
+/// What pulling at a node brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A row.
+    Row,
+    /// There are no more.
+    Done,
+    /// The budget is spent: call again.
+    Pause,
+    /// A lock is waited for: call again when woken.
+    Pending,
+}
+
+/// Takes a row out of a step, or returns what else it is.
+macro_rules! row_or_return {
+    ($step:expr) => {
+        match $step {
+            Step::Row => {}
+            other => return Ok(other),
+        }
+    };
+}
+pub(super) use row_or_return;
+
+/// A node's state.
+#[derive(Debug)]
+pub(super) enum State {
+    /// One row, given or not.
+    One {
+        row: Option<Row>,
+    },
+    /// Which row of a list comes next.
+    Values {
+        driving: Row,
+        next: usize,
+    },
+    Scan(Box<scan::ScanState>),
+    Rows(Box<scan::RowsState>),
+    Filter {
+        input: Box<State>,
+    },
+    Join(Box<join::JoinState>),
+    FullJoin(Box<join::FullJoinState>),
+    Cache(Box<join::CacheState>),
+    Derived(Box<DerivedState>),
+    Project {
+        input: Box<State>,
+        row: Row,
+    },
+    Aggregate(Box<group::AggregateState>),
+    Sort(Box<sort::SortState>),
+    Distinct(Box<set::DistinctState>),
+    Limit(Box<LimitState>),
+    Append(Box<set::AppendState>),
+    SetOperation(Box<set::SetState>),
+    Lock(Box<lock::LockState>),
+}
+
+/// A subquery in FROM: its rows are appended to the driving row.
+#[derive(Debug)]
+pub(super) struct DerivedState {
+    driving: Row,
+    input: State,
+    /// What the subquery takes from the driving row, if it is LATERAL.
+    taken: Option<Vec<Value>>,
+    row: Row,
+}
+
+#[derive(Debug)]
+pub(super) struct LimitState {
+    input: State,
+    /// Known once opened.
+    skip: u64,
+    left: u64,
+}
+
+impl State {
+    /// A state for a node, not opened yet.
+    pub(super) fn new(node: &Node) -> Self {
+        match node {
+            Node::One => Self::One { row: None },
+            Node::Values { .. } => Self::Values {
+                driving: Row::new(),
+                next: 0,
+            },
+            Node::Scan(_) => Self::Scan(Box::default()),
+            Node::System(_) | Node::Function(_) => Self::Rows(Box::default()),
+            Node::Filter { input, .. } => Self::Filter {
+                input: Box::new(Self::new(input)),
+            },
+            Node::Join(join) => Self::Join(Box::new(join::JoinState::new(join))),
+            Node::FullJoin(join) => Self::FullJoin(Box::new(join::FullJoinState::new(join))),
+            Node::Cache(cache) => Self::Cache(Box::new(join::CacheState::new(cache))),
+            Node::Derived(derived) => Self::Derived(Box::new(DerivedState {
+                driving: Row::new(),
+                input: Self::new(&derived.plan),
+                taken: None,
+                row: Row::new(),
+            })),
+            Node::Plan(plan) => Self::new(&plan.root),
+            Node::Project { input, .. } => Self::Project {
+                input: Box::new(Self::new(input)),
+                row: Row::new(),
+            },
+            Node::Aggregate(aggregate) => {
+                Self::Aggregate(Box::new(group::AggregateState::new(aggregate)))
+            }
+            Node::Sort(sort) => Self::Sort(Box::new(sort::SortState::new(sort))),
+            Node::Distinct { input, .. } => {
+                Self::Distinct(Box::new(set::DistinctState::new(input)))
+            }
+            Node::Limit { input, .. } => Self::Limit(Box::new(LimitState {
+                input: Self::new(input),
+                skip: 0,
+                left: 0,
+            })),
+            Node::Append(inputs) => Self::Append(Box::new(set::AppendState::new(inputs))),
+            Node::SetOperation(operation) => {
+                Self::SetOperation(Box::new(set::SetState::new(operation)))
+            }
+            Node::Lock(lock) => Self::Lock(Box::new(lock::LockState::new(lock))),
+        }
+    }
+
+    /// Starts the node over a driving row.
+    pub(super) fn open(
+        &mut self,
+        node: &Node,
+        context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        match (self, node) {
+            (state, Node::Plan(plan)) => state.open(&plan.root, context, driving),
+            (Self::One { row }, Node::One) => {
+                *row = Some(driving.to_vec());
+                Ok(())
+            }
+            (Self::Values { driving: own, next }, Node::Values { .. }) => {
+                *own = driving.to_vec();
+                *next = 0;
+                Ok(())
+            }
+            (Self::Scan(state), Node::Scan(scan)) => state.open(scan, context, driving),
+            (Self::Rows(state), Node::System(table)) => state.open_system(table, context, driving),
+            (Self::Rows(state), Node::Function(function)) => {
+                state.open_function(function, context, driving)
+            }
+            (Self::Filter { input }, Node::Filter { input: node, .. }) => {
+                input.open(node, context, driving)
+            }
+            (Self::Join(state), Node::Join(join)) => state.open(join, context, driving),
+            (Self::FullJoin(state), Node::FullJoin(join)) => state.open(join, context, driving),
+            (Self::Cache(state), Node::Cache(cache)) => state.open(cache, context, driving),
+            (Self::Derived(state), Node::Derived(derived)) => {
+                state.driving.clear();
+                state.driving.extend_from_slice(driving);
+                state.taken = match &derived.correlations {
+                    None => None,
+                    Some(correlations) => {
+                        let mut taken = Vec::with_capacity(correlations.len());
+                        for each in correlations {
+                            taken.push(each.evaluate(context, driving)?);
+                        }
+                        // What its nodes have collected was for other values.
+                        state.input = Self::new(&derived.plan);
+                        Some(taken)
+                    }
+                };
+                state.in_frame(context, |input, context| {
+                    input.open(&derived.plan, context, &[])
+                })
+            }
+            (Self::Project { input, .. }, Node::Project { input: node, .. }) => {
+                input.open(node, context, driving)
+            }
+            (Self::Aggregate(state), Node::Aggregate(aggregate)) => {
+                state.open(aggregate, context, driving)
+            }
+            (Self::Sort(state), Node::Sort(sort)) => state.open(sort, context, driving),
+            (Self::Distinct(state), Node::Distinct { input, .. }) => {
+                state.open(input, context, driving)
+            }
+            (
+                Self::Limit(state),
+                Node::Limit {
+                    input,
+                    limit,
+                    offset,
+                },
+            ) => {
+                state.skip = count(offset.as_ref(), context, "OFFSET")?.unwrap_or(0);
+                state.left = count(limit.as_ref(), context, "LIMIT")?.unwrap_or(u64::MAX);
+                state.input.open(input, context, driving)
+            }
+            (Self::Append(state), Node::Append(inputs)) => state.open(inputs, context, driving),
+            (Self::SetOperation(state), Node::SetOperation(operation)) => {
+                state.open(operation, context, driving)
+            }
+            (Self::Lock(state), Node::Lock(lock)) => state.open(lock, context, driving),
+            _ => Err(mismatch()),
+        }
+    }
+
+    /// Puts the next row into `row`.
+    pub(super) fn next(
+        &mut self,
+        node: &Node,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Step> {
+        match (self, node) {
+            (state, Node::Plan(plan)) => state.next(&plan.root, context, row),
+            (Self::One { row: own }, Node::One) => match own.take() {
+                Some(own) => {
+                    *row = own;
+                    Ok(Step::Row)
+                }
+                None => Ok(Step::Done),
+            },
+            (Self::Values { driving, next }, Node::Values { rows }) => {
+                let Some(expressions) = rows.get(*next) else {
+                    return Ok(Step::Done);
+                };
+                *next += 1;
+                row.clear();
+                row.extend_from_slice(driving);
+                for expression in expressions {
+                    row.push(expression.evaluate(context, driving)?);
+                }
+                Ok(Step::Row)
+            }
+            (Self::Scan(state), Node::Scan(scan)) => state.next(scan, context, row),
+            (Self::Rows(state), Node::System(_) | Node::Function(_)) => state.next(context, row),
+            (
+                Self::Filter { input },
+                Node::Filter {
+                    input: node,
+                    condition,
+                },
+            ) => loop {
+                row_or_return!(input.next(node, context, row)?);
+                if is_true(&condition.evaluate(context, row)?) {
+                    return Ok(Step::Row);
+                }
+            },
+            (Self::Join(state), Node::Join(join)) => state.next(join, context, row),
+            (Self::FullJoin(state), Node::FullJoin(join)) => state.next(join, context, row),
+            (Self::Cache(state), Node::Cache(cache)) => state.next(cache, context, row),
+            (Self::Derived(state), Node::Derived(derived)) => {
+                let mut own = std::mem::take(&mut state.row);
+                let step = state.in_frame(context, |input, context| {
+                    input.next(&derived.plan, context, &mut own)
+                });
+                state.row = own;
+                row_or_return!(step?);
+                row.clear();
+                row.extend_from_slice(&state.driving);
+                row.append(&mut state.row);
+                Ok(Step::Row)
+            }
+            (
+                Self::Project { input, row: wide },
+                Node::Project {
+                    input: node,
+                    expressions,
+                },
+            ) => {
+                row_or_return!(input.next(node, context, wide)?);
+                row.clear();
+                for expression in expressions {
+                    row.push(expression.evaluate(context, wide)?);
+                }
+                Ok(Step::Row)
+            }
+            (Self::Aggregate(state), Node::Aggregate(aggregate)) => {
+                state.next(aggregate, context, row)
+            }
+            (Self::Sort(state), Node::Sort(sort)) => state.next(sort, context, row),
+            (Self::Distinct(state), Node::Distinct { input, by }) => {
+                state.next(input, by, context, row)
+            }
+            (Self::Limit(state), Node::Limit { input, .. }) => {
+                if state.left == 0 {
+                    return Ok(Step::Done);
+                }
+                loop {
+                    row_or_return!(state.input.next(input, context, row)?);
+                    if state.skip == 0 {
+                        state.left -= 1;
+                        return Ok(Step::Row);
+                    }
+                    state.skip -= 1;
+                }
+            }
+            (Self::Append(state), Node::Append(inputs)) => state.next(inputs, context, row),
+            (Self::SetOperation(state), Node::SetOperation(operation)) => {
+                state.next(operation, context, row)
+            }
+            (Self::Lock(state), Node::Lock(lock)) => state.next(lock, context, row),
+            _ => Err(mismatch()),
+        }
+    }
+}
+
+impl DerivedState {
+    /// Does something to the input with the values it takes in their place.
+    fn in_frame<T>(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        work: impl FnOnce(&mut State, &mut EvaluationContext<'_>) -> T,
+    ) -> T {
+        match &mut self.taken {
+            None => work(&mut self.input, context),
+            Some(taken) => {
+                std::mem::swap(&mut context.outer, taken);
+                let result = work(&mut self.input, context);
+                std::mem::swap(&mut context.outer, taken);
+                result
+            }
+        }
+    }
+}
+
+fn mismatch() -> Error {
+    Error::internal("a state that is not its node's")
+}
+
+/// The value of LIMIT or OFFSET; `None` for all.
+pub(super) fn count(
+    expression: Option<&Expression>,
+    context: &mut EvaluationContext<'_>,
+    clause: &'static str,
+) -> Result<Option<u64>> {
+    let Some(expression) = expression else {
+        return Ok(None);
+    };
+    match expression.evaluate(context, &[])? {
+        Value::Int8(number) => u64::try_from(number).map(Some).map_err(|_| {
+            let state = if clause == "LIMIT" {
+                SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE
+            } else {
+                SqlState::INVALID_ROW_COUNT_IN_OFFSET_CLAUSE
+            };
+            Error::new(state, format!("{clause} must not be negative"))
+        }),
+        _ => Ok(None),
+    }
+}
+
+/// About how many bytes a row takes.
+pub(super) fn row_bytes(row: &[Value]) -> usize {
+    let heap = |value: &Value| match value {
+        Value::Text(text) if text.is_heap_allocated() => text.len(),
+        Value::Numeric(_) => 64,
+        Value::Array(elements) => elements.len() * 40,
+        _ => 0,
+    };
+    std::mem::size_of::<Row>() + std::mem::size_of_val(row) + row.iter().map(heap).sum::<usize>()
+}
+
+/// Counts one row against the budget. Returns whether the caller should pause.
+pub(super) fn spend(context: &mut EvaluationContext<'_>) -> Result<bool> {
+    if context.budget == 0 {
+        return Ok(true);
+    }
+    context.budget -= 1;
+    if context.budget.is_multiple_of(256) {
+        context.check_canceled()?;
+    }
+    Ok(false)
+}
+
+/// An execution of a plan: how far it has come.
+///
+/// It outlives the contexts it is given, so that a portal can be executed in
+/// parts; they must be of the same transaction, parameters and snapshot.
+#[derive(Debug)]
+pub struct Cursor {
+    plan: Arc<QueryPlan>,
+    state: State,
+    opened: bool,
+    done: bool,
+}
+
+impl Cursor {
+    /// An execution that has not begun.
+    #[must_use]
+    pub fn new(plan: &Arc<QueryPlan>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            state: State::new(&plan.root),
+            opened: false,
+            done: false,
+        }
+    }
+
+    /// The plan it executes.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<QueryPlan> {
+        &self.plan
+    }
+
+    fn step(&mut self, context: &mut EvaluationContext<'_>, row: &mut Vec<Value>) -> Result<Step> {
+        if self.done {
+            return Ok(Step::Done);
+        }
+        if !self.opened {
+            self.state.open(&self.plan.root, context, &[])?;
+            self.opened = true;
+        }
+        let step = self.state.next(&self.plan.root, context, row)?;
+        self.done = step == Step::Done;
+        Ok(step)
+    }
+
+    /// Puts the next row into `row` and is ready with true; with false when there
+    /// is none. Pending now and then to let others run, and for locks.
+    pub fn poll_next(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        task: &mut Context<'_>,
+        row: &mut Vec<Value>,
+    ) -> Poll<Result<bool>> {
+        if context.budget > BUDGET {
+            context.budget = BUDGET;
+        }
+        if !context.waker.will_wake(task.waker()) {
+            context.waker = task.waker().clone();
+        }
+        match self.step(context, row) {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(Step::Row) => Poll::Ready(Ok(true)),
+            Ok(Step::Done) => Poll::Ready(Ok(false)),
+            Ok(Step::Pause) => {
+                context.budget = BUDGET;
+                task.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Ok(Step::Pending) => Poll::Pending,
+        }
+    }
+
+    /// [`Cursor::poll_next`] as a future.
+    pub async fn next(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Vec<Value>,
+    ) -> Result<bool> {
+        std::future::poll_fn(|task| self.poll_next(context, task, row)).await
+    }
+
+    /// The next row, without stopping on the way: for subqueries in expressions.
+    pub(crate) fn next_now(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<Option<Vec<Value>>> {
+        let mut row = Vec::new();
+        loop {
+            match self.step(context, &mut row)? {
+                Step::Row => return Ok(Some(row)),
+                Step::Done => return Ok(None),
+                Step::Pause => {
+                    context.check_canceled()?;
+                    context.budget = u32::MAX;
+                }
+                Step::Pending => {
+                    return Err(Error::unsupported(
+                        "FOR UPDATE in a subquery of an expression",
+                    ));
+                }
+            }
+        }
+    }
+}

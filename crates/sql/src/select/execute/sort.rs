@@ -1,0 +1,135 @@
+//! Sorting: rows collected, then put in order.
+
+use std::cmp::Ordering;
+
+use super::{Row, State, Step, count, row_bytes};
+use crate::expression::{EvaluationContext, Expression};
+use crate::select::plan::Sort;
+use crate::value::KeyOrder;
+use crate::{Result, Value};
+
+/// Rows in order.
+#[derive(Debug)]
+pub(in crate::select) struct SortState {
+    input: State,
+    /// Sort keys and rows; sorted once the input is done.
+    rows: Vec<(Row, Row)>,
+    sorted: Option<std::vec::IntoIter<(Row, Row)>>,
+    /// No more rows than this will be asked for.
+    wanted: Option<usize>,
+    bytes: usize,
+}
+
+/// Which of two values comes first.
+pub(super) fn compare(left: &Value, right: &Value, order: KeyOrder) -> Ordering {
+    match (left.is_null(), right.is_null()) {
+        (true, true) => Ordering::Equal,
+        (true, false) if order.nulls_first => Ordering::Less,
+        (true, false) => Ordering::Greater,
+        (false, true) if order.nulls_first => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) if order.descending => right.order(left),
+        (false, false) => left.order(right),
+    }
+}
+
+fn compare_keys(left: &[Value], right: &[Value], keys: &[(Expression, KeyOrder)]) -> Ordering {
+    left.iter()
+        .zip(right)
+        .zip(keys)
+        .map(|((left, right), (_, order))| compare(left, right, *order))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+impl SortState {
+    pub(super) fn new(sort: &Sort) -> Self {
+        Self {
+            input: State::new(&sort.input),
+            rows: Vec::new(),
+            sorted: None,
+            wanted: None,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        sort: &Sort,
+        context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        context.memory.give_back(self.bytes);
+        self.bytes = 0;
+        self.rows.clear();
+        self.sorted = None;
+        self.wanted = None;
+        if let Some((limit, offset)) = &sort.fetch {
+            let limit = count(Some(limit), context, "LIMIT")?;
+            let offset = count(offset.as_ref(), context, "OFFSET")?.unwrap_or(0);
+            self.wanted = limit
+                .and_then(|limit| limit.checked_add(offset))
+                .and_then(|wanted| usize::try_from(wanted).ok());
+        }
+        self.input.open(&sort.input, context, driving)
+    }
+
+    pub(super) fn next(
+        &mut self,
+        sort: &Sort,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Step> {
+        if let Some(sorted) = &mut self.sorted {
+            return Ok(match sorted.next() {
+                Some((_, next)) => {
+                    *row = next;
+                    Step::Row
+                }
+                None => Step::Done,
+            });
+        }
+        loop {
+            match self.input.next(&sort.input, context, row)? {
+                Step::Row => {
+                    let mut key = Row::with_capacity(sort.keys.len());
+                    for (expression, _) in &sort.keys {
+                        key.push(expression.evaluate(context, row)?);
+                    }
+                    let own = std::mem::take(row);
+                    let bytes = row_bytes(&own) + row_bytes(&key);
+                    context.memory.take(bytes)?;
+                    self.bytes += bytes;
+                    self.rows.push((key, own));
+                    self.keep_wanted(sort, context);
+                }
+                Step::Done => break,
+                other => return Ok(other),
+            }
+        }
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by(|(left, _), (right, _)| compare_keys(left, right, &sort.keys));
+        self.sorted = Some(rows.into_iter());
+        self.next(sort, context, row)
+    }
+
+    /// Now and then throws away what is behind the rows that are wanted.
+    fn keep_wanted(&mut self, sort: &Sort, context: &mut EvaluationContext<'_>) {
+        let Some(wanted) = self.wanted else {
+            return;
+        };
+        if self.rows.len() < wanted.saturating_mul(2).saturating_add(256) {
+            return;
+        }
+        self.rows
+            .sort_by(|(left, _), (right, _)| compare_keys(left, right, &sort.keys));
+        self.rows.truncate(wanted);
+        let kept: usize = self
+            .rows
+            .iter()
+            .map(|(key, row)| row_bytes(key) + row_bytes(row))
+            .sum();
+        context.memory.give_back(self.bytes.saturating_sub(kept));
+        self.bytes = kept;
+    }
+}

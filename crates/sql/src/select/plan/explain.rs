@@ -1,0 +1,101 @@
+//! A plan as EXPLAIN shows it.
+
+use super::node::{Node, SetKind};
+use crate::plan::Path;
+
+/// Appends a line for the node and each below it.
+pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
+    let indent = if depth == 0 {
+        String::new()
+    } else {
+        format!("{}->  ", " ".repeat(depth * 6 - 4))
+    };
+    let detail = |text: String| format!("{}{text}", " ".repeat(depth * 6 + 2));
+    let line = match node {
+        // What only computes or renames is no step of its own.
+        Node::Project { input, .. } => return explain(input, depth, lines),
+        Node::Plan(plan) => return explain(&plan.root, depth, lines),
+        Node::One => "Result".to_owned(),
+        Node::Values { rows } => format!("Values Scan ({} rows)", rows.len()),
+        Node::Scan(scan) => {
+            let named = if scan.alias == scan.table.name {
+                scan.table.name.clone()
+            } else {
+                format!("{} {}", scan.table.name, scan.alias)
+            };
+            let backward = match scan.direction {
+                coeval_txn::Direction::Forward => "",
+                coeval_txn::Direction::Backward => " Backward",
+            };
+            match &scan.path {
+                Path::Table => format!("Seq Scan on {named}"),
+                Path::Key { index, .. } => format!("Index Lookup using {} on {named}", index.name),
+                Path::Range { index, .. } => {
+                    format!("Index Scan{backward} using {} on {named}", index.name)
+                }
+            }
+        }
+        Node::System(table) => format!("System Table Scan on {}.{}", table.schema(), table.name),
+        Node::Function(function) => match function.kind {
+            SetKind::Series(_) => "Function Scan on generate_series".to_owned(),
+            SetKind::Unnest => "Function Scan on unnest".to_owned(),
+            SetKind::Subscripts => "Function Scan on generate_subscripts".to_owned(),
+            SetKind::Scalar => "Function Scan".to_owned(),
+        },
+        Node::Filter { .. } => "Filter".to_owned(),
+        Node::Join(join) if join.outer.is_some() => "Nested Loop Left Join".to_owned(),
+        Node::Join(_) => "Nested Loop".to_owned(),
+        Node::FullJoin(join) if join.keep_left => "Full Join".to_owned(),
+        Node::FullJoin(_) => "Right Join".to_owned(),
+        Node::Cache(cache) if cache.keys.is_empty() => "Materialize".to_owned(),
+        Node::Cache(_) => "Hash".to_owned(),
+        Node::Derived(_) => "Subquery Scan".to_owned(),
+        Node::Aggregate(aggregate) if aggregate.keys.is_empty() => "Aggregate".to_owned(),
+        Node::Aggregate(_) => "HashAggregate".to_owned(),
+        Node::Sort(sort) if sort.fetch.is_some() => "Sort (first rows only)".to_owned(),
+        Node::Sort(_) => "Sort".to_owned(),
+        Node::Distinct { .. } => "Unique".to_owned(),
+        Node::Limit { .. } => "Limit".to_owned(),
+        Node::Append(_) => "Append".to_owned(),
+        Node::SetOperation(operation) if operation.except => "SetOp Except".to_owned(),
+        Node::SetOperation(_) => "SetOp Intersect".to_owned(),
+        Node::Lock(_) => "LockRows".to_owned(),
+    };
+    lines.push(format!("{indent}{line}"));
+    if let Node::Scan(scan) = node {
+        match &scan.path {
+            Path::Table => {}
+            Path::Key { index, key } => {
+                lines.push(detail(format!(
+                    "Key columns: {}",
+                    columns(index, key.len())
+                )));
+            }
+            Path::Range {
+                index,
+                prefix,
+                lower,
+                upper,
+            } => {
+                if !prefix.is_empty() {
+                    lines.push(detail(format!(
+                        "Key columns: {}",
+                        columns(index, prefix.len())
+                    )));
+                }
+                if lower.is_some() || upper.is_some() {
+                    let column = &index.columns[prefix.len()];
+                    let name = &scan.table.columns[column.column].name;
+                    lines.push(detail(format!("Range of: {name}")));
+                }
+            }
+        }
+        if scan.filter.is_some() {
+            lines.push(detail("Filter: remaining conditions".to_owned()));
+        }
+        fn columns(index: &crate::catalog::Index, count: usize) -> String {
+            format!("{count} of {}", index.columns.len())
+        }
+    }
+    node.inputs(&mut |input| explain(input, depth + 1, lines));
+}

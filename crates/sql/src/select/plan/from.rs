@@ -1,0 +1,669 @@
+//! The FROM list: a tree of joins, and the names it makes.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+use sqlparser::ast::{
+    self, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, Spanned,
+    TableAlias, TableFactor, TableWithJoins,
+};
+
+use super::node::{Node, SetFunction, SetKind};
+use super::query::{plan_common_table, plan_in_frame};
+use crate::catalog::{PUBLIC, Table};
+use crate::expression::{
+    Binder, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
+};
+use crate::session::Column;
+use crate::system::{self, SystemTable};
+use crate::value::{ColumnType, DataType, Value};
+use crate::{Error, Result, SqlState};
+
+/// A part of the FROM list, with its place in the rows.
+#[derive(Debug)]
+pub(super) struct FromNode {
+    /// What it is.
+    pub kind: FromKind,
+    /// Where its columns begin.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum FromKind {
+    /// A table.
+    Table(Arc<Table>, SmolStr),
+    /// A system table.
+    System(&'static SystemTable),
+    /// A subquery; what it takes from the driving row, if it is LATERAL.
+    Derived(Node, Option<Vec<Expression>>),
+    /// A function.
+    Function(SetFunction),
+    /// A join, with the conditions after ON.
+    Join(JoinKind, Box<[FromNode; 2]>, Vec<Expression>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JoinKind {
+    Inner,
+    Left,
+    Right,
+    Full,
+}
+
+/// Binds a FROM list: fills the scope and returns the tree; `None` when there is
+/// no list.
+pub(super) fn bind_from<'a>(
+    binder: &mut Binder<'_>,
+    list: &[TableWithJoins],
+    frame: &'a Frame<'a>,
+    with_records: bool,
+) -> Result<(Scope<'a>, Option<FromNode>)> {
+    let mut from = From {
+        binder,
+        scope: Scope::empty(frame),
+        width: 0,
+        with_records,
+    };
+    let mut tree: Option<FromNode> = None;
+    for item in list {
+        let node = from.item(item)?;
+        tree = Some(match tree {
+            None => node,
+            Some(left) => joined(JoinKind::Inner, left, node, Vec::new()),
+        });
+    }
+    Ok((from.scope, tree))
+}
+
+fn joined(kind: JoinKind, left: FromNode, right: FromNode, on: Vec<Expression>) -> FromNode {
+    FromNode {
+        start: left.start,
+        end: right.end,
+        kind: FromKind::Join(kind, Box::new([left, right]), on),
+    }
+}
+
+struct From<'a, 'b, 'c> {
+    binder: &'b mut Binder<'c>,
+    scope: Scope<'a>,
+    width: usize,
+    /// Whether tables have their records as a last column.
+    with_records: bool,
+}
+
+impl From<'_, '_, '_> {
+    fn item(&mut self, item: &TableWithJoins) -> Result<FromNode> {
+        let first = self.scope.relations.len();
+        let mut left = self.factor(&item.relation)?;
+        for join in &item.joins {
+            let middle = self.scope.relations.len();
+            let (kind, constraint) = join_kind(&join.join_operator)?;
+            let right = self.factor(&join.relation)?;
+            let on = self.constraint(kind, constraint, first, middle)?;
+            left = joined(kind, left, right, on);
+        }
+        Ok(left)
+    }
+
+    fn constraint(
+        &mut self,
+        kind: JoinKind,
+        constraint: &JoinConstraint,
+        first: usize,
+        middle: usize,
+    ) -> Result<Vec<Expression>> {
+        match constraint {
+            JoinConstraint::None => Ok(Vec::new()),
+            JoinConstraint::On(condition) => Ok(self
+                .binder
+                .bind_condition(condition, &self.scope, "JOIN/ON")?
+                .conjuncts()),
+            JoinConstraint::Using(names) => {
+                let names = names
+                    .iter()
+                    .map(|name| {
+                        name.0
+                            .last()
+                            .and_then(|part| part.as_ident())
+                            .map(fold_name)
+                            .ok_or_else(|| Error::syntax("a column name is expected after USING"))
+                    })
+                    .collect::<Result<Vec<String>>>()?;
+                self.using(kind, &names, first, middle)
+            }
+            JoinConstraint::Natural => {
+                let names: Vec<String> = self
+                    .unmerged(first, middle)
+                    .into_iter()
+                    .filter(|name| {
+                        self.unmerged(middle, self.scope.relations.len())
+                            .contains(name)
+                    })
+                    .collect();
+                self.using(kind, &names, first, middle)
+            }
+        }
+    }
+
+    /// Names of columns that relations show.
+    fn unmerged(&self, from: usize, to: usize) -> Vec<String> {
+        self.scope.relations[from..to]
+            .iter()
+            .flat_map(|relation| {
+                relation
+                    .columns
+                    .iter()
+                    .zip(&relation.merged)
+                    .filter(|(_, merged)| !**merged)
+                    .map(|(column, _)| column.name.to_string())
+            })
+            .collect()
+    }
+
+    /// Merges columns of both sides that have these names.
+    fn using(
+        &mut self,
+        kind: JoinKind,
+        names: &[String],
+        first: usize,
+        middle: usize,
+    ) -> Result<Vec<Expression>> {
+        let mut conditions = Vec::new();
+        let mut columns = Vec::new();
+        for name in names {
+            let end = self.scope.relations.len();
+            let left = self.take_column(name, first, middle, "left")?;
+            let right = self.take_column(name, middle, end, "right")?;
+            let bound = |column: &ScopeColumn| {
+                crate::expression::Bound::new(column.expression.clone(), column.column_type)
+            };
+            let equal = self
+                .binder
+                .compare(Comparison::Equal, bound(&left), bound(&right))?;
+            conditions.push(equal.expression);
+            let (merged, column_type) = self
+                .binder
+                .unify(vec![bound(&left), bound(&right)], "JOIN/USING")?;
+            let mut merged = merged.into_iter();
+            let (of_left, of_right) = (merged.next(), merged.next());
+            let expression = match (kind, of_left, of_right) {
+                (JoinKind::Right, _, Some(right)) => right,
+                (JoinKind::Full, Some(left), Some(right)) => {
+                    Expression::Coalesce(vec![left, right])
+                }
+                (_, Some(left), _) => left,
+                _ => return Err(Error::internal("a merged column of nothing")),
+            };
+            columns.push(ScopeColumn {
+                name: SmolStr::from(name.as_str()),
+                expression,
+                column_type,
+                origin: left.origin.filter(|_| kind != JoinKind::Right),
+            });
+        }
+        if !columns.is_empty() {
+            // In front of the joined tables, where `*` shows them.
+            self.scope
+                .relations
+                .insert(first, ScopeRelation::new(SmolStr::default(), None, columns));
+        }
+        Ok(conditions)
+    }
+
+    /// The one column of this name among relations, which is merged from now on.
+    fn take_column(
+        &mut self,
+        name: &str,
+        from: usize,
+        to: usize,
+        side: &str,
+    ) -> Result<ScopeColumn> {
+        let mut found = None;
+        for relation in &mut self.scope.relations[from..to] {
+            for (column, merged) in relation.columns.iter().zip(&mut relation.merged) {
+                if column.name != name || *merged {
+                    continue;
+                }
+                if found.is_some() {
+                    return Err(Error::new(
+                        SqlState::AMBIGUOUS_COLUMN,
+                        format!(
+                            "common column name \"{name}\" appears more than once in {side} table"
+                        ),
+                    ));
+                }
+                *merged = true;
+                found = Some(column.clone());
+            }
+        }
+        found.ok_or_else(|| {
+            Error::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!(
+                    "column \"{name}\" specified in USING clause does not exist in {side} table"
+                ),
+            )
+        })
+    }
+
+    fn factor(&mut self, factor: &TableFactor) -> Result<FromNode> {
+        match factor {
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                with_ordinality: false,
+                sample: None,
+                version: None,
+                ..
+            } => self.relation(name, alias.as_ref()),
+            TableFactor::Table {
+                name,
+                alias,
+                args: Some(arguments),
+                with_ordinality,
+                sample: None,
+                version: None,
+                ..
+            } => self.function(name, &arguments.args, *with_ordinality, alias.as_ref()),
+            TableFactor::Function {
+                name,
+                args,
+                with_ordinality,
+                alias,
+                ..
+            } => self.function(name, args, *with_ordinality, alias.as_ref()),
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_ordinality,
+                ..
+            } => {
+                let [array] = array_exprs.as_slice() else {
+                    return Err(Error::unsupported("unnest of several arrays"));
+                };
+                let argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(array.clone()));
+                let name = ObjectName::from(vec![ast::Ident::new("unnest")]);
+                self.function(&name, &[argument], *with_ordinality, alias.as_ref())
+            }
+            TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample: None,
+            } => self.derived(*lateral, subquery, alias.as_ref()),
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.item(table_with_joins),
+            other => {
+                let shown: String = other.to_string().chars().take(60).collect();
+                Err(Error::unsupported(format_args!("{shown} in FROM"))
+                    .at(self.binder.position(other.span())))
+            }
+        }
+    }
+
+    /// Adds a relation to the scope.
+    fn add(
+        &mut self,
+        name: SmolStr,
+        schema: Option<SmolStr>,
+        columns: Vec<ScopeColumn>,
+        alias: Option<&TableAlias>,
+    ) -> Result<()> {
+        let (name, schema) = match alias {
+            Some(alias) => (SmolStr::from(fold_name(&alias.name)), None),
+            None => (name, schema),
+        };
+        let mut columns = columns;
+        if let Some(alias) = alias {
+            if alias.columns.len() > columns.len() {
+                return Err(Error::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    format!(
+                        "table \"{name}\" has {} columns available but {} columns specified",
+                        columns.len(),
+                        alias.columns.len()
+                    ),
+                ));
+            }
+            for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
+                column.name = SmolStr::from(fold_name(&renamed.name));
+            }
+        }
+        let taken = self
+            .scope
+            .relations
+            .iter()
+            .any(|known| known.name == name && known.schema == schema && !name.is_empty());
+        if taken {
+            return Err(Error::new(
+                SqlState::DUPLICATE_ALIAS,
+                format!("table name \"{name}\" specified more than once"),
+            ));
+        }
+        self.scope
+            .relations
+            .push(ScopeRelation::new(name, schema, columns));
+        Ok(())
+    }
+
+    fn place(&mut self, kind: FromKind, width: usize) -> FromNode {
+        let start = self.width;
+        self.width += width;
+        FromNode {
+            kind,
+            start,
+            end: self.width,
+        }
+    }
+
+    fn relation(&mut self, name: &ObjectName, alias: Option<&TableAlias>) -> Result<FromNode> {
+        let position = self.binder.position(name.span());
+        let parts: Vec<String> = name
+            .0
+            .iter()
+            .filter_map(|part| part.as_ident().map(fold_name))
+            .collect();
+        let (schema, table_name) = match parts.as_slice() {
+            [table] => (None, table.as_str()),
+            [schema, table] | [_, schema, table] => (Some(schema.as_str()), table.as_str()),
+            _ => return Err(Error::syntax("improper relation name").at(position)),
+        };
+        if schema.is_none()
+            && let Some(node) = self.common_table(table_name, alias)?
+        {
+            return Ok(node);
+        }
+        match resolve_relation(self.binder, schema, table_name)
+            .map_err(|error| error.at(position))?
+        {
+            Resolved::Table(table) => {
+                let start = self.width;
+                let columns = table
+                    .columns
+                    .iter()
+                    .enumerate()
+                    .map(|(position, column)| ScopeColumn {
+                        name: SmolStr::from(column.name.as_str()),
+                        expression: Expression::Column(start + position),
+                        column_type: column.column_type,
+                        origin: Some((table.oid, column.attribute)),
+                    })
+                    .collect();
+                let shown = SmolStr::from(
+                    alias.map_or_else(|| table.name.clone(), |alias| fold_name(&alias.name)),
+                );
+                self.add(
+                    SmolStr::from(table.name.as_str()),
+                    Some(SmolStr::from(PUBLIC)),
+                    columns,
+                    alias,
+                )
+                .map_err(|error| error.at(position))?;
+                let width = table.columns.len() + usize::from(self.with_records);
+                Ok(self.place(FromKind::Table(table, shown), width))
+            }
+            Resolved::System(table) => {
+                let start = self.width;
+                let columns = table
+                    .columns
+                    .iter()
+                    .enumerate()
+                    .map(|(position, (name, data_type))| ScopeColumn {
+                        name: SmolStr::new_static(name),
+                        expression: Expression::Column(start + position),
+                        column_type: ColumnType::from(*data_type),
+                        origin: Some((table.oid, position as i16 + 1)),
+                    })
+                    .collect();
+                self.add(
+                    SmolStr::new_static(table.name),
+                    Some(SmolStr::new_static(table.schema())),
+                    columns,
+                    alias,
+                )
+                .map_err(|error| error.at(position))?;
+                Ok(self.place(FromKind::System(table), table.columns.len()))
+            }
+        }
+    }
+
+    fn common_table(&mut self, name: &str, alias: Option<&TableAlias>) -> Result<Option<FromNode>> {
+        let Some((node, columns)) = plan_common_table(self.binder, name)? else {
+            return Ok(None);
+        };
+        self.subquery(node, &columns, None, SmolStr::from(name), alias)
+            .map(Some)
+    }
+
+    fn derived(
+        &mut self,
+        lateral: bool,
+        query: &ast::Query,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromNode> {
+        if alias.is_none() {
+            return Err(Error::syntax("subquery in FROM must have an alias")
+                .with_hint("For example, FROM (SELECT ...) [AS] foo.")
+                .at(self.binder.position(query.span())));
+        }
+        let (plan, correlations) = if lateral {
+            let frame = Frame::inside(&self.scope);
+            let plan = plan_in_frame(self.binder, query, &frame)?;
+            (plan, Some(frame.into_taken()))
+        } else {
+            (plan_in_frame(self.binder, query, self.scope.frame)?, None)
+        };
+        let columns = plan.columns().to_vec();
+        self.subquery(plan.root, &columns, correlations, SmolStr::default(), alias)
+    }
+
+    fn subquery(
+        &mut self,
+        plan: Node,
+        columns: &[Column],
+        correlations: Option<Vec<Expression>>,
+        name: SmolStr,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromNode> {
+        let start = self.width;
+        let scope_columns = columns
+            .iter()
+            .enumerate()
+            .map(|(position, column)| ScopeColumn {
+                name: SmolStr::from(column.name.as_str()),
+                expression: Expression::Column(start + position),
+                column_type: column.column_type,
+                origin: (column.table_oid != 0).then_some((column.table_oid, column.attribute)),
+            })
+            .collect();
+        self.add(name, None, scope_columns, alias)?;
+        let width = columns.len();
+        Ok(self.place(FromKind::Derived(plan, correlations), width))
+    }
+
+    fn function(
+        &mut self,
+        name: &ObjectName,
+        arguments: &[FunctionArg],
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromNode> {
+        let position = self.binder.position(name.span());
+        let function = name
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold_name)
+            .ok_or_else(|| Error::syntax("a function's name is expected").at(position))?;
+        let mut bounds = Vec::new();
+        for argument in arguments {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else {
+                return Err(Error::unsupported("a named argument").at(position));
+            };
+            bounds.push(self.binder.bind(expr, &self.scope)?);
+        }
+        let mut kind = SetKind::Scalar;
+        let mut columns: Vec<(SmolStr, DataType)> = Vec::new();
+        let mut expressions = Vec::new();
+        match function.as_str() {
+            "generate_series" if matches!(bounds.len(), 2 | 3) => {
+                let (unified, column_type) = self.binder.unify(bounds, "generate_series")?;
+                let data_type = match column_type.data_type {
+                    DataType::Int2 | DataType::Text => DataType::Int4,
+                    other => other,
+                };
+                if !matches!(
+                    data_type,
+                    DataType::Int4 | DataType::Int8 | DataType::Numeric
+                ) {
+                    return Err(
+                        Error::unsupported(format_args!("generate_series of {data_type}"))
+                            .at(position),
+                    );
+                }
+                for expression in unified {
+                    let bound = crate::expression::Bound::new(expression, column_type);
+                    let cast = self.binder.cast(
+                        bound,
+                        data_type.into(),
+                        crate::expression::CastContext::Explicit,
+                    )?;
+                    expressions.push(cast.expression);
+                }
+                kind = SetKind::Series(data_type);
+                columns.push((SmolStr::from(function.as_str()), data_type));
+            }
+            "unnest" | "generate_subscripts" if !bounds.is_empty() => {
+                let array = bounds[0].column_type.data_type;
+                let Some(element) = array.element() else {
+                    return Err(Error::new(
+                        SqlState::UNDEFINED_FUNCTION,
+                        format!("function {function}({array}) does not exist"),
+                    )
+                    .at(position));
+                };
+                let vector = matches!(array, DataType::Int2Vector | DataType::OidVector);
+                if function == "unnest" {
+                    kind = SetKind::Unnest;
+                    columns.push((SmolStr::from("unnest"), element));
+                } else {
+                    kind = SetKind::Subscripts;
+                    columns.push((SmolStr::from("generate_subscripts"), DataType::Int4));
+                }
+                expressions.push(bounds.swap_remove(0).expression);
+                expressions.push(Expression::Constant(Value::Int4(i32::from(!vector))));
+            }
+            name => {
+                let bound = self.binder.call_with(name, bounds, position)?;
+                columns.push((SmolStr::from(name), bound.column_type.data_type));
+                expressions.push(bound.expression);
+            }
+        }
+        if ordinality {
+            columns.push(("ordinality".into(), DataType::Int8));
+        }
+        // The alias of a function with one column is its column's name, too.
+        if let Some(alias) = alias
+            && columns.len() == 1 + usize::from(ordinality)
+        {
+            columns[0].0 = SmolStr::from(fold_name(&alias.name));
+        }
+        let start = self.width;
+        let width = columns.len();
+        let scope_columns = columns
+            .into_iter()
+            .enumerate()
+            .map(|(position, (name, data_type))| ScopeColumn {
+                name,
+                expression: Expression::Column(start + position),
+                column_type: data_type.into(),
+                origin: None,
+            })
+            .collect();
+        self.add(SmolStr::from(function.as_str()), None, scope_columns, alias)
+            .map_err(|error| error.at(position))?;
+        let function = SetFunction {
+            kind,
+            arguments: expressions,
+            ordinality,
+        };
+        Ok(self.place(FromKind::Function(function), width))
+    }
+}
+
+/// What a relation's name stands for.
+pub(super) enum Resolved {
+    Table(Arc<Table>),
+    System(&'static SystemTable),
+}
+
+/// Looks a relation up, along the search path if no schema is named.
+pub(super) fn resolve_relation(
+    binder: &Binder<'_>,
+    schema: Option<&str>,
+    name: &str,
+) -> Result<Resolved> {
+    match schema {
+        Some(PUBLIC) => binder
+            .catalog
+            .table(name)
+            .map(|table| Resolved::Table(Arc::clone(table)))
+            .map_err(|error| match error.state() {
+                SqlState::UNDEFINED_TABLE => undefined(&format!("public.{name}")),
+                _ => error,
+            }),
+        Some(schema) => system::table(schema, name)
+            .map(Resolved::System)
+            .ok_or_else(|| undefined(&format!("{schema}.{name}"))),
+        None => {
+            let path = &binder.session.search_path;
+            // pg_catalog is searched first, unless the path names it elsewhere.
+            if !path.iter().any(|schema| schema == "pg_catalog")
+                && let Some(table) = system::table("pg_catalog", name)
+            {
+                return Ok(Resolved::System(table));
+            }
+            for schema in path {
+                if schema == PUBLIC {
+                    match binder.catalog.table(name) {
+                        Ok(table) => return Ok(Resolved::Table(Arc::clone(table))),
+                        Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {}
+                        Err(error) => return Err(error),
+                    }
+                } else if let Some(table) = system::table(schema, name) {
+                    return Ok(Resolved::System(table));
+                }
+            }
+            Err(undefined(name))
+        }
+    }
+}
+
+fn undefined(name: &str) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_TABLE,
+        format!("relation \"{name}\" does not exist"),
+    )
+}
+
+fn join_kind(operator: &JoinOperator) -> Result<(JoinKind, &JoinConstraint)> {
+    Ok(match operator {
+        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => {
+            (JoinKind::Inner, constraint)
+        }
+        JoinOperator::CrossJoin(constraint) => (JoinKind::Inner, constraint),
+        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
+            (JoinKind::Left, constraint)
+        }
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+            (JoinKind::Right, constraint)
+        }
+        JoinOperator::FullOuter(constraint) => (JoinKind::Full, constraint),
+        _ => return Err(Error::unsupported("this kind of join")),
+    })
+}

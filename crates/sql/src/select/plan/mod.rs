@@ -1,0 +1,27 @@
+//! Planning: a query's syntax tree becomes nodes.
+//!
+//! There are no statistics and no search. Tables are read in the order of the FROM
+//! list; each by the path that its conditions allow, the columns of the tables
+//! before it counting as known; conditions are checked as soon as their columns
+//! are there. What cannot use an index is collected once, and found by equal keys
+//! where there are some.
+//!
+//! - [`query`]: WITH, set operations, VALUES, LIMIT.
+//! - [`select`]: one SELECT: its list, groups and order.
+//! - [`from`]: the FROM list as a tree of joins, and which names it makes.
+//! - [`access`]: that tree as nodes, with its conditions spread over it.
+
+mod access;
+mod explain;
+mod from;
+mod name;
+mod node;
+mod query;
+mod select;
+
+pub(crate) use explain::explain;
+pub(crate) use node::{
+    Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Node, Scan, SetFunction, SetKind,
+    SetOperation, Sort,
+};
+pub use query::{CommonTable, plan_in_frame, plan_query};

@@ -1,0 +1,716 @@
+//! One SELECT: its list, its groups, its order.
+//!
+//! ```text
+//!   Limit ─ Distinct ─ Project ─ Lock ─ Sort ─ [Filter having ─ Aggregate] ─ FROM
+//! ```
+//!
+//! Everything above FROM is bound against its columns; with groups, what is not
+//! an aggregate is then found again among the grouping expressions, or refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use coeval_txn::LockWait;
+use sqlparser::ast::{
+    self, Distinct, Expr, GroupByExpr, LockClause, NonBlock, OrderByExpr, SelectItem,
+    SelectItemQualifiedWildcardKind, Spanned,
+};
+
+use super::access::{Spread, is_never_true, used_by_tree, used_columns};
+use super::from::{FromKind, FromNode, bind_from};
+use super::name::column_name;
+use super::node::{Aggregate, Lock, LockTarget, Node, Sort};
+use super::query::{Limits, Planned, by_number, key_order};
+use crate::catalog::Table;
+use crate::expression::{
+    Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
+};
+use crate::plan::{Path, RowReader};
+use crate::session::Column;
+use crate::value::{KeyOrder, Value};
+use crate::{Error, Result, SqlState};
+
+/// A column of the result while the list is bound.
+struct Output {
+    name: String,
+    bound: Bound,
+    origin: Option<(u32, i16)>,
+}
+
+type SortKey = (Expression, KeyOrder);
+
+pub(super) fn plan_select(
+    binder: &mut Binder<'_>,
+    select: &ast::Select,
+    order: &[OrderByExpr],
+    limits: Limits,
+    locks: &[LockClause],
+    frame: &Frame<'_>,
+) -> Result<Planned> {
+    refuse_unsupported(binder, select)?;
+    let outside = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("FROM"));
+    let planned = plan_here(binder, select, order, limits, locks, frame);
+    binder.aggregates = outside;
+    planned
+}
+
+fn refuse_unsupported(binder: &Binder<'_>, select: &ast::Select) -> Result<()> {
+    let clause = if select.into.is_some() {
+        "SELECT INTO"
+    } else if select.top.is_some() {
+        "TOP"
+    } else if !select.named_window.is_empty() || select.qualify.is_some() {
+        "a window"
+    } else if !select.lateral_views.is_empty()
+        || select.prewhere.is_some()
+        || !select.connect_by.is_empty()
+        || !select.cluster_by.is_empty()
+        || !select.distribute_by.is_empty()
+        || !select.sort_by.is_empty()
+        || select.value_table_mode.is_some()
+        || select.exclude.is_some()
+    {
+        "this clause of SELECT"
+    } else {
+        return Ok(());
+    };
+    Err(Error::unsupported(clause).at(binder.position(select.span())))
+}
+
+fn plan_here(
+    binder: &mut Binder<'_>,
+    select: &ast::Select,
+    order: &[OrderByExpr],
+    limits: Limits,
+    locks: &[LockClause],
+    frame: &Frame<'_>,
+) -> Result<Planned> {
+    let (scope, tree) = bind_from(binder, &select.from, frame, !locks.is_empty())?;
+    binder.aggregates = Aggregates::Forbidden("WHERE");
+    let conditions = match &select.selection {
+        Some(selection) => binder
+            .bind_condition(selection, &scope, "WHERE")?
+            .conjuncts(),
+        None => Vec::new(),
+    };
+
+    binder.aggregates = Aggregates::Collected(Vec::new());
+    let mut outputs = Vec::with_capacity(select.projection.len());
+    for item in &select.projection {
+        bind_item(binder, item, &scope, &mut outputs)?;
+    }
+    let having = match &select.having {
+        Some(having) => Some(binder.bind_condition(having, &scope, "HAVING")?),
+        None => None,
+    };
+    let mut sort = bind_order(binder, order, &outputs, &scope)?;
+    let distinct_on = match &select.distinct {
+        Some(Distinct::On(list)) => Some(bind_distinct_on(binder, list, &outputs, &scope)?),
+        _ => None,
+    };
+    let Aggregates::Collected(calls) =
+        std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("GROUP BY"))
+    else {
+        return Err(Error::internal("aggregates were not collected"));
+    };
+    let groups = bind_groups(binder, &select.group_by, &outputs, &scope)?;
+    let grouped = !calls.is_empty() || groups.is_some() || having.is_some();
+
+    // What of the FROM list's columns anybody wants.
+    let mut used = used_columns(
+        conditions
+            .iter()
+            .chain(outputs.iter().map(|output| &output.bound.expression))
+            .chain(&having)
+            .chain(sort.iter().map(|(key, _)| key))
+            .chain(distinct_on.iter().flatten())
+            .chain(groups.iter().flatten())
+            .chain(calls.iter().flat_map(|call| {
+                call.argument
+                    .iter()
+                    .chain(&call.separator)
+                    .chain(&call.filter)
+                    .chain(call.order.iter().map(|(key, ..)| key))
+            })),
+    );
+    if let Some(tree) = &tree {
+        used_by_tree(tree, &mut used);
+    }
+
+    let is_distinct = matches!(select.distinct, Some(Distinct::Distinct | Distinct::On(_)));
+    let lock = bind_locks(
+        binder,
+        locks,
+        tree.as_ref(),
+        &conditions,
+        grouped || is_distinct,
+    )?;
+    let never = conditions.iter().any(is_never_true);
+    let mut node = match tree {
+        Some(tree) => Spread {
+            used: &used,
+            with_records: !locks.is_empty(),
+        }
+        .node(tree, conditions),
+        None if conditions.is_empty() => Node::One,
+        None => Node::Filter {
+            input: Box::new(Node::One),
+            condition: Expression::all_of(conditions),
+        },
+    };
+    if never {
+        node = Node::Limit {
+            input: Box::new(node),
+            limit: Some(Expression::Constant(Value::Int8(0))),
+            offset: None,
+        };
+    }
+
+    let mut distinct_on = distinct_on;
+    if grouped {
+        let keys = groups.unwrap_or_default();
+        let regroup = Regroup {
+            keys: &keys,
+            scope: &scope,
+        };
+        for output in &mut outputs {
+            regroup
+                .apply(&mut output.bound.expression)
+                .map_err(|error| error.at(output.bound.position))?;
+        }
+        for (key, _) in &mut sort {
+            regroup.apply(key)?;
+        }
+        for expression in distinct_on.iter_mut().flatten() {
+            regroup.apply(expression)?;
+        }
+        let having = match having {
+            Some(mut having) => {
+                regroup.apply(&mut having)?;
+                Some(having)
+            }
+            None => None,
+        };
+        node = Node::Aggregate(Box::new(Aggregate {
+            input: node,
+            keys,
+            calls,
+        }));
+        if let Some(condition) = having {
+            node = Node::Filter {
+                input: Box::new(node),
+                condition,
+            };
+        }
+    }
+
+    let columns = outputs
+        .iter()
+        .map(|output| Column {
+            name: output.name.clone(),
+            column_type: output.bound.column_type,
+            table_oid: output.origin.map_or(0, |(table, _)| table),
+            attribute: output.origin.map_or(0, |(_, attribute)| attribute),
+        })
+        .collect();
+    let expressions: Vec<Expression> = outputs
+        .into_iter()
+        .map(|output| output.bound.expression)
+        .collect();
+
+    let plain_distinct = matches!(select.distinct, Some(Distinct::Distinct));
+    if plain_distinct {
+        let mut keys = Vec::with_capacity(sort.len());
+        for (key, order) in sort {
+            let position = expressions
+                .iter()
+                .position(|expression| *expression == key)
+                .ok_or_else(|| {
+                    Error::new(
+                        SqlState::INVALID_COLUMN_REFERENCE,
+                        "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                    )
+                })?;
+            keys.push((Expression::Column(position), order));
+        }
+        node = Node::Distinct {
+            input: Box::new(Node::Project {
+                input: Box::new(node),
+                expressions,
+            }),
+            by: Vec::new(),
+        };
+        if !keys.is_empty() {
+            node = Node::Sort(Box::new(Sort {
+                input: node,
+                keys,
+                fetch: limits.fetch(),
+            }));
+        }
+        return Ok(Planned {
+            node: limits.apply(node),
+            columns,
+        });
+    }
+
+    if !sort.is_empty() && !use_index_order(&mut node, &sort) {
+        let fetch = if distinct_on.is_none() && lock.is_none() {
+            limits.fetch()
+        } else {
+            None
+        };
+        node = Node::Sort(Box::new(Sort {
+            input: node,
+            keys: sort,
+            fetch,
+        }));
+    }
+    if let Some(mut lock) = lock {
+        lock.input = node;
+        node = Node::Lock(Box::new(lock));
+    }
+    if let Some(by) = distinct_on {
+        node = Node::Distinct {
+            input: Box::new(node),
+            by,
+        };
+    }
+    node = Node::Project {
+        input: Box::new(node),
+        expressions,
+    };
+    Ok(Planned {
+        node: limits.apply(node),
+        columns,
+    })
+}
+
+/// Lets an index give the order, if a single table is read and one can.
+fn use_index_order(node: &mut Node, sort: &[SortKey]) -> bool {
+    let Node::Scan(scan) = node else {
+        return false;
+    };
+    let mut wanted = Vec::with_capacity(sort.len());
+    for (key, order) in sort {
+        match key {
+            Expression::Column(position) if *position < scan.table.columns.len() => {
+                wanted.push((*position, *order));
+            }
+            // The same for every row.
+            key if !key.uses_row() && !key.is_volatile() => {}
+            _ => return false,
+        }
+    }
+    if let Some(direction) = scan.path.direction_for(&wanted) {
+        scan.direction = direction;
+        return true;
+    }
+    if matches!(scan.path, Path::Table)
+        && let Some((path, direction)) = Path::ordered(&scan.table, &wanted)
+    {
+        scan.path = path;
+        scan.direction = direction;
+        return true;
+    }
+    false
+}
+
+fn bind_item(
+    binder: &mut Binder<'_>,
+    item: &SelectItem,
+    scope: &Scope<'_>,
+    outputs: &mut Vec<Output>,
+) -> Result<()> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => {
+            outputs.push(bind_output(binder, expr, column_name(expr), scope)?);
+        }
+        SelectItem::ExprWithAlias { expr, alias } => {
+            outputs.push(bind_output(binder, expr, fold_name(alias), scope)?);
+        }
+        SelectItem::ExprWithAliases { .. } => {
+            return Err(Error::unsupported("several names for one expression"));
+        }
+        SelectItem::Wildcard(options) => {
+            if scope.relations.is_empty() {
+                return Err(
+                    Error::syntax("SELECT * with no tables specified is not valid")
+                        .at(binder.position(options.wildcard_token.0.span)),
+                );
+            }
+            refuse_options(options)?;
+            for relation in &scope.relations {
+                for (column, merged) in relation.columns.iter().zip(&relation.merged) {
+                    if !merged {
+                        outputs.push(star(column));
+                    }
+                }
+            }
+        }
+        SelectItem::QualifiedWildcard(kind, options) => {
+            refuse_options(options)?;
+            let SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
+                return Err(Error::unsupported("* of an expression"));
+            };
+            let position = binder.position(name.span());
+            let parts: Vec<String> = name
+                .0
+                .iter()
+                .filter_map(|part| part.as_ident().map(fold_name))
+                .collect();
+            let (schema, table) = match parts.as_slice() {
+                [table] => (None, table.as_str()),
+                [schema, table] => (Some(schema.as_str()), table.as_str()),
+                _ => return Err(Error::syntax("improper relation name").at(position)),
+            };
+            let relation = scope.relation(schema, table)?.ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("missing FROM-clause entry for table \"{table}\""),
+                )
+                .at(position)
+            })?;
+            outputs.extend(relation.columns.iter().map(star));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_options(options: &ast::WildcardAdditionalOptions) -> Result<()> {
+    let plain = options.opt_ilike.is_none()
+        && options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none();
+    if plain {
+        Ok(())
+    } else {
+        Err(Error::unsupported("an option of *"))
+    }
+}
+
+fn star(column: &ScopeColumn) -> Output {
+    Output {
+        name: column.name.to_string(),
+        bound: Bound::new(column.expression.clone(), column.column_type),
+        origin: column.origin,
+    }
+}
+
+fn bind_output(
+    binder: &mut Binder<'_>,
+    expr: &Expr,
+    name: String,
+    scope: &Scope<'_>,
+) -> Result<Output> {
+    let origin = origin_of(expr, scope);
+    let bound = binder.bind(expr, scope)?;
+    let bound = binder.settle(bound)?;
+    Ok(Output {
+        name,
+        bound,
+        origin,
+    })
+}
+
+/// The table and column that an expression is taken from as it is.
+fn origin_of(expr: &Expr, scope: &Scope<'_>) -> Option<(u32, i16)> {
+    let column = match expr {
+        Expr::Identifier(name) => scope.find(&fold_name(name)).ok()?,
+        Expr::CompoundIdentifier(names) => {
+            let names: Vec<String> = names.iter().map(fold_name).collect();
+            match names.as_slice() {
+                [relation, name] => scope.qualified_column(None, relation, name).ok(),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    column?.origin
+}
+
+/// An output column by number or name.
+fn output_by_reference(
+    binder: &Binder<'_>,
+    expr: &Expr,
+    outputs: &[Output],
+    clause: &str,
+) -> Result<Option<usize>> {
+    if let Some(position) = by_number(binder, expr, outputs.len(), clause)? {
+        return Ok(Some(position));
+    }
+    let Expr::Identifier(name) = expr else {
+        return Ok(None);
+    };
+    let name = fold_name(name);
+    let mut found: Option<usize> = None;
+    for (position, output) in outputs.iter().enumerate() {
+        if output.name != name {
+            continue;
+        }
+        match found {
+            Some(first) if outputs[first].bound.expression != output.bound.expression => {
+                return Err(Error::new(
+                    SqlState::AMBIGUOUS_COLUMN,
+                    format!("{clause} \"{name}\" is ambiguous"),
+                )
+                .at(binder.position(expr.span())));
+            }
+            Some(_) => {}
+            None => found = Some(position),
+        }
+    }
+    Ok(found)
+}
+
+fn bind_order(
+    binder: &mut Binder<'_>,
+    order: &[OrderByExpr],
+    outputs: &[Output],
+    scope: &Scope<'_>,
+) -> Result<Vec<SortKey>> {
+    let mut keys: Vec<SortKey> = Vec::with_capacity(order.len());
+    for item in order {
+        let key_order = key_order(item)?;
+        let expression = match output_by_reference(binder, &item.expr, outputs, "ORDER BY")? {
+            Some(position) => outputs[position].bound.expression.clone(),
+            None => {
+                let bound = binder.bind(&item.expr, scope)?;
+                binder.settle(bound)?.expression
+            }
+        };
+        // Sorting again by what rows are sorted by already changes nothing.
+        if !keys.iter().any(|(known, _)| *known == expression) {
+            keys.push((expression, key_order));
+        }
+    }
+    Ok(keys)
+}
+
+fn bind_distinct_on(
+    binder: &mut Binder<'_>,
+    list: &[Expr],
+    outputs: &[Output],
+    scope: &Scope<'_>,
+) -> Result<Vec<Expression>> {
+    list.iter()
+        .map(|expr| {
+            Ok(
+                match output_by_reference(binder, expr, outputs, "DISTINCT ON")? {
+                    Some(position) => outputs[position].bound.expression.clone(),
+                    None => {
+                        let bound = binder.bind(expr, scope)?;
+                        binder.settle(bound)?.expression
+                    }
+                },
+            )
+        })
+        .collect()
+}
+
+/// The grouping expressions; `None` when there is no GROUP BY.
+fn bind_groups(
+    binder: &mut Binder<'_>,
+    group_by: &GroupByExpr,
+    outputs: &[Output],
+    scope: &Scope<'_>,
+) -> Result<Option<Vec<Expression>>> {
+    let GroupByExpr::Expressions(list, modifiers) = group_by else {
+        return Err(Error::unsupported("GROUP BY ALL"));
+    };
+    if !modifiers.is_empty() {
+        return Err(Error::unsupported("a modifier of GROUP BY"));
+    }
+    if list.is_empty() {
+        return Ok(None);
+    }
+    let mut groups: Vec<Expression> = Vec::with_capacity(list.len());
+    for expr in list {
+        if matches!(
+            expr,
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)
+        ) {
+            return Err(Error::unsupported("GROUPING SETS, CUBE and ROLLUP"));
+        }
+        // A column of the tables goes before a column of the result.
+        let is_input = match expr {
+            Expr::Identifier(name) => scope.find(&fold_name(name))?.is_some(),
+            _ => false,
+        };
+        let output = if is_input {
+            None
+        } else {
+            output_by_reference(binder, expr, outputs, "GROUP BY")?
+        };
+        let expression = match output {
+            Some(position) => {
+                let expression = outputs[position].bound.expression.clone();
+                if expression.any(&|each| matches!(each, Expression::Aggregate(_))) {
+                    return Err(Error::new(
+                        SqlState::GROUPING_ERROR,
+                        "aggregate functions are not allowed in GROUP BY",
+                    )
+                    .at(binder.position(expr.span())));
+                }
+                expression
+            }
+            None => {
+                let bound = binder.bind(expr, scope)?;
+                binder.settle(bound)?.expression
+            }
+        };
+        if !groups.contains(&expression) {
+            groups.push(expression);
+        }
+    }
+    Ok(Some(groups))
+}
+
+/// Rewrites expressions over the FROM list's rows to the rows of groups: first
+/// the keys, then the aggregates.
+struct Regroup<'a> {
+    keys: &'a [Expression],
+    scope: &'a Scope<'a>,
+}
+
+impl Regroup<'_> {
+    fn apply(&self, expression: &mut Expression) -> Result<()> {
+        if let Some(position) = self.keys.iter().position(|key| key == expression) {
+            *expression = Expression::Column(position);
+            return Ok(());
+        }
+        match expression {
+            Expression::Aggregate(number) => {
+                *expression = Expression::Column(self.keys.len() + *number);
+                return Ok(());
+            }
+            Expression::Column(position) => {
+                return Err(Error::new(
+                    SqlState::GROUPING_ERROR,
+                    format!(
+                        "column \"{}\" must appear in the GROUP BY clause or be used in an aggregate function",
+                        self.name(*position)
+                    ),
+                ));
+            }
+            _ => {}
+        }
+        let mut result = Ok(());
+        expression.children_mut(&mut |child| {
+            if result.is_ok() {
+                result = self.apply(child);
+            }
+        });
+        result
+    }
+
+    fn name(&self, position: usize) -> String {
+        for relation in &self.scope.relations {
+            for column in &relation.columns {
+                if column.expression == Expression::Column(position) {
+                    return format!("{}.{}", relation.name, column.name);
+                }
+            }
+        }
+        "?".to_owned()
+    }
+}
+
+/// FOR UPDATE and its like: what is locked of each row.
+fn bind_locks(
+    binder: &Binder<'_>,
+    locks: &[LockClause],
+    tree: Option<&FromNode>,
+    conditions: &[Expression],
+    collected: bool,
+) -> Result<Option<Lock>> {
+    let [clause, rest @ ..] = locks else {
+        return Ok(None);
+    };
+    if !rest.is_empty() {
+        return Err(Error::unsupported("more than one FOR UPDATE or FOR SHARE"));
+    }
+    if collected {
+        return Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!(
+                "FOR {} is not allowed with DISTINCT, GROUP BY or aggregate functions",
+                clause.lock_type
+            ),
+        ));
+    }
+    let wait = match clause.nonblock {
+        None => LockWait::Wait,
+        Some(NonBlock::Nowait) => LockWait::NoWait,
+        Some(NonBlock::SkipLocked) => LockWait::Skip,
+    };
+    let wanted = match &clause.of {
+        None => None,
+        Some(name) => name
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold_name),
+    };
+    let mut targets = Vec::new();
+    let mut names = BTreeSet::new();
+    if let Some(tree) = tree {
+        collect_targets(tree, wanted.as_deref(), wait, &mut targets, &mut names)?;
+    }
+    if let Some(wanted) = wanted
+        && !names.contains(&wanted)
+    {
+        return Err(Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!(
+                "relation \"{wanted}\" in FOR {} clause not found in FROM clause",
+                clause.lock_type
+            ),
+        )
+        .at(clause
+            .of
+            .as_ref()
+            .and_then(|name| binder.position(name.span()))));
+    }
+    Ok(Some(Lock {
+        input: Node::One,
+        targets,
+        condition: (!conditions.is_empty()).then(|| Expression::all_of(conditions.to_vec())),
+    }))
+}
+
+fn collect_targets(
+    node: &FromNode,
+    wanted: Option<&str>,
+    wait: LockWait,
+    targets: &mut Vec<LockTarget>,
+    names: &mut BTreeSet<String>,
+) -> Result<()> {
+    match &node.kind {
+        FromKind::Table(table, alias) => {
+            names.insert(alias.to_string());
+            if wanted.is_none_or(|wanted| wanted == alias) {
+                targets.push(target(table, node.start, wait));
+            }
+            Ok(())
+        }
+        FromKind::Join(_, sides, _) => {
+            for side in &**sides {
+                collect_targets(side, wanted, wait, targets, names)?;
+            }
+            Ok(())
+        }
+        FromKind::Derived(..) => Err(Error::unsupported("FOR UPDATE of a subquery in FROM")),
+        FromKind::System(_) | FromKind::Function(_) => Ok(()),
+    }
+}
+
+fn target(table: &Arc<Table>, offset: usize, wait: LockWait) -> LockTarget {
+    LockTarget {
+        table: Arc::clone(table),
+        offset,
+        record: offset + table.columns.len(),
+        reader: RowReader::new(table),
+        wait,
+    }
+}
