@@ -24,6 +24,10 @@ fn assert_alive(cell: *mut Cell) {
     assert!(alive, "a reader sees freed memory");
 }
 
+/// Marks a cell as freed.
+///
+/// # Safety
+/// `cell` is a `*mut Cell`.
 unsafe fn kill(cell: *mut ()) {
     // SAFETY: cells are leaked.
     unsafe {

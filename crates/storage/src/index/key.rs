@@ -60,11 +60,11 @@ impl Key {
     }
 
     /// Bytes it takes outside the tree's leaf.
-    pub(super) fn boxed_bytes(key: &[u8]) -> u64 {
+    pub(super) fn boxed_bytes(key: &[u8]) -> i64 {
         if key.len() <= INLINE {
             0
         } else {
-            key.len() as u64
+            key.len() as i64
         }
     }
 }

@@ -35,7 +35,7 @@ mod key;
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use coeval_types::Rid;
 use scc::{Guard, TreeIndex};
@@ -66,8 +66,9 @@ pub fn split_rid(entry: &[u8]) -> (&[u8], Rid) {
 /// An ordered map from byte strings to RIDs, shared between threads.
 pub struct OrderedIndex {
     tree: TreeIndex<Key, Rid>,
-    entries: AtomicU64,
-    boxed_bytes: AtomicU64,
+    /// Signed, like the bytes: a key may be removed before its insertion is counted.
+    entries: AtomicI64,
+    boxed_bytes: AtomicI64,
 }
 
 impl fmt::Debug for OrderedIndex {
@@ -96,8 +97,8 @@ impl OrderedIndex {
         }
         Self {
             tree,
-            entries: AtomicU64::new(0),
-            boxed_bytes: AtomicU64::new(0),
+            entries: AtomicI64::new(0),
+            boxed_bytes: AtomicI64::new(0),
         }
     }
 
@@ -110,18 +111,18 @@ impl OrderedIndex {
     /// Gives the key this RID, unless it has one; then says which. Blocks only
     /// while another thread splits or merges the same node.
     pub fn insert_if_absent(&self, key: &[u8], rid: Rid) -> Result<(), Rid> {
-        loop {
+        let mut owned = Key::new(key);
+        while let Err((back, _)) = self.tree.insert_sync(owned, rid) {
             if let Some(there) = self.get(key) {
                 return Err(there);
             }
-            if self.tree.insert_sync(Key::new(key), rid).is_ok() {
-                self.entries.fetch_add(1, Ordering::Relaxed);
-                self.boxed_bytes
-                    .fetch_add(Key::boxed_bytes(key), Ordering::Relaxed);
-                return Ok(());
-            }
-            // Somebody else was first, and may have removed it again already.
+            // It was there, and somebody has removed it since.
+            owned = back;
         }
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.boxed_bytes
+            .fetch_add(Key::boxed_bytes(key), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Removes the key if it has this RID; says whether it had. Blocks as
@@ -185,7 +186,7 @@ impl OrderedIndex {
     /// How many entries it has; approximate while others write.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        self.entries.load(Ordering::Relaxed).try_into().unwrap_or(0)
     }
 
     /// Whether it has none; approximate while others write.
@@ -201,7 +202,8 @@ impl OrderedIndex {
         /// two thirds full.
         const OVERHEAD: u64 = 24;
         let entry = (size_of::<Key>() + size_of::<Rid>()) as u64 + OVERHEAD;
-        self.len() * entry + self.boxed_bytes.load(Ordering::Relaxed)
+        let boxed = self.boxed_bytes.load(Ordering::Relaxed);
+        self.len() * entry + u64::try_from(boxed).unwrap_or(0)
     }
 }
 
