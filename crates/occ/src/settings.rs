@@ -10,7 +10,7 @@ pub struct Settings {
     /// Slots of each logical range's ring of registrations, at least 4: how many
     /// recent writes a serializable scan can be checked against. More than there
     /// are threads that commit at once. A slot is a cache
-    /// line; a ring takes no memory before its range is written.
+    /// line; a ring takes memory as it is written.
     pub range_slots: usize,
     /// After so many patches of a record the log gets its whole row again, at
     /// least 1.
@@ -26,7 +26,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             log: coeval_log::Settings::default(),
-            range_slots: 1024,
+            range_slots: 4096,
             image_every: 16,
             sweep_interval: Some(Duration::from_millis(50)),
             sweep_records: 256,

@@ -92,7 +92,7 @@ impl<W> WaitGraph<W> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -73,7 +73,7 @@ impl KeyLocks {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

@@ -234,7 +234,7 @@ impl Queues {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -316,5 +316,98 @@ mod tests {
         assert_eq!(word.load(Ordering::SeqCst), A.0);
         assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Granted);
         assert!(queues.leave(&NAME, A, true));
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg shuttle" cargo test -p coeval-occ --lib shuttled`.
+#[cfg(all(test, shuttle))]
+mod shuttled {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    use coeval_memory::sync::atomic::AtomicU64;
+    use shuttle::future::block_on;
+    use shuttle::thread;
+
+    use super::*;
+
+    const NAME: LockName = LockName::Row(StorageId(1), Rid(1));
+
+    struct Lock {
+        queues: Queues,
+        word: AtomicU64,
+        inside: AtomicU64,
+    }
+
+    fn take(word: &AtomicU64, owner: TransactionId) -> bool {
+        word.compare_exchange(0, owner.0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// As a transaction does; `forgetful` leaves the attempt after enqueueing out.
+    async fn acquire(lock: &Lock, owner: TransactionId, forgetful: bool) {
+        let mut waiting = false;
+        poll_fn(|context| {
+            let mut told = false;
+            loop {
+                let held = lock.word.load(Ordering::Acquire) == owner.0;
+                if held || take(&lock.word, owner) {
+                    if waiting {
+                        lock.queues.leave(&NAME, owner, true);
+                    }
+                    return Poll::Ready(());
+                }
+                if !waiting {
+                    waiting = true;
+                    lock.queues.enqueue(&NAME, owner, context.waker());
+                    if forgetful {
+                        return Poll::Pending;
+                    }
+                } else if told {
+                    return Poll::Pending;
+                } else {
+                    lock.queues.look_again(&NAME, owner, context.waker());
+                }
+                told = true;
+            }
+        })
+        .await;
+    }
+
+    fn contend(forgetful: bool) {
+        let lock = Arc::new(Lock {
+            queues: Queues::new(),
+            word: AtomicU64::new(0),
+            inside: AtomicU64::new(0),
+        });
+        let threads: Vec<_> = (1..4)
+            .map(|owner| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        block_on(acquire(&lock, TransactionId(owner), forgetful));
+                        assert_eq!(lock.inside.fetch_add(1, Ordering::SeqCst), 0);
+                        lock.inside.fetch_sub(1, Ordering::SeqCst);
+                        lock.word.store(0, Ordering::Release);
+                        lock.queues.released(&NAME, |owner| take(&lock.word, owner));
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        shuttle::check_random(|| contend(false), 2000);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn without_the_second_attempt_one_is() {
+        shuttle::check_random(|| contend(true), 2000);
     }
 }

@@ -102,9 +102,13 @@ pub(crate) struct Ring {
     /// `cursors.dropped.position`, to be read without the mutex.
     dropped: AtomicU64,
     cursors: Mutex<Cursors>,
-    /// Made at the first registration: most ranges of a young database have none.
-    slots: OnceLock<Box<[Slot]>>,
+    /// Made when they are first written, a segment at a time: most ranges of a young
+    /// database have few registrations, or none.
+    segments: Box<[OnceLock<Box<[Slot]>>]>,
 }
+
+/// Slots made at once.
+const SEGMENT: usize = 64;
 
 impl Ring {
     pub(crate) fn new(capacity: usize) -> Self {
@@ -121,15 +125,17 @@ impl Ring {
                 dropped: start,
                 settled: start,
             }),
-            slots: OnceLock::new(),
+            segments: (0..capacity.div_ceil(SEGMENT))
+                .map(|_| OnceLock::new())
+                .collect(),
         }
     }
 
     fn slot(&self, position: u64) -> &Slot {
-        let slots = self
-            .slots
-            .get_or_init(|| (0..self.capacity).map(|_| Slot::default()).collect());
-        &slots[(position % self.capacity) as usize]
+        let at = (position % self.capacity) as usize;
+        let segment = self.segments[at / SEGMENT]
+            .get_or_init(|| (0..SEGMENT).map(|_| Slot::default()).collect());
+        &segment[at % SEGMENT]
     }
 
     /// How many registrations there have been.
@@ -336,7 +342,7 @@ impl Ring {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 
@@ -416,5 +422,90 @@ mod tests {
         assert_eq!(validate(&ring, late, 1, 40), Err(Failure::Overflow));
         let start = ring.first_unsettled(at(29));
         assert_eq!(start, 28);
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg shuttle" cargo test -p coeval-occ --lib shuttled`.
+#[cfg(all(test, shuttle))]
+mod shuttled {
+    use std::sync::Arc;
+
+    use coeval_memory::sync::Mutex;
+    use shuttle::thread;
+
+    use super::*;
+
+    struct World {
+        ring: Ring,
+        clock: AtomicU64,
+        /// Who wrote when, and who was cleared when.
+        written: Mutex<Vec<u64>>,
+        cleared: Mutex<Vec<u64>>,
+    }
+
+    /// Two writers and two validators with the snapshot of the beginning. None that
+    /// was cleared may have a writer before it. `late` draws before registering,
+    /// which is the fault the order of a commit avoids.
+    fn race(late: bool) {
+        let world = Arc::new(World {
+            ring: Ring::new(4),
+            clock: AtomicU64::new(2),
+            written: Mutex::new(Vec::new()),
+            cleared: Mutex::new(Vec::new()),
+        });
+        let snapshot = Timestamp::from_bits(1);
+        let draw = |world: &World| world.clock.fetch_add(1, Ordering::SeqCst);
+        let mut threads = Vec::new();
+        for writer in 1..3 {
+            let world = Arc::clone(&world);
+            threads.push(thread::spawn(move || {
+                for _ in 0..3 {
+                    let early = late.then(|| draw(&world));
+                    let footprint = Footprint::of_key(b"k");
+                    let position = world.ring.register(TransactionId(writer), &footprint);
+                    fence(Ordering::SeqCst);
+                    let drawn = early.unwrap_or_else(|| draw(&world));
+                    world.ring.drawn(position, Timestamp::from_bits(drawn));
+                    world.written.lock().expect("no panic").push(drawn);
+                }
+            }));
+        }
+        for validator in 3..5 {
+            let world = Arc::clone(&world);
+            threads.push(thread::spawn(move || {
+                let start = world.ring.first_unsettled(snapshot);
+                let own = draw(&world);
+                fence(Ordering::SeqCst);
+                let me = TransactionId(validator);
+                let own_timestamp = Timestamp::from_bits(own);
+                let valid = world
+                    .ring
+                    .validate(start, snapshot, me, own_timestamp, |_| true);
+                if valid.is_ok() {
+                    world.cleared.lock().expect("no panic").push(own);
+                }
+            }));
+        }
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+        let written = world.written.lock().expect("no panic");
+        for cleared in world.cleared.lock().expect("no panic").iter() {
+            assert!(
+                written.iter().all(|written| written > cleared),
+                "cleared at {cleared} with writers at {written:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_earlier_writer_is_missed() {
+        shuttle::check_random(|| race(false), 3000);
+    }
+
+    #[test]
+    #[should_panic(expected = "cleared at")]
+    fn a_writer_that_draws_before_it_registers_is() {
+        shuttle::check_random(|| race(true), 3000);
     }
 }

@@ -22,7 +22,7 @@ use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
 use coeval_txn::{Cause, Error, Outcome, Place};
-use coeval_types::{RowRef, Timestamp, TransactionId};
+use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
 
 use super::Run;
 use super::state::{Footing, Held, Read, State, Undo};
@@ -188,7 +188,7 @@ impl Run<'_> {
             scratch,
             ..
         } = &mut *self.state;
-        let mut note = |index: usize, entry: &[u8]| {
+        let mut note = |index: Option<IndexId>, entry: &[u8]| {
             let start = bytes.len();
             bytes.extend_from_slice(entry);
             footings.push(Footing {
@@ -199,12 +199,12 @@ impl Run<'_> {
             });
         };
         if table.rows_by_rid().is_some() {
-            note(0, &rid.0.to_be_bytes());
+            note(None, &rid.0.to_be_bytes());
         }
-        for (position, index) in table.indexes().iter().enumerate() {
+        for index in table.indexes().iter() {
             let mut note_row = |row: RowRef<'_>| {
                 index.entry(row, rid, scratch);
-                note(position + 1, scratch);
+                note(Some(index.id), scratch);
             };
             match (old, new) {
                 (Some(old), Some(new)) if index.same_key(old, new) => {
@@ -236,18 +236,17 @@ impl Run<'_> {
             footings.chunk_by(|one, other| (one.storage, one.index) == (other.storage, other.index))
         {
             let table = &storages[group[0].storage];
-            let indexes;
-            let map = match group[0].index.checked_sub(1) {
+            let index;
+            let map = match group[0].index {
                 None => table.rows_by_rid().expect("noted because it is there"),
-                Some(position) => {
-                    indexes = table.indexes();
-                    // A table's indexes change only under its exclusive lock, or
-                    // when one is forgotten that nobody can reach.
-                    match indexes.get(position) {
-                        Some(index) => &index.ranges,
-                        None => continue,
+                Some(id) => match table.index(id) {
+                    Ok(found) => {
+                        index = found;
+                        &index.ranges
                     }
-                }
+                    // Forgotten since it was noted: nobody can scan it any more.
+                    Err(_) => continue,
+                },
             };
             if let [only] = group {
                 register(map, &[&bytes[only.start..only.end]]);

@@ -119,6 +119,9 @@ impl fmt::Debug for OccTransaction {
     }
 }
 
+/// A commit with more bytes of entries than this does not leave its buffer behind.
+const LARGE_COMMIT: usize = 1 << 18;
+
 const ENDED: Error = Error::Unknown("running transaction");
 
 impl OccTransaction {
@@ -170,6 +173,9 @@ impl OccTransaction {
             self.snapshot = state.snapshot();
             self.newest_seen = state.newest_seen;
             state.clear();
+            if state.entries.len() > LARGE_COMMIT {
+                state.entries = self.shared.log.entry_builder();
+            }
             self.shared.give_back(state);
         }
     }

@@ -59,8 +59,8 @@ pub(super) struct TableHeld {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Footing {
     pub(super) storage: StorageAt,
-    /// Position of the index in the storage's list + 1; 0 for the RIDs' order.
-    pub(super) index: usize,
+    /// `None` for the RIDs' order.
+    pub(super) index: Option<IndexId>,
     pub(super) start: usize,
     pub(super) end: usize,
 }

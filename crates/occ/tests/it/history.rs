@@ -430,7 +430,15 @@ impl History {
                     .map_err(|why| format!("{why}\nin {one:?}\nof {all:#?}"))?;
             }
             if one.isolation == Isolation::SnapshotIsolation {
-                let mine: BTreeSet<u64> = one.effects.iter().map(|effect| effect.0).collect();
+                // A key that was absent and is absent again has no version to lose:
+                // the record that had it meanwhile may be gone.
+                let absent = |key: &u64| !place.contains_key(key) && !before.contains_key(key);
+                let mine: BTreeSet<u64> = one
+                    .effects
+                    .iter()
+                    .map(|effect| effect.0)
+                    .filter(|key| !absent(key))
+                    .collect();
                 let meanwhile = all[..at]
                     .iter()
                     .filter(|other| other.timestamp > one.snapshot);
