@@ -113,9 +113,19 @@ impl Content {
         }
     }
 
+    /// Makes durable what was written since the last sync, and nothing else: what a
+    /// failed sync has dropped stays shown, and off the platter.
     fn sync(&mut self) {
-        self.durable.clone_from(&self.shown);
-        self.unsynced.clear();
+        self.durable.resize(self.shown.len(), 0);
+        for (sector, versions) in std::mem::take(&mut self.unsynced) {
+            let start = sector * SECTOR_BYTES;
+            let end = (start + SECTOR_BYTES).min(self.durable.len());
+            if let Some(newest) = versions.last()
+                && start < end
+            {
+                self.durable[start..end].copy_from_slice(&newest[..end - start]);
+            }
+        }
     }
 
     fn crash(&mut self, loss: Loss, random: &mut StdRng) {
@@ -390,8 +400,9 @@ impl Disk {
         let inode = *self.names.get(path).expect("a file to damage");
         let content = self.content(inode);
         let at = usize::try_from(offset).expect("within the file");
-        content.shown[at] = change(content.shown[at]);
         content.sync();
+        content.shown[at] = change(content.shown[at]);
+        content.durable[at] = content.shown[at];
     }
 
     pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {

@@ -135,7 +135,26 @@ async fn reckless_life(clients: Shared) {
 }
 
 fn run(world: &World, node: Node, clients: &Shared) -> Result<(), JoinError> {
-    world.run(node, life(clients.clone(), small()))
+    world.run(node, life(clients.clone(), small()))?;
+    let files = world.files(node);
+    let (_, control) = files
+        .iter()
+        .find(|(path, _)| path.ends_with("CONTROL"))
+        .unwrap();
+    let end = u64::from_le_bytes(control[40..48].try_into().unwrap());
+    for (path, bytes) in &files {
+        let Some(name) = path.to_str().unwrap().strip_suffix(".log") else {
+            continue;
+        };
+        let first: u64 = name.rsplit('/').next().unwrap().parse().unwrap();
+        let written = usize::try_from(end.saturating_sub(first)).unwrap();
+        let behind = bytes.get(4096 + written..).unwrap_or_default();
+        assert!(
+            behind.iter().all(|&byte| byte == 0),
+            "what is behind the end is cleared"
+        );
+    }
+    Ok(())
 }
 
 #[test]
@@ -370,6 +389,44 @@ fn recovery_by_several_threads_is_the_same() {
         };
         world.run(node, life(clients.clone(), settings)).unwrap();
     }
+}
+
+#[test]
+fn closing_waits_for_commits_that_have_their_room() {
+    let world = World::new(9);
+    let node = world.node();
+    world
+        .run(node, async {
+            let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
+            let log = Arc::new(log);
+            let mut entries = log.entry_builder();
+            entries.image(STORAGE, Rid(1), RowRef::trusted(&row(b"late")));
+            let credit = log.prepare(&mut entries).await.unwrap();
+            let given_back = log.prepare(&mut entries).await.unwrap();
+            let closing = {
+                let log = log.clone();
+                coeval_env::spawn("close", async move { log.close().await })
+            };
+            coeval_env::sleep(std::time::Duration::from_secs(1)).await;
+            assert!(!closing.is_finished());
+            assert!(
+                log.prepare(&mut entries).await.is_err(),
+                "new ones are refused"
+            );
+            let reservation = log.reserve(credit);
+            let timestamp = reservation.timestamp();
+            reservation.commit(&entries).installed();
+            log.wait_durable(timestamp).await.unwrap();
+            coeval_env::sleep(std::time::Duration::from_secs(1)).await;
+            assert!(!closing.is_finished());
+            drop(given_back);
+            closing.await.unwrap().unwrap();
+            let (log, summary, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+            assert!(summary.clean);
+            assert_eq!(table.commits(), [timestamp]);
+            log.close().await.unwrap();
+        })
+        .unwrap();
 }
 
 #[test]
