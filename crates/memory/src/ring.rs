@@ -32,9 +32,9 @@
 //!    it, because bytes in it that come from clients could look like marks.
 //!    Positions are never used twice, so an old mark is never taken for a new one.
 //! 4. Whoever completes a region marks it before it looks at the prefix, and
-//!    whoever moves the prefix looks for a mark there afterwards. Both are
-//!    sequentially consistent, so one of the two sees the other, and the prefix
-//!    never stops before a marked region.
+//!    whoever moves the prefix looks for a mark there afterwards. Both have a full
+//!    fence in between, so one of the two sees the other, and the prefix never
+//!    stops before a marked region.
 //!
 //! Two writers may take credits in one order and places in the other. The one
 //! whose place was made free by a release that only the other has seen is safe
@@ -49,9 +49,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::padded::CachePadded;
-use crate::sync::UnsafeCell;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::{UnsafeCell, fence_after_compare_exchange};
 
+#[cfg(all(test, loom))]
+mod model;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
@@ -152,7 +154,7 @@ impl AppendRing {
     #[inline]
     #[must_use]
     pub fn completed(&self) -> u64 {
-        self.completed.load(Ordering::SeqCst)
+        self.completed.load(Ordering::Acquire)
     }
 
     /// Whether no credit is held, and everything reserved has been released.
@@ -222,14 +224,14 @@ impl AppendRing {
     /// Marks a region and moves the prefix over it and its marked successors.
     /// Returns whether the prefix moved.
     fn complete(&self, start: u64, bytes: u64) -> bool {
-        self.mark(start).store(
-            ((start / WORD) << LENGTH_BITS) | (bytes / WORD),
-            Ordering::SeqCst,
-        );
+        let mark = ((start / WORD) << LENGTH_BITS) | (bytes / WORD);
+        self.mark(start).store(mark, Ordering::Release);
+        // Invariant 4, as below.
+        fence(Ordering::SeqCst);
         let mut moved = false;
-        let mut position = self.completed.load(Ordering::SeqCst);
+        let mut position = self.completed.load(Ordering::Acquire);
         loop {
-            let mark = self.mark(position).load(Ordering::SeqCst);
+            let mark = self.mark(position).load(Ordering::Acquire);
             let length = (mark & LENGTH_MASK) * WORD;
             if mark >> LENGTH_BITS != position / WORD || length == 0 {
                 return moved;
@@ -237,10 +239,11 @@ impl AppendRing {
             match self.completed.compare_exchange(
                 position,
                 position + length,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
+                Ordering::AcqRel,
+                Ordering::Acquire,
             ) {
                 Ok(_) => {
+                    fence_after_compare_exchange();
                     moved = true;
                     position += length;
                     if !self.read {
