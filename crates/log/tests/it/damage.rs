@@ -169,6 +169,41 @@ fn a_tail_torn_at_any_byte_is_cut_there() {
     }
 }
 
+#[test]
+fn a_tail_that_crosses_into_the_next_segment_is_cleared_in_both() {
+    let world = World::new(1);
+    let node = world.node();
+    world.set_loss(node, Loss::Nothing);
+    let last = world
+        .run(node, async {
+            let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
+            // Frames of 432 bytes: the tenth crosses the boundary at 8192.
+            let mut last = Timestamp::ZERO;
+            for rid in 0..10 {
+                last = put_durably(&log, rid, &[9; 388]).await.unwrap();
+            }
+            std::mem::forget(log);
+            last
+        })
+        .unwrap();
+    world.crash(node);
+    let offset = HEADER + last.lsn().0 - 4096;
+    assert!(last.lsn().0 < 8192 && last.lsn().0 + 400 > 8192, "{last}");
+    let second = format!("{DIRECTORY}/log/{:020}.log", 8192);
+    let of_second = |world: &World| {
+        let files = world.files(node);
+        let found = files.iter().find(|(path, _)| path == Path::new(&second));
+        found.map(|(_, bytes)| bytes[HEADER as usize..].to_vec())
+    };
+    assert!(of_second(&world).unwrap().contains(&9));
+    world.damage(node, &segment(), offset + 50, |byte| !byte);
+    assert_eq!(kill_after_opening(&world, node).len(), 9);
+    let spare = of_second(&world).unwrap_or_default();
+    assert!(spare.iter().all(|&byte| byte == 0), "the old one has gone");
+    assert!(end_of(&world, node) <= offset);
+    assert_eq!(reopen(&world, node).unwrap().len(), 9);
+}
+
 /// Opens, and ends without closing; says which commits came back.
 fn kill_after_opening(world: &World, node: Node) -> Vec<Timestamp> {
     let commits = world

@@ -135,3 +135,46 @@ fn room_is_handed_out_in_the_order_of_asking() {
     }
     assert_eq!(taken.len(), at_first);
 }
+
+/// A place that is given up would hold back every later commit for ever. Done in a
+/// process of its own, because it ends the process.
+#[test]
+fn giving_up_a_reserved_place_ends_the_process() {
+    const CHILD: &str = "COEVAL_LOG_TEST_GIVE_UP";
+    if let Ok(what) = std::env::var(CHILD) {
+        let log = Log::ephemeral(small()).unwrap();
+        let mut builder = entries(&log, 10);
+        let (_, noop) = Counter::new();
+        let mut context = Context::from_waker(&noop);
+        let mut wait = SpaceWait::new();
+        let Poll::Ready(Ok(credit)) = log.poll_prepare(&mut builder, &mut wait, &mut context)
+        else {
+            panic!("there is room");
+        };
+        let reservation = log.reserve(credit);
+        match what.as_str() {
+            "reservation" => drop(reservation),
+            "copied" => drop(reservation.commit(&builder)),
+            // Not the entries that there is room for.
+            "panic" => drop(reservation.commit(&entries(&log, 100))),
+            _ => reservation.commit(&builder).installed(),
+        }
+        return;
+    }
+    for (what, ends_well) in [
+        ("reservation", false),
+        ("copied", false),
+        ("panic", false),
+        ("nothing", true),
+    ] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "waiting::giving_up_a_reserved_place_ends_the_process",
+            ])
+            .env(CHILD, what)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.success(), ends_well, "{what}: {output:?}");
+    }
+}
