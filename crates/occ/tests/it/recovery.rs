@@ -1,6 +1,6 @@
 //! What was committed is there after a restart, indexes included.
 
-use coeval_occ::Engine;
+use coeval_occ::{Engine, Settings};
 use coeval_txn::{Direction, Engine as _, Isolation, ScanSource};
 
 use crate::support::{
@@ -64,4 +64,54 @@ async fn rows_and_indexes_come_back() {
     // And it goes on from there.
     load(&engine, [(3000, 3)]).await;
     engine.close().await.expect("it closes");
+}
+
+/// Many frames' worth of entries in one transaction.
+#[tokio::test]
+async fn a_large_transaction_comes_back_whole() {
+    const ROWS: u64 = 10_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        log: coeval_log::Settings {
+            frame_payload_bytes: 16 << 10,
+            ring_bytes: 256 << 10,
+            ..coeval_log::Settings::default()
+        },
+        ..settings()
+    };
+    let (engine, _) = Engine::open(directory.path(), settings.clone())
+        .await
+        .expect("it opens");
+    engine
+        .attach_storage(definition(usual_indexes()))
+        .expect("new");
+    load(&engine, (0..ROWS).map(|key| (key, key % 10))).await;
+    // Once given up, once kept.
+    for keep in [false, true] {
+        let mut t = begin(&engine, Isolation::Serializable).await;
+        lock_table(&mut *t).await.expect("nobody else");
+        for key in 0..ROWS {
+            let changed = change(&mut *t, key, |value| value + 10).await;
+            changed.expect("nobody else");
+        }
+        if keep {
+            commit(&mut *t).await.expect("nobody else");
+        }
+    }
+    engine.close().await.expect("it closes");
+    drop(engine);
+    let (engine, summary) = Engine::open(directory.path(), settings)
+        .await
+        .expect("it opens");
+    assert_eq!(summary.commits, 2);
+    engine
+        .attach_storage(definition(usual_indexes()))
+        .expect("once");
+    let mut t = begin(&engine, Isolation::ReadCommitted).await;
+    let rows = all(&mut *t);
+    assert_eq!(rows.len() as u64, ROWS);
+    assert!(rows.iter().all(|&(key, value)| value == key % 10 + 10));
+    let source = ScanSource::Index(SECONDARY);
+    let found = scan(&mut *t, source, 0, 9, Direction::Forward, 100).expect("a scan");
+    assert!(found.is_empty(), "old values have no entries");
 }
