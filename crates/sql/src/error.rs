@@ -36,6 +36,8 @@ macro_rules! states {
 }
 
 states! {
+    /// Nothing went wrong: notices have it.
+    SUCCESSFUL_COMPLETION = "00000";
     /// Something this database does not do (yet). The message names it.
     FEATURE_NOT_SUPPORTED = "0A000";
     /// A subquery used as an expression returned more than one row.
@@ -201,6 +203,8 @@ pub struct Report {
     pub hint: Option<String>,
     /// Where in the statement, in characters, from 1.
     pub position: Option<u32>,
+    /// What was being done, such as which line of a COPY was read.
+    pub context: Option<String>,
     /// The schema of the table concerned.
     pub schema: Option<String>,
     /// The table concerned.
@@ -223,6 +227,7 @@ impl Error {
             detail: None,
             hint: None,
             position: None,
+            context: None,
             schema: None,
             table: None,
             column: None,
@@ -302,6 +307,15 @@ impl Error {
     pub fn at(mut self, position: Option<u32>) -> Self {
         if self.0.position.is_none() {
             self.0.position = position;
+        }
+        self
+    }
+
+    /// Says what was being done, unless that is known already.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<String>) -> Self {
+        if self.0.context.is_none() {
+            self.0.context = Some(context.into());
         }
         self
     }

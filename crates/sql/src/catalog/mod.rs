@@ -34,6 +34,7 @@
 
 mod description;
 mod index;
+mod name;
 mod store;
 mod table;
 
@@ -41,7 +42,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use index::{Index, KeyColumn};
-pub(crate) use store::{CATALOG_STORAGES, Counters, Store, lock_version};
+pub use name::{QualifiedName, fold};
+pub(crate) use store::{CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 
 use crate::error::{Error, Result, SqlState};

@@ -65,8 +65,9 @@ impl Counters {
         }
     }
 
-    /// A number for a state of the catalog.
-    fn version(&self) -> u64 {
+    /// A number for a state of the catalog, and for the schemas of the tables that
+    /// change with it.
+    pub(crate) fn version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -184,12 +185,15 @@ impl Store {
 
     /// Gives the catalog a new version. The transaction holds the version row's
     /// lock.
-    pub(crate) async fn change_version(&self, transaction: &mut dyn Transaction) -> Result<u64> {
+    pub(crate) async fn write_version(
+        &self,
+        transaction: &mut dyn Transaction,
+        version: u64,
+    ) -> Result<()> {
         let rid = version_rid(transaction)?;
-        let version = self.counters.version();
         let row = self.version_row(version);
         coeval_txn::update(transaction, VERSION_STORAGE, rid, RowRef::trusted(&row)).await?;
-        Ok(version)
+        Ok(())
     }
 
     fn version_row(&self, version: u64) -> Vec<u8> {

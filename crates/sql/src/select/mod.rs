@@ -35,7 +35,7 @@ mod plan;
 use std::sync::Arc;
 
 pub use execute::Cursor;
-pub use plan::{CommonTable, plan_in_frame, plan_query};
+pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query};
 
 use crate::expression::Expression;
 use crate::session::Column;

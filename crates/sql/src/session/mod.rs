@@ -18,25 +18,43 @@
 //! A session is used by one task at a time and knows nothing of the wire: results
 //! go to a [`Sink`]. What it hands out may not be durable yet; whoever sends it to
 //! the client waits for [`Session::newest_seen`] first.
+//!
+//! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
+//! - [`set`] and [`settings`]: SET, SHOW and what there is to set.
+//! - [`prepared`]: statements with their names resolved, and portals.
+//! - [`run`]: executing them.
 
+mod control;
+mod copying;
 mod database;
+mod explain;
 mod output;
-mod settings;
+mod prepared;
+mod run;
+mod set;
+pub mod settings;
+pub(crate) mod transaction;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use coeval_txn::Engine;
 use coeval_types::Timestamp;
 
 pub use database::Database;
 pub use output::{
     Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink, TransactionStatus,
 };
+pub use prepared::{Portal, Prepared};
 
-use crate::error::{Error, Result};
-use crate::statement::{self, Statement};
+use crate::catalog::Catalog;
+use crate::copy::CopyIn;
+use crate::error::{Error, Result, SqlState};
+use crate::expression::{EvaluationContext, SessionInfo};
+use crate::statement::{self, Modes, Statement};
+use settings::Settings;
+use transaction::{Block, Running};
 
 /// How a session begins.
 #[derive(Clone, Debug, Default)]
@@ -58,56 +76,70 @@ pub struct SessionOptions {
 
 /// One client's state.
 #[derive(Debug)]
-pub struct Session {}
-
-/// A statement whose names and types are resolved.
-#[derive(Debug)]
-pub struct Prepared {}
-
-impl Prepared {
-    /// The types of its parameters, as numbers in `pg_type`.
-    #[must_use]
-    pub fn parameter_types(&self) -> &[u32] {
-        &[]
-    }
-
-    /// The columns it returns; `None` when it returns no rows.
-    #[must_use]
-    pub fn columns(&self) -> Option<&[Column]> {
-        None
-    }
-
-    /// Whether there is nothing to execute.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        true
-    }
-}
-
-/// A prepared statement with its parameters, and how far it has come.
-#[derive(Debug)]
-pub struct Portal {}
-
-impl Portal {
-    /// The columns it returns; `None` when it returns no rows.
-    #[must_use]
-    pub fn columns(&self) -> Option<&[Column]> {
-        None
-    }
-
-    /// The format of each column.
-    #[must_use]
-    pub fn formats(&self) -> &[Format] {
-        &[]
-    }
+pub struct Session {
+    database: Arc<Database>,
+    info: SessionInfo,
+    settings: Arc<Settings>,
+    /// What [`Session::settings`] goes back to on rollback.
+    settings_at_begin: Option<Arc<Settings>>,
+    block: Block,
+    /// What was said of the transaction; the settings say the rest.
+    modes: Modes,
+    running: Option<Running>,
+    /// Whether a statement has run in it; preparing one is none.
+    statements_ran: bool,
+    /// Counts ends of transactions: a portal does not outlive its own.
+    epoch: u64,
+    /// The next execution is the last before [`Session::finish`].
+    finishing: bool,
+    newest_seen: Timestamp,
+    /// The catalog used last.
+    catalog: Option<Arc<Catalog>>,
+    /// Statements that PREPARE has prepared.
+    named: BTreeMap<String, Arc<Prepared>>,
+    copy: Option<CopyIn>,
+    /// The reported settings, as the client knows them.
+    reported: Vec<(&'static str, String)>,
+    /// The settings when they were last compared with what was reported.
+    compared: Option<Arc<Settings>>,
 }
 
 impl Session {
     /// A new session. Fails when a setting among the options does not exist or has
     /// no such value.
     pub fn new(database: Arc<Database>, options: SessionOptions) -> Result<Self> {
-        let _ = (database, options);
-        Ok(Self {})
+        let settings = Arc::new(Settings::at_start(
+            &options.user,
+            &options.application_name,
+            &options.parameters,
+        )?);
+        let info = SessionInfo {
+            user: options.user.into(),
+            database: options.database.into(),
+            process_id: options.process_id,
+            cancel: options.cancel,
+            ..SessionInfo::default()
+        };
+        let mut session = Self {
+            database,
+            info,
+            settings,
+            settings_at_begin: None,
+            block: Block::Idle,
+            modes: Modes::default(),
+            running: None,
+            statements_ran: false,
+            epoch: 0,
+            finishing: false,
+            newest_seen: Timestamp::ZERO,
+            catalog: None,
+            named: BTreeMap::new(),
+            copy: None,
+            reported: Vec::new(),
+            compared: None,
+        };
+        session.apply_settings();
+        Ok(session)
     }
 
     /// Parses a query string. Nothing is looked up and nothing runs.
@@ -118,15 +150,20 @@ impl Session {
     /// Resolves a statement's names and types. `parameter_oids` says what the
     /// client knows of the parameters' types; 0 and what is missing are inferred.
     ///
-    /// Looks into the catalog and so begins a transaction if there is none; after a
-    /// failure the caller calls [`Session::fail`].
+    /// Looks into the catalog and so begins a transaction if there is none. An
+    /// error has taken its effect on the transaction when it is returned, as if
+    /// [`Session::fail`] had been called.
     pub async fn prepare(
         &mut self,
         statement: Statement,
         parameter_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
-        let _ = (statement, parameter_oids);
-        Err(Error::unsupported("this"))
+        let prepared = self.prepare_statement(statement, parameter_oids).await;
+        self.note_seen();
+        if prepared.is_err() {
+            self.fail();
+        }
+        prepared
     }
 
     /// Gives a prepared statement its parameters. One format stands for all; none
@@ -138,8 +175,20 @@ impl Session {
         formats: &[Format],
         result_formats: &[Format],
     ) -> Result<Portal> {
-        let _ = (prepared, parameters, formats, result_formats);
-        Err(Error::unsupported("this"))
+        Portal::new(
+            Arc::clone(prepared),
+            parameters,
+            formats,
+            result_formats,
+            &self.info.style,
+        )
+    }
+
+    /// Promises that the next execution is the last before [`Session::finish`]: it
+    /// may commit the implicit transaction itself, and so start anew when the
+    /// commit meets a conflict.
+    pub fn expect_finish(&mut self) {
+        self.finishing = true;
     }
 
     /// Runs a portal, to its end or until it has returned `max_rows` more rows. An
@@ -151,55 +200,126 @@ impl Session {
         max_rows: Option<NonZeroU32>,
         sink: &mut dyn Sink,
     ) -> Result<Completion> {
-        let _ = (portal, max_rows, sink);
-        Err(Error::unsupported("this"))
+        self.info.cancel.store(false, Ordering::Relaxed);
+        self.info.statement_start = EvaluationContext::clock();
+        let completion = self.run_portal(portal, max_rows, sink).await;
+        self.finishing = false;
+        self.note_seen();
+        if completion.is_err() {
+            self.fail();
+        }
+        completion
     }
 
     /// The client waits for an answer: commits the implicit transaction, if there
     /// is one. Called at Sync and at the end of a simple query, after failures too.
     pub async fn finish(&mut self) -> Result<()> {
+        self.finishing = false;
+        if self.block == Block::Implicit {
+            self.commit_block().await?;
+        }
         Ok(())
-    }
-
-    /// Data for the COPY FROM STDIN that runs, cut anywhere. Locks may be waited
-    /// for.
-    pub async fn copy_data(&mut self, data: &[u8]) -> Result<()> {
-        let _ = data;
-        Err(Error::unsupported("this"))
-    }
-
-    /// The data for the COPY FROM STDIN is complete.
-    pub async fn copy_done(&mut self) -> Result<Completion> {
-        Err(Error::unsupported("this"))
-    }
-
-    /// The client gives up the COPY FROM STDIN. Returns the error to answer with.
-    pub fn copy_fail(&mut self, message: &str) -> Error {
-        let _ = message;
-        Error::unsupported("this")
     }
 
     /// Something went wrong outside the session, such as a message that makes no
     /// sense: aborts the implicit transaction, or marks the explicit one failed.
-    pub fn fail(&mut self) {}
+    pub fn fail(&mut self) {
+        self.copy = None;
+        match self.block {
+            Block::Idle => {}
+            Block::Implicit => self.roll_back(),
+            Block::Explicit | Block::Failed => {
+                self.block = Block::Failed;
+                let keep = self.running.as_ref().is_some_and(Running::has_savepoint);
+                if !keep {
+                    self.abort_running();
+                }
+            }
+        }
+    }
 
     /// Where the session stands. To be asked after [`Session::finish`].
     #[must_use]
     pub fn transaction_status(&self) -> TransactionStatus {
-        TransactionStatus::Idle
+        match self.block {
+            Block::Idle | Block::Implicit => TransactionStatus::Idle,
+            Block::Explicit => TransactionStatus::InTransaction,
+            Block::Failed => TransactionStatus::Failed,
+        }
     }
 
     /// The newest commit that anything handed out so far depends on. It must be
-    /// durable ([`Engine::poll_durable`]) before any of that leaves the process.
+    /// durable ([`coeval_txn::Engine::poll_durable`]) before any of that leaves
+    /// the process.
     #[must_use]
     pub fn newest_seen(&self) -> Timestamp {
-        Timestamp::ZERO
+        self.newest_seen
     }
 
     /// The settings that have changed since the last call and that clients are told
     /// of (ParameterStatus), name and value. The first call returns all such
     /// settings.
     pub fn take_parameter_changes(&mut self) -> Vec<(String, String)> {
-        Vec::new()
+        if let Some(compared) = &self.compared
+            && Arc::ptr_eq(compared, &self.settings)
+        {
+            return Vec::new();
+        }
+        self.compared = Some(Arc::clone(&self.settings));
+        let mut changes = Vec::new();
+        let first = self.reported.is_empty();
+        for (position, (name, value)) in self.settings.reported().enumerate() {
+            if first {
+                self.reported.push((name, value.to_owned()));
+            } else if self.reported[position].1 != value {
+                value.clone_into(&mut self.reported[position].1);
+            } else {
+                continue;
+            }
+            changes.push((name.to_owned(), value.to_owned()));
+        }
+        changes
     }
+
+    /// Remembers what the running transaction was shown.
+    fn note_seen(&mut self) {
+        if let Some(running) = &self.running {
+            self.newest_seen = self.newest_seen.max(running.transaction.newest_seen());
+        }
+    }
+
+    /// The catalog as the running transaction sees it.
+    fn current_catalog(&mut self) -> Result<Arc<Catalog>> {
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        let catalog = self
+            .database
+            .store
+            .catalog(&mut *running.transaction, self.catalog.as_ref())?;
+        if !self
+            .catalog
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &catalog))
+        {
+            self.catalog = Some(Arc::clone(&catalog));
+        }
+        Ok(catalog)
+    }
+}
+
+/// What is left undone when the client is gone is undone.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abort_running();
+    }
+}
+
+/// 25P02.
+fn in_failed_transaction() -> Error {
+    Error::new(
+        SqlState::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
 }

@@ -458,6 +458,8 @@ pub struct Parsed {
     pub deferrable: bool,
     /// `work_mem`, in bytes.
     pub work_memory: usize,
+    /// `search_path`: schemas, unquoted.
+    pub search_path: Vec<String>,
 }
 
 /// A session's settings.
@@ -488,6 +490,7 @@ impl Default for Settings {
                 read_only: false,
                 deferrable: false,
                 work_memory: 64 << 20,
+                search_path: vec!["$user".to_owned(), "public".to_owned()],
             },
         }
     }
@@ -665,6 +668,13 @@ impl Settings {
             "work_mem" => {
                 let kilobytes = quantity(value, MEMORY).unwrap_or(64 << 10).max(64);
                 parsed.work_memory = usize::try_from(kilobytes).unwrap_or(usize::MAX / 1024) * 1024;
+            }
+            "search_path" => {
+                parsed.search_path = value
+                    .split(',')
+                    .map(|name| name.trim().trim_matches('"').to_owned())
+                    .filter(|name| !name.is_empty())
+                    .collect();
             }
             _ => {}
         }

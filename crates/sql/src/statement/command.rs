@@ -48,7 +48,12 @@ pub(crate) enum Command {
     /// COPY.
     Copy(Box<CopyCommand>),
     /// BEGIN, START TRANSACTION.
-    Begin(Modes),
+    Begin {
+        /// How.
+        modes: Modes,
+        /// Its command tag.
+        tag: &'static str,
+    },
     /// COMMIT, END.
     Commit {
         /// Whether a like transaction begins at once.
@@ -97,13 +102,8 @@ pub(crate) enum Command {
     Deallocate(Option<String>),
     /// EXPLAIN.
     Explain(ExplainCommand),
-    /// VACUUM.
-    Vacuum {
-        /// Which tables; none means all.
-        tables: Vec<ast::ObjectName>,
-        /// Whether ANALYZE was asked for with it.
-        analyze: bool,
-    },
+    /// VACUUM of these tables; of none means of all.
+    Vacuum(Vec<ast::ObjectName>),
     /// ANALYZE.
     Analyze(Vec<ast::ObjectName>),
     /// CHECKPOINT.
@@ -181,10 +181,6 @@ impl DiscardKind {
 pub(crate) struct ExplainCommand {
     /// Whether the statement is run.
     pub analyze: bool,
-    /// Whether columns and expressions are shown too.
-    pub verbose: bool,
-    /// Whether estimates are shown.
-    pub costs: bool,
     /// Whether times are shown.
     pub timing: bool,
     /// What is explained.

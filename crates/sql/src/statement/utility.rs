@@ -322,7 +322,10 @@ fn transaction(parser: &mut Parser<'_>, first: &str) -> Parse<Command> {
     match first {
         "start" => {
             need(parser, "transaction")?;
-            return Ok(Command::Begin(modes(parser)?));
+            return Ok(Command::Begin {
+                modes: modes(parser)?,
+                tag: "START TRANSACTION",
+            });
         }
         "savepoint" => return Ok(Command::Savepoint(identifier(parser)?)),
         "release" => {
@@ -333,7 +336,10 @@ fn transaction(parser: &mut Parser<'_>, first: &str) -> Parse<Command> {
     }
     let _ = eat(parser, "work") || eat(parser, "transaction");
     match first {
-        "begin" => Ok(Command::Begin(modes(parser)?)),
+        "begin" => Ok(Command::Begin {
+            modes: modes(parser)?,
+            tag: "BEGIN",
+        }),
         "rollback" if eat(parser, "to") => {
             eat(parser, "savepoint");
             Ok(Command::RollbackTo(identifier(parser)?))
@@ -540,7 +546,7 @@ fn prepare(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Comman
 }
 
 fn explain(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Command> {
-    let (mut analyze, mut verbose, mut costs, mut timing) = (false, false, true, true);
+    let (mut analyze, mut timing) = (false, true);
     let query = ["select", "with", "values", "table"]
         .iter()
         .any(|word| next_is(parser, 1, word));
@@ -554,10 +560,9 @@ fn explain(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Comman
             };
             match option.name.as_str() {
                 "analyze" => analyze = on,
-                "verbose" => verbose = on,
-                "costs" => costs = on,
                 "timing" => timing = on,
-                "buffers" | "settings" | "summary" | "wal" | "generic_plan" => {}
+                "buffers" | "costs" | "verbose" | "settings" | "summary" | "wal"
+                | "generic_plan" => {}
                 "format" if option.argument == Argument::Text("text".to_owned()) => {}
                 "format" => return Err(Error::unsupported("EXPLAIN in a format but text").into()),
                 other => {
@@ -571,7 +576,7 @@ fn explain(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Comman
         }
     } else {
         analyze = eat(parser, "analyze") || eat(parser, "analyse");
-        verbose = eat(parser, "verbose");
+        eat(parser, "verbose");
     }
     let token = parser.peek_token();
     let statement = inner(parser, own, text)?;
@@ -582,8 +587,6 @@ fn explain(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Comman
         | Command::Delete(_)
         | Command::Execute { .. } => Ok(Command::Explain(ExplainCommand {
             analyze,
-            verbose,
-            costs,
             timing,
             statement,
         })),
@@ -638,22 +641,13 @@ fn table_list(parser: &mut Parser<'_>) -> Parse<Vec<ast::ObjectName>> {
 }
 
 fn vacuum(parser: &mut Parser<'_>) -> Parse<Command> {
-    let mut analyze = false;
     if parser.peek_token().token == Token::LParen {
-        analyze = options(parser)?.iter().any(|each| each.name == "analyze");
+        options(parser)?;
     } else {
-        loop {
-            if eat(parser, "analyze") || eat(parser, "analyse") {
-                analyze = true;
-            } else if !(eat(parser, "full") || eat(parser, "freeze") || eat(parser, "verbose")) {
-                break;
-            }
-        }
+        let words = ["analyze", "analyse", "full", "freeze", "verbose"];
+        while words.iter().any(|word| eat(parser, word)) {}
     }
-    Ok(Command::Vacuum {
-        tables: table_list(parser)?,
-        analyze,
-    })
+    Ok(Command::Vacuum(table_list(parser)?))
 }
 
 fn lock(parser: &mut Parser<'_>) -> Parse<Command> {

@@ -25,3 +25,4 @@ pub(crate) use node::{
     SetOperation, Sort,
 };
 pub use query::{CommonTable, plan_in_frame, plan_query};
+pub use select::bind_list;

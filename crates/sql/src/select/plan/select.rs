@@ -714,3 +714,28 @@ fn target(table: &Arc<Table>, offset: usize, wait: LockWait) -> LockTarget {
         wait,
     }
 }
+
+/// Binds a list of expressions over the rows of `scope`, as RETURNING has one.
+pub fn bind_list(
+    binder: &mut Binder<'_>,
+    items: &[SelectItem],
+    scope: &Scope<'_>,
+) -> Result<(Vec<Column>, Vec<Expression>)> {
+    let mut outputs = Vec::with_capacity(items.len());
+    for item in items {
+        bind_item(binder, item, scope, &mut outputs)?;
+    }
+    Ok(outputs
+        .into_iter()
+        .map(|output| {
+            let (table_oid, attribute) = output.origin.unwrap_or((0, 0));
+            let column = Column {
+                name: output.name,
+                column_type: output.bound.column_type,
+                table_oid,
+                attribute,
+            };
+            (column, output.bound.expression)
+        })
+        .unzip())
+}

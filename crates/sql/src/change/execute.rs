@@ -1,0 +1,354 @@
+//! Executing changes.
+
+use std::ops::{Bound, ControlFlow};
+
+use coeval_txn::{
+    Direction, Error as TxnError, Isolation, LockWait, LockedRow, ScanProgress, ScanRequest,
+    ScanSource, TableLock, Update,
+};
+use coeval_types::{Rid, RowRef};
+
+use super::row::{RowWriter, unique_violation};
+use super::{
+    Assignment, ChangeKind, ChangePlan, DeletePlan, Returning, Target, UpdatePlan, insert,
+};
+use crate::catalog::Table;
+use crate::error::{Error, Result};
+use crate::expression::{EvaluationContext, Expression, is_true};
+use crate::plan::{KeyRange, Keys, Path, RowReader};
+use crate::value::Value;
+
+/// Rows looked at in one step.
+const CHUNK: usize = 256;
+
+/// What a change has done.
+#[derive(Debug)]
+pub(crate) enum Changed {
+    /// This many rows, and what RETURNING says of them.
+    Rows {
+        count: u64,
+        returned: Vec<Vec<Value>>,
+    },
+    /// Nothing: the table's definition has changed since the plan was made.
+    Outdated,
+}
+
+/// What RETURNING says, collected.
+#[derive(Debug, Default)]
+pub(super) struct Returned {
+    rows: Vec<Vec<Value>>,
+}
+
+impl Returned {
+    /// Adds what RETURNING says of a row.
+    pub(super) fn add(
+        &mut self,
+        returning: Option<&Returning>,
+        context: &mut EvaluationContext<'_>,
+        values: &[Value],
+    ) -> Result<()> {
+        let Some(returning) = returning else {
+            return Ok(());
+        };
+        let mut row = Vec::with_capacity(returning.expressions.len());
+        for expression in &returning.expressions {
+            row.push(expression.evaluate(context, values)?);
+        }
+        context
+            .memory
+            .take(row.len() * size_of::<Value>() + size_of::<Vec<Value>>())?;
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
+/// Executes a change. Whoever calls has noted that the transaction writes.
+pub(crate) async fn execute(
+    plan: &ChangePlan,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Changed> {
+    if !lock_for_write(&plan.table, context).await? {
+        return Ok(Changed::Outdated);
+    }
+    let mut returned = Returned::default();
+    let count = match &plan.kind {
+        ChangeKind::Insert(insert) => insert::execute(plan, insert, context, &mut returned).await?,
+        ChangeKind::Update(update) => execute_update(plan, update, context, &mut returned).await?,
+        ChangeKind::Delete(delete) => execute_delete(plan, delete, context, &mut returned).await?,
+    };
+    Ok(Changed::Rows {
+        count,
+        returned: returned.rows,
+    })
+}
+
+/// Locks a table for writing. Returns false when its definition has changed since
+/// the plan was made and a new snapshot would show the new one.
+pub(crate) async fn lock_for_write(
+    table: &Table,
+    context: &mut EvaluationContext<'_>,
+) -> Result<bool> {
+    let transaction = context.reads()?;
+    let locked = coeval_txn::lock_table(
+        transaction,
+        table.storage,
+        TableLock::Write,
+        table.schema_version,
+    )
+    .await;
+    match locked {
+        Ok(()) => Ok(true),
+        Err(TxnError::SchemaChanged(_)) if transaction.isolation() == Isolation::ReadCommitted => {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a condition lets a row through.
+pub(super) fn holds(
+    condition: Option<&Expression>,
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<bool> {
+    match condition {
+        None => Ok(true),
+        Some(condition) => Ok(is_true(&condition.evaluate(context, row)?)),
+    }
+}
+
+fn passes(
+    filter: &[Expression],
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<bool> {
+    for condition in filter {
+        if !is_true(&condition.evaluate(context, row)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The records of the rows that a statement wants to change.
+async fn collect(
+    table: &Table,
+    target: &Target,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Vec<Rid>> {
+    let keys = target.access.path.keys(context, &[])?;
+    let filter = &target.access.filter;
+    let (source, mut range) = match (&target.access.path, keys) {
+        (_, Keys::None) => return Ok(Vec::new()),
+        (Path::Key { index, .. }, Keys::One(key)) => {
+            let mut found = None;
+            let mut values = Vec::new();
+            let mut read = Ok(());
+            context
+                .reads()?
+                .get(table.storage, index.id, &key, &mut |rid, row| {
+                    found = Some(rid);
+                    if !filter.is_empty() {
+                        read = target.reader.read(row, &mut values);
+                    }
+                })?;
+            read?;
+            return match found {
+                Some(rid) if passes(filter, context, &values)? => Ok(vec![rid]),
+                _ => Ok(Vec::new()),
+            };
+        }
+        (Path::Range { index, .. }, Keys::Range(range)) => (ScanSource::Index(index.id), range),
+        (_, Keys::One(_)) => return Err(Error::internal("one key without its index")),
+        (_, Keys::All | Keys::Range(_)) => (ScanSource::Table, KeyRange::ALL),
+    };
+    let width = target.reader.width();
+    let mut rids: Vec<Rid> = Vec::new();
+    let mut values = Vec::new();
+    loop {
+        context.check_canceled()?;
+        let first = rids.len();
+        let mut read = Ok(());
+        values.clear();
+        let progress = context.reads()?.scan(
+            &ScanRequest {
+                storage: table.storage,
+                source,
+                bounds: range.bounds(),
+                direction: Direction::Forward,
+                limit: CHUNK,
+            },
+            &mut |rid, row| {
+                rids.push(rid);
+                if !filter.is_empty() {
+                    read = target.reader.read(row, &mut values);
+                }
+                match read {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            },
+        )?;
+        read?;
+        if !filter.is_empty() {
+            let mut kept = first;
+            for position in first..rids.len() {
+                let from = (position - first) * width;
+                if passes(filter, context, &values[from..from + width])? {
+                    rids[kept] = rids[position];
+                    kept += 1;
+                }
+            }
+            rids.truncate(kept);
+        }
+        context
+            .memory
+            .take((rids.len() - first) * size_of::<Rid>())?;
+        match progress {
+            ScanProgress::Complete => return Ok(rids),
+            ScanProgress::More(last) => range.lower = Bound::Excluded(last),
+        }
+        // Let others run between chunks.
+        coeval_env::yield_now().await;
+    }
+}
+
+/// Locks a row and reads what is there now: `row` gets its bytes and `values` its
+/// columns. False when the statement does not want it any more.
+async fn lock(
+    table: &Table,
+    target: &Target,
+    rid: Rid,
+    context: &mut EvaluationContext<'_>,
+    row: &mut Vec<u8>,
+    values: &mut Vec<Value>,
+) -> Result<bool> {
+    row.clear();
+    values.clear();
+    let locked = coeval_txn::lock_row(
+        context.reads()?,
+        table.storage,
+        rid,
+        LockWait::Wait,
+        &mut |_, newest| {
+            row.clear();
+            row.extend_from_slice(newest.bytes());
+        },
+    )
+    .await?;
+    match locked {
+        LockedRow::Gone | LockedRow::Skipped => return Ok(false),
+        LockedRow::Unchanged | LockedRow::Changed => {}
+    }
+    target.reader.read(RowRef::trusted(row), values)?;
+    if locked == LockedRow::Changed {
+        return holds(target.condition.as_ref(), context, values);
+    }
+    Ok(true)
+}
+
+async fn execute_update(
+    plan: &ChangePlan,
+    update: &UpdatePlan,
+    context: &mut EvaluationContext<'_>,
+    returned: &mut Returned,
+) -> Result<u64> {
+    let table = &*plan.table;
+    let rids = collect(table, &update.target, context).await?;
+    let mut replacing = Replacing::new(table);
+    let (mut old, mut values) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    for rid in rids {
+        context.check_canceled()?;
+        if !lock(table, &update.target, rid, context, &mut old, &mut values).await? {
+            continue;
+        }
+        replacing
+            .replace(
+                plan,
+                &update.assignments,
+                (rid, &old),
+                &values,
+                context,
+                returned,
+            )
+            .await?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Replaces rows; keeps its buffers between them.
+pub(super) struct Replacing {
+    writer: RowWriter,
+    changes: Vec<(usize, Value)>,
+    new: Vec<u8>,
+}
+
+impl Replacing {
+    pub(super) fn new(table: &Table) -> Self {
+        Self {
+            writer: RowWriter::new(table),
+            changes: Vec::new(),
+            new: Vec::new(),
+        }
+    }
+
+    /// Replaces a locked row by one with other values in some columns. `values` is
+    /// what the assignments are about.
+    pub(super) async fn replace(
+        &mut self,
+        plan: &ChangePlan,
+        assignments: &[Assignment],
+        (rid, old): (Rid, &[u8]),
+        values: &[Value],
+        context: &mut EvaluationContext<'_>,
+        returned: &mut Returned,
+    ) -> Result<()> {
+        let table = &*plan.table;
+        self.changes.clear();
+        for assignment in assignments {
+            let value = assignment.value.evaluate(context, values)?;
+            self.changes.push((assignment.column, value));
+        }
+        self.new.clear();
+        self.writer
+            .patch(table, RowRef::trusted(old), &self.changes, &mut self.new)?;
+        let row = RowRef::trusted(&self.new);
+        let updated = coeval_txn::update(context.reads()?, table.storage, rid, row).await?;
+        if let Update::Duplicate { index, .. } = updated {
+            return Err(match table.index(index) {
+                Some(index) => unique_violation(table, index, row),
+                None => Error::internal("an index nobody knows"),
+            });
+        }
+        if plan.returning.is_some() {
+            let mut values = Vec::new();
+            RowReader::new(table).read(row, &mut values)?;
+            returned.add(plan.returning.as_ref(), context, &values)?;
+        }
+        Ok(())
+    }
+}
+
+async fn execute_delete(
+    plan: &ChangePlan,
+    delete: &DeletePlan,
+    context: &mut EvaluationContext<'_>,
+    returned: &mut Returned,
+) -> Result<u64> {
+    let table = &*plan.table;
+    let rids = collect(table, &delete.target, context).await?;
+    let (mut row, mut values) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    for rid in rids {
+        context.check_canceled()?;
+        if !lock(table, &delete.target, rid, context, &mut row, &mut values).await? {
+            continue;
+        }
+        context.reads()?.delete(table.storage, rid)?;
+        returned.add(plan.returning.as_ref(), context, &values)?;
+        count += 1;
+    }
+    Ok(count)
+}

@@ -1,0 +1,223 @@
+//! Executing INSERT.
+
+use coeval_txn::{Insert, LockWait, LockedRow};
+use coeval_types::{IndexId, Rid, RowRef};
+
+use super::execute::{Replacing, Returned, holds};
+use super::row::{RowWriter, unique_violation};
+use super::{ChangePlan, ConflictUpdate, InsertPlan, InsertSource};
+use crate::error::{Error, Result, SqlState};
+use crate::expression::{EvaluationContext, Expression};
+use crate::plan::RowReader;
+use crate::select::Cursor;
+use crate::value::Value;
+
+/// Bytes of rows of a query that are collected before they are inserted.
+const MOST_COLLECTED: usize = 1 << 30;
+
+/// Times an ON CONFLICT DO UPDATE looks again when the row it met is gone.
+const MOST_TRIES: usize = 100;
+
+pub(super) async fn execute(
+    plan: &ChangePlan,
+    insert: &InsertPlan,
+    context: &mut EvaluationContext<'_>,
+    returned: &mut Returned,
+) -> Result<u64> {
+    let mut inserting = Inserting::new(plan, insert);
+    match &insert.source {
+        InsertSource::Values(rows) => {
+            for row in rows {
+                inserting.evaluate(row, context, &[])?;
+                inserting.insert(context, returned).await?;
+            }
+        }
+        InsertSource::Query {
+            plan: query,
+            columns,
+        } => {
+            let rows = collect(query, columns, &mut inserting, context).await?;
+            let reader = RowReader::new(&plan.table);
+            for row in rows.iter() {
+                inserting.values.clear();
+                reader.read(RowRef::trusted(row), &mut inserting.values)?;
+                inserting.row.clear();
+                inserting.row.extend_from_slice(row);
+                inserting.insert(context, returned).await?;
+            }
+        }
+    }
+    Ok(inserting.count)
+}
+
+/// Rows one behind the other.
+#[derive(Default)]
+struct Rows {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Rows {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, &end)| &self.bytes[start..end])
+    }
+}
+
+/// A query's rows as rows of the table. They are complete before the first is
+/// inserted: the query may read the same table.
+async fn collect(
+    query: &std::sync::Arc<crate::select::QueryPlan>,
+    columns: &[Expression],
+    inserting: &mut Inserting<'_>,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Rows> {
+    let mut rows = Rows::default();
+    let mut cursor = Cursor::new(query);
+    let mut row = Vec::new();
+    while cursor.next(context, &mut row).await? {
+        inserting.evaluate(columns, context, &row)?;
+        rows.bytes.extend_from_slice(&inserting.row);
+        rows.ends.push(rows.bytes.len());
+        if rows.bytes.len() > MOST_COLLECTED {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("one INSERT … SELECT cannot take more than {MOST_COLLECTED} bytes of rows"),
+            )
+            .with_hint("Insert the rows in several statements."));
+        }
+    }
+    Ok(rows)
+}
+
+/// An INSERT under way.
+struct Inserting<'plan> {
+    plan: &'plan ChangePlan,
+    insert: &'plan InsertPlan,
+    writer: RowWriter,
+    /// The row to be inserted, as values and as bytes.
+    values: Vec<Value>,
+    row: Vec<u8>,
+    count: u64,
+}
+
+impl<'plan> Inserting<'plan> {
+    fn new(plan: &'plan ChangePlan, insert: &'plan InsertPlan) -> Self {
+        Self {
+            plan,
+            insert,
+            writer: RowWriter::new(&plan.table),
+            values: Vec::new(),
+            row: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Makes the row from an expression for each column.
+    fn evaluate(
+        &mut self,
+        columns: &[Expression],
+        context: &mut EvaluationContext<'_>,
+        source: &[Value],
+    ) -> Result<()> {
+        self.values.clear();
+        for column in columns {
+            self.values.push(column.evaluate(context, source)?);
+        }
+        self.row.clear();
+        self.writer
+            .write(&self.plan.table, &self.values, &mut self.row)
+    }
+
+    /// Inserts the row.
+    async fn insert(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        returned: &mut Returned,
+    ) -> Result<()> {
+        context.check_canceled()?;
+        let table = &*self.plan.table;
+        for _ in 0..MOST_TRIES {
+            let row = RowRef::trusted(&self.row);
+            let inserted = coeval_txn::insert(context.reads()?, table.storage, row).await?;
+            let Insert::Duplicate { index, rid } = inserted else {
+                self.count += 1;
+                return returned.add(self.plan.returning.as_ref(), context, &self.values);
+            };
+            if !self.expects(index) {
+                return Err(match table.index(index) {
+                    Some(index) => unique_violation(table, index, row),
+                    None => Error::internal("an index nobody knows"),
+                });
+            }
+            let Some(update) = self
+                .insert
+                .on_conflict
+                .as_ref()
+                .and_then(|conflict| conflict.update.as_ref())
+            else {
+                return Ok(());
+            };
+            if self.update(update, rid, context, returned).await? {
+                return Ok(());
+            }
+        }
+        Err(Error::new(
+            SqlState::SERIALIZATION_FAILURE,
+            "could not serialize access: the conflicting row kept coming and going",
+        ))
+    }
+
+    /// Whether ON CONFLICT is about this index.
+    fn expects(&self, index: IndexId) -> bool {
+        self.insert
+            .on_conflict
+            .as_ref()
+            .is_some_and(|conflict| conflict.index.is_none_or(|wanted| wanted == index))
+    }
+
+    /// ON CONFLICT DO UPDATE of the row that is there. False when it is gone.
+    async fn update(
+        &mut self,
+        update: &ConflictUpdate,
+        rid: Rid,
+        context: &mut EvaluationContext<'_>,
+        returned: &mut Returned,
+    ) -> Result<bool> {
+        let table = &*self.plan.table;
+        let mut old = Vec::new();
+        let locked = coeval_txn::lock_row(
+            context.reads()?,
+            table.storage,
+            rid,
+            LockWait::Wait,
+            &mut |_, newest| {
+                old.clear();
+                old.extend_from_slice(newest.bytes());
+            },
+        )
+        .await?;
+        if matches!(locked, LockedRow::Gone | LockedRow::Skipped) {
+            return Ok(false);
+        }
+        let mut values = Vec::with_capacity(self.values.len() * 2);
+        RowReader::new(table).read(RowRef::trusted(&old), &mut values)?;
+        values.extend_from_slice(&self.values);
+        if holds(update.condition.as_ref(), context, &values)? {
+            Replacing::new(table)
+                .replace(
+                    self.plan,
+                    &update.assignments,
+                    (rid, &old),
+                    &values,
+                    context,
+                    returned,
+                )
+                .await?;
+            self.count += 1;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,252 @@
+//! Rows on their way into a table.
+
+use std::sync::Arc;
+
+use coeval_types::{RowBuilder, RowRef};
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use crate::catalog::{Catalog, Index, PUBLIC, Table, TableColumn};
+use crate::error::{Error, Result, SqlState};
+use crate::expression::{
+    Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo,
+};
+use crate::plan::RowReader;
+use crate::statement::Statement;
+use crate::value::{ColumnType, Style, Value};
+
+/// Most bytes of a row: far below what a row's encoding and a log frame can hold.
+const MOST_ROW_BYTES: usize = 256 << 20;
+
+/// Characters of a value that an error shows.
+const SHOWN: usize = 64;
+
+/// Writes rows of a table.
+#[derive(Debug)]
+pub(crate) struct RowWriter {
+    /// For each cell, the position of its column; `None` for one that was dropped.
+    cells: Box<[Option<usize>]>,
+    builder: RowBuilder,
+}
+
+impl RowWriter {
+    pub(crate) fn new(table: &Table) -> Self {
+        let mut cells = vec![None; table.cells];
+        for (position, column) in table.columns.iter().enumerate() {
+            cells[column.cell()] = Some(position);
+        }
+        Self {
+            cells: cells.into(),
+            builder: RowBuilder::new(),
+        }
+    }
+
+    /// Appends a row made of one value for each column to `out`.
+    pub(crate) fn write(
+        &mut self,
+        table: &Table,
+        values: &[Value],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        for (column, value) in table.columns.iter().zip(values) {
+            if column.not_null && value.is_null() {
+                return Err(null_violation(table, column, values));
+            }
+        }
+        for cell in &self.cells {
+            match cell.map(|position| &values[position]) {
+                None | Some(Value::Null) => self.builder.push_null(),
+                Some(value) => self.builder.push_with(|out| value.write_cell(out)),
+            }
+        }
+        self.finish(out)
+    }
+
+    /// Appends a row like `old`, but for the columns in `changes`, to `out`.
+    pub(crate) fn patch(
+        &mut self,
+        table: &Table,
+        old: RowRef<'_>,
+        changes: &[(usize, Value)],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        for (position, value) in changes {
+            let column = &table.columns[*position];
+            if column.not_null && value.is_null() {
+                let mut values = Vec::new();
+                RowReader::new(table).read(old, &mut values)?;
+                for (position, value) in changes {
+                    values[*position] = value.clone();
+                }
+                return Err(null_violation(table, column, &values));
+            }
+        }
+        for (number, cell) in self.cells.iter().enumerate() {
+            let changed = cell.and_then(|position| {
+                changes
+                    .iter()
+                    .find(|(changed, _)| *changed == position)
+                    .map(|(_, value)| value)
+            });
+            match changed {
+                None => self.builder.push(old.cell(number)),
+                Some(Value::Null) => self.builder.push_null(),
+                Some(value) => self.builder.push_with(|out| value.write_cell(out)),
+            }
+        }
+        self.finish(out)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        self.builder.finish(out);
+        if out.len() - start > MOST_ROW_BYTES {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("a row cannot be larger than {MOST_ROW_BYTES} bytes"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// 23502.
+fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Error {
+    Error::new(
+        SqlState::NOT_NULL_VIOLATION,
+        format!(
+            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+            column.name, table.name
+        ),
+    )
+    .with_detail(format!(
+        "Failing row contains ({}).",
+        row_text(table, values)
+    ))
+    .with_table(PUBLIC, &table.name)
+    .with_column(&column.name)
+}
+
+fn value_text(value: &Value, column_type: ColumnType) -> String {
+    value
+        .to_text(column_type, &Style::default())
+        .map_or_else(|| "null".to_owned(), |text| text.to_string())
+}
+
+fn row_text(table: &Table, values: &[Value]) -> String {
+    let shown: Vec<String> = table
+        .columns
+        .iter()
+        .zip(values)
+        .map(|(column, value)| {
+            let text = value_text(value, column.column_type);
+            match text.char_indices().nth(SHOWN) {
+                None => text,
+                Some((end, _)) => format!("{}...", &text[..end]),
+            }
+        })
+        .collect();
+    shown.join(", ")
+}
+
+/// A row's key in an index for people: `(a, b)=(1, 2)`.
+pub(crate) fn key_text(table: &Table, index: &Index, row: RowRef<'_>) -> Result<String> {
+    let mut names = Vec::new();
+    let mut values = Vec::new();
+    for key in &index.columns {
+        let column = &table.columns[key.column];
+        names.push(column.name.as_str());
+        let value = Value::from_cell(row.cell(column.cell()), column.column_type.data_type)?;
+        values.push(value_text(&value, column.column_type));
+    }
+    Ok(format!("({})=({})", names.join(", "), values.join(", ")))
+}
+
+/// 23505.
+pub(crate) fn unique_violation(table: &Table, index: &Index, row: RowRef<'_>) -> Error {
+    let error = Error::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!(
+            "duplicate key value violates unique constraint \"{}\"",
+            index.name
+        ),
+    )
+    .with_table(PUBLIC, &table.name)
+    .with_constraint(&index.name);
+    match key_text(table, index, row) {
+        Ok(key) => error.with_detail(format!("Key {key} already exists.")),
+        Err(_) => error,
+    }
+}
+
+/// A column's DEFAULT, bound; null when it has none.
+pub(crate) fn default_expression(
+    column: &TableColumn,
+    catalog: &Arc<Catalog>,
+    session: &SessionInfo,
+) -> Result<Expression> {
+    let Some(default) = &column.default else {
+        return Ok(Expression::NULL);
+    };
+    let parsed = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(default)
+        .and_then(|mut parser| parser.parse_expr())
+        .map_err(|error| Error::internal(format!("a default cannot be read: {error}")))?;
+    let nowhere = |_| None;
+    let mut binder = Binder::new(catalog, session, &nowhere, Parameters::default());
+    bind_default(&parsed, column, &mut binder)
+}
+
+fn bind_default(
+    default: &ast::Expr,
+    column: &TableColumn,
+    binder: &mut Binder<'_>,
+) -> Result<Expression> {
+    let frame = Frame::outermost();
+    let bound = binder.bind(default, &Scope::empty(&frame))?;
+    Ok(binder
+        .assign(bound, &column.name, column.column_type)?
+        .expression)
+}
+
+/// Checks a DEFAULT: it names no column, no parameter and no other row, and its
+/// type fits the column's.
+pub(crate) fn check_default(
+    default: &ast::Expr,
+    column: &TableColumn,
+    statement: &Statement,
+    catalog: &Arc<Catalog>,
+) -> Result<()> {
+    let locate = |location| statement.position(location);
+    let session = SessionInfo::default();
+    let mut binder = Binder::new(catalog, &session, &locate, Parameters::default());
+    let bound = bind_default(default, column, &mut binder)?;
+    if bound.any(&|each| matches!(each, Expression::Subquery(_))) {
+        return Err(Error::unsupported("a subquery in a DEFAULT expression"));
+    }
+    if bound.any(&|each| matches!(each, Expression::Parameter(_))) {
+        return Err(Error::new(
+            SqlState::UNDEFINED_PARAMETER,
+            "a DEFAULT expression cannot have parameters",
+        ));
+    }
+    Ok(())
+}
+
+/// The cell that rows made before the column have to get, if it is not null.
+pub(crate) fn default_cell(
+    column: &TableColumn,
+    catalog: &Arc<Catalog>,
+    session: &SessionInfo,
+) -> Result<Option<Vec<u8>>> {
+    let expression = default_expression(column, catalog, session)?;
+    let mut context = EvaluationContext::new(session, catalog, &[], None);
+    let value = expression.evaluate(&mut context, &[])?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    let mut cell = Vec::new();
+    value.write_cell(&mut cell);
+    Ok(Some(cell))
+}

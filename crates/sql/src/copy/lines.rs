@@ -1,0 +1,170 @@
+//! Whole lines out of data that are cut anywhere.
+
+use super::options::{CopyFormat, Layout};
+use crate::error::{Error, Result, SqlState};
+
+/// Most bytes of one line. A client that never ends a line is stopped there.
+const MOST_LINE_BYTES: usize = 256 << 20;
+
+/// How lines end: as the first one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Newline,
+    Return,
+    ReturnNewline,
+}
+
+/// Cuts data into lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    layout: Layout,
+    quote: u8,
+    escape: u8,
+    ending: Option<Ending>,
+    /// What has come and is not yet taken.
+    buffer: Vec<u8>,
+    /// Where the line that is looked for begins.
+    start: usize,
+    /// How far it has been looked at.
+    looked: usize,
+    in_quotes: bool,
+    /// The last byte was an escape that may concern the next one.
+    escaped: bool,
+}
+
+impl Lines {
+    pub(super) fn new(format: &CopyFormat) -> Self {
+        Self {
+            layout: format.layout,
+            quote: format.quote,
+            escape: format.escape,
+            ending: None,
+            buffer: Vec::new(),
+            start: 0,
+            looked: 0,
+            in_quotes: false,
+            escaped: false,
+        }
+    }
+
+    /// Takes more data.
+    pub(super) fn push(&mut self, data: &[u8]) -> Result<()> {
+        self.buffer.drain(..self.start);
+        self.looked -= self.start;
+        self.start = 0;
+        if self.buffer.len() + data.len() > MOST_LINE_BYTES {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("a line of COPY data cannot be longer than {MOST_LINE_BYTES} bytes"),
+            ));
+        }
+        self.buffer.extend_from_slice(data);
+        Ok(())
+    }
+
+    /// The next complete line, without its end. `last` says that no more data will
+    /// come, so that a line without an end is complete too.
+    pub(super) fn next(&mut self, last: bool) -> Result<Option<&[u8]>> {
+        while self.looked < self.buffer.len() {
+            let byte = self.buffer[self.looked];
+            let is_end = match self.layout {
+                Layout::Text => self.look_text(byte),
+                Layout::Csv => self.look_csv(byte),
+            };
+            if !is_end {
+                self.looked += 1;
+                continue;
+            }
+            let end = self.looked;
+            let next = self.buffer.get(end + 1).copied();
+            if byte == b'\r' && self.ending.is_none() && next.is_none() && !last {
+                // Whether a newline follows is not known yet.
+                return Ok(None);
+            }
+            let ending = *self.ending.get_or_insert(match (byte, next) {
+                (b'\n', _) => Ending::Newline,
+                (_, Some(b'\n')) => Ending::ReturnNewline,
+                _ => Ending::Return,
+            });
+            let length = match (ending, byte, next) {
+                (Ending::Newline, b'\n', _) | (Ending::Return, b'\r', _) => 1,
+                (Ending::ReturnNewline, b'\r', Some(b'\n')) => 2,
+                (Ending::ReturnNewline, b'\r', None) if !last => return Ok(None),
+                _ => return Err(self.mixed(byte)),
+            };
+            let start = self.start;
+            self.start = end + length;
+            self.looked = self.start;
+            return Ok(Some(&self.buffer[start..end]));
+        }
+        if !last || self.start == self.buffer.len() {
+            return Ok(None);
+        }
+        if self.in_quotes {
+            return Err(Error::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                "unterminated CSV quoted field",
+            ));
+        }
+        let start = self.start;
+        self.start = self.buffer.len();
+        self.looked = self.start;
+        Ok(Some(&self.buffer[start..]))
+    }
+
+    /// Whether the byte ends a line in text format: a backslash takes its meaning
+    /// from any that follows.
+    fn look_text(&mut self, byte: u8) -> bool {
+        if self.escaped {
+            self.escaped = false;
+            return false;
+        }
+        self.escaped = byte == b'\\';
+        matches!(byte, b'\n' | b'\r')
+    }
+
+    /// Whether the byte ends a line in CSV: not between quotes.
+    fn look_csv(&mut self, byte: u8) -> bool {
+        if self.in_quotes && self.escape != self.quote {
+            if self.escaped {
+                self.escaped = false;
+                return false;
+            }
+            if byte == self.escape {
+                self.escaped = true;
+                return false;
+            }
+        }
+        // A doubled quote leaves and enters again, which comes to the same.
+        if byte == self.quote {
+            self.in_quotes = !self.in_quotes;
+        }
+        !self.in_quotes && matches!(byte, b'\n' | b'\r')
+    }
+
+    fn mixed(&self, byte: u8) -> Error {
+        let what = if byte == b'\n' {
+            "newline"
+        } else {
+            "carriage return"
+        };
+        let (kind, hint) = match self.layout {
+            Layout::Text => (
+                "literal",
+                format!(
+                    "Use \"\\{}\" to represent {what}.",
+                    if byte == b'\n' { 'n' } else { 'r' }
+                ),
+            ),
+            Layout::Csv => (
+                "unquoted",
+                format!("Use quoted CSV field to represent {what}."),
+            ),
+        };
+        Error::new(
+            SqlState::BAD_COPY_FILE_FORMAT,
+            format!("{kind} {what} found in data"),
+        )
+        .with_hint(hint)
+    }
+}

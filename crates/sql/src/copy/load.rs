@@ -1,0 +1,240 @@
+//! COPY FROM STDIN under way.
+
+use std::sync::Arc;
+
+use coeval_txn::Insert;
+use coeval_types::RowRef;
+
+use super::fields::Fields;
+use super::lines::Lines;
+use super::{CopyInPlan, CopyPlan};
+use crate::catalog::Catalog;
+use crate::change::{RowWriter, unique_violation};
+use crate::error::{Error, Result, SqlState};
+use crate::expression::EvaluationContext;
+use crate::value::Value;
+
+/// Characters of a line that an error shows.
+const SHOWN: usize = 100;
+
+/// Rows between two looks at whether others want to run.
+const ROWS_BETWEEN_YIELDS: u64 = 256;
+
+/// A COPY FROM STDIN that waits for data.
+#[derive(Debug)]
+pub(crate) struct CopyIn {
+    plan: Arc<CopyPlan>,
+    /// What its defaults were bound under.
+    pub(crate) catalog: Arc<Catalog>,
+    lines: Lines,
+    fields: Fields,
+    writer: RowWriter,
+    values: Vec<Value>,
+    row: Vec<u8>,
+    /// The number of the line that is looked at, from 1.
+    line: u64,
+    /// Whether the end of the data was marked by `\.`.
+    ended: bool,
+    /// Rows inserted.
+    pub(crate) count: u64,
+}
+
+/// What a line was.
+enum Taken {
+    Row,
+    Nothing,
+    Incomplete,
+}
+
+impl CopyIn {
+    /// Waits for data. `None` when the plan is for the other direction.
+    pub(crate) fn new(plan: &Arc<CopyPlan>, catalog: &Arc<Catalog>) -> Option<Self> {
+        let CopyPlan::In(into) = &**plan else {
+            return None;
+        };
+        Some(Self {
+            lines: Lines::new(&into.format),
+            fields: Fields::default(),
+            writer: RowWriter::new(&into.table),
+            values: Vec::new(),
+            row: Vec::new(),
+            line: 0,
+            ended: false,
+            count: 0,
+            plan: Arc::clone(plan),
+            catalog: Arc::clone(catalog),
+        })
+    }
+
+    fn into_plan(plan: &CopyPlan) -> Result<&CopyInPlan> {
+        match plan {
+            CopyPlan::In(plan) => Ok(plan),
+            CopyPlan::Out(_) => Err(Error::internal("data for a COPY TO")),
+        }
+    }
+
+    /// How many columns a line has.
+    pub(crate) fn columns(&self) -> usize {
+        match &*self.plan {
+            CopyPlan::In(plan) => plan.columns.len(),
+            CopyPlan::Out(_) => 0,
+        }
+    }
+
+    /// Takes data, and inserts the rows that are complete. `last` says that no more
+    /// will come.
+    pub(crate) async fn take(
+        &mut self,
+        data: &[u8],
+        last: bool,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<()> {
+        if self.ended {
+            return Ok(());
+        }
+        self.lines.push(data)?;
+        loop {
+            match self.next_row(last, context)? {
+                Taken::Incomplete => return Ok(()),
+                Taken::Nothing => {}
+                Taken::Row => self.insert(context).await?,
+            }
+        }
+    }
+
+    /// Makes the next line a row.
+    fn next_row(&mut self, last: bool, context: &mut EvaluationContext<'_>) -> Result<Taken> {
+        let plan = Arc::clone(&self.plan);
+        let plan = Self::into_plan(&plan)?;
+        let table = &plan.table;
+        if self.ended {
+            return Ok(Taken::Incomplete);
+        }
+        let number = self.line + 1;
+        let at = |what: &str| format!("COPY {}, line {number}{what}", table.name);
+        let line = match self.lines.next(last) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(Taken::Incomplete),
+            Err(error) => return Err(error.with_context(at(""))),
+        };
+        self.line = number;
+        if line == b"\\." {
+            self.ended = true;
+            return Ok(Taken::Nothing);
+        }
+        let shown = || {
+            let text = String::from_utf8_lossy(line);
+            match text.char_indices().nth(SHOWN) {
+                None => at(&format!(": \"{text}\"")),
+                Some((end, _)) => at(&format!(": \"{}...\"", &text[..end])),
+            }
+        };
+        self.fields
+            .split(line, &plan.format)
+            .map_err(|error| error.with_context(shown()))?;
+        if number == 1 && plan.format.header {
+            if plan.format.match_header {
+                check_header(&self.fields, plan).map_err(|error| error.with_context(at("")))?;
+            }
+            return Ok(Taken::Nothing);
+        }
+        if self.fields.len() > plan.columns.len() {
+            return Err(Error::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                "extra data after last expected column",
+            )
+            .with_context(shown()));
+        }
+        if self.fields.len() < plan.columns.len() {
+            let missing = &table.columns[plan.columns[self.fields.len()]].name;
+            return Err(Error::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                format!("missing data for column \"{missing}\""),
+            )
+            .with_context(shown()));
+        }
+        self.values.clear();
+        self.values.resize(table.columns.len(), Value::Null);
+        for (position, &column) in plan.columns.iter().enumerate() {
+            let Some(bytes) = self.fields.get(position) else {
+                continue;
+            };
+            let column_definition = &table.columns[column];
+            let value = crate::value::utf8(bytes).and_then(|text| {
+                Value::parse(text, column_definition.column_type, &context.session.style)
+            });
+            self.values[column] = value.map_err(|error| {
+                let text = String::from_utf8_lossy(bytes);
+                let end = text
+                    .char_indices()
+                    .nth(SHOWN)
+                    .map_or(text.len(), |(end, _)| end);
+                error.with_context(at(&format!(
+                    ", column {}: \"{}\"",
+                    column_definition.name,
+                    &text[..end]
+                )))
+            })?;
+        }
+        for (column, default) in &plan.defaults {
+            self.values[*column] = default
+                .evaluate(context, &[])
+                .map_err(|error| error.with_context(at("")))?;
+        }
+        self.row.clear();
+        self.writer
+            .write(table, &self.values, &mut self.row)
+            .map_err(|error| error.with_context(shown()))?;
+        Ok(Taken::Row)
+    }
+
+    async fn insert(&mut self, context: &mut EvaluationContext<'_>) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let table = &Self::into_plan(&plan)?.table;
+        let row = RowRef::trusted(&self.row);
+        match coeval_txn::insert(context.reads()?, table.storage, row).await? {
+            Insert::Inserted(_) => {}
+            Insert::Duplicate { index, .. } => {
+                let error = match table.index(index) {
+                    Some(index) => unique_violation(table, index, row),
+                    None => Error::internal("an index nobody knows"),
+                };
+                return Err(error.with_context(format!("COPY {}, line {}", table.name, self.line)));
+            }
+        }
+        self.count += 1;
+        if self.count.is_multiple_of(ROWS_BETWEEN_YIELDS) {
+            context.check_canceled()?;
+            coeval_env::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+fn check_header(fields: &Fields, plan: &CopyInPlan) -> Result<()> {
+    if fields.len() != plan.columns.len() {
+        return Err(Error::new(
+            SqlState::BAD_COPY_FILE_FORMAT,
+            format!(
+                "wrong number of fields in header line: got {}, expected {}",
+                fields.len(),
+                plan.columns.len()
+            ),
+        ));
+    }
+    for (position, &column) in plan.columns.iter().enumerate() {
+        let name = &plan.table.columns[column].name;
+        let found = fields.get(position).map(String::from_utf8_lossy);
+        if found.as_deref() != Some(name.as_str()) {
+            return Err(Error::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                format!(
+                    "column name mismatch in header line field {}: got {}, expected \"{name}\"",
+                    position + 1,
+                    found.map_or_else(|| "null value".to_owned(), |text| format!("\"{text}\"")),
+                ),
+            ));
+        }
+    }
+    Ok(())
+}

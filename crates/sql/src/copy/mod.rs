@@ -1,0 +1,158 @@
+//! COPY: many rows in or out as lines of text.
+//!
+//! ```text
+//!  client bytes ──▶ [`lines`]: whole lines ──▶ [`fields`]: fields ──▶ values ──▶ insert
+//!  query rows ──▶ values ──▶ [`write`]: a line ──▶ client
+//! ```
+//!
+//! Data from the client are cut anywhere; a line is looked at when it is complete,
+//! so what is kept is at most one line. Rows go into the table as they come, in the
+//! transaction that the command runs in.
+//!
+//! Both formats are PostgreSQL's: `text`, with backslash escapes, and `csv`. Errors
+//! say the line, and the column where there is one, in their context.
+
+mod fields;
+mod lines;
+mod load;
+mod options;
+mod write;
+
+use std::sync::Arc;
+
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+pub(crate) use load::CopyIn;
+pub(crate) use options::CopyFormat;
+pub(crate) use write::LineWriter;
+
+use crate::catalog::{QualifiedName, Table, fold};
+use crate::change::default_expression;
+use crate::error::{Error, Result, SqlState};
+use crate::expression::{Binder, Expression};
+use crate::select::{self, QueryPlan};
+use crate::statement::{CopyCommand, CopySource};
+
+/// A planned COPY.
+#[derive(Debug)]
+pub(crate) enum CopyPlan {
+    /// COPY FROM STDIN.
+    In(CopyInPlan),
+    /// COPY TO STDOUT.
+    Out(CopyOutPlan),
+}
+
+/// COPY FROM STDIN.
+#[derive(Debug)]
+pub(crate) struct CopyInPlan {
+    pub(crate) table: Arc<Table>,
+    /// Positions of the columns the data have, in their order.
+    pub(crate) columns: Vec<usize>,
+    /// The columns they do not have, with their defaults, nulls left out.
+    pub(crate) defaults: Vec<(usize, Expression)>,
+    pub(crate) format: CopyFormat,
+}
+
+/// COPY TO STDOUT.
+#[derive(Debug)]
+pub(crate) struct CopyOutPlan {
+    pub(crate) query: Arc<QueryPlan>,
+    pub(crate) format: CopyFormat,
+}
+
+impl CopyPlan {
+    /// Plans a COPY.
+    pub(crate) fn bind(copy: &CopyCommand, binder: &mut Binder<'_>) -> Result<Self> {
+        let (name, names) = match &copy.source {
+            CopySource::Query(query) => {
+                let query = Arc::new(select::plan_query(binder, query)?);
+                let names: Vec<String> = query
+                    .columns()
+                    .iter()
+                    .map(|column| column.name.clone())
+                    .collect();
+                let format = CopyFormat::new(&copy.options, false, &names, binder.locate)?;
+                return Ok(Self::Out(CopyOutPlan { query, format }));
+            }
+            CopySource::Table { name, columns } => (name, columns),
+        };
+        let name = QualifiedName::new(name)?;
+        let position = (binder.locate)(name.location);
+        if !name.is_public() {
+            return Err(Error::unsupported("COPY of a system catalog")
+                .with_hint("Use COPY (SELECT …) TO.")
+                .at(position));
+        }
+        let table = binder
+            .catalog
+            .table(&name.name)
+            .cloned()
+            .map_err(|error| error.at(position))?;
+        let mut columns = Vec::new();
+        for ident in names {
+            let folded = fold(ident);
+            let column = table.column(&folded).ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!(
+                        "column \"{folded}\" of relation \"{}\" does not exist",
+                        table.name
+                    ),
+                )
+            })?;
+            if columns.contains(&column) {
+                return Err(Error::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{folded}\" specified more than once"),
+                ));
+            }
+            columns.push(column);
+        }
+        if names.is_empty() {
+            columns.extend(0..table.columns.len());
+        }
+        let names: Vec<String> = columns
+            .iter()
+            .map(|&column| table.columns[column].name.clone())
+            .collect();
+        let format = CopyFormat::new(&copy.options, copy.from, &names, binder.locate)?;
+        if !copy.from {
+            let query = table_query(&table, &names, binder)?;
+            return Ok(Self::Out(CopyOutPlan { query, format }));
+        }
+        let mut defaults = Vec::new();
+        for (position, column) in table.columns.iter().enumerate() {
+            if !columns.contains(&position) && column.default.is_some() {
+                let default = default_expression(column, binder.catalog, binder.session)?;
+                defaults.push((position, default));
+            }
+        }
+        Ok(Self::In(CopyInPlan {
+            table,
+            columns,
+            defaults,
+            format,
+        }))
+    }
+}
+
+/// The query that reads these columns of a table.
+fn table_query(
+    table: &Table,
+    columns: &[String],
+    binder: &mut Binder<'_>,
+) -> Result<Arc<QueryPlan>> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let columns: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
+    let text = format!(
+        "select {} from public.{}",
+        columns.join(", "),
+        quoted(&table.name)
+    );
+    let query = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(&text)
+        .and_then(|mut parser| parser.parse_query())
+        .map_err(|error| Error::internal(format!("a made-up query cannot be read: {error}")))?;
+    select::plan_query(binder, &query).map(Arc::new)
+}

@@ -1,0 +1,195 @@
+//! CREATE INDEX, DROP INDEX, ALTER INDEX … RENAME.
+
+use std::sync::Arc;
+
+use coeval_txn::IndexBuild;
+use coeval_types::{IndexKind, Rid};
+use sqlparser::ast;
+
+use super::constraint::{index_columns, key_columns};
+use super::table::add_index;
+use super::{Change, joined};
+use crate::catalog::{Index, Table, fold};
+use crate::change::key_text;
+use crate::error::{Error, Result, SqlState};
+use crate::session::transaction::Physical;
+
+impl Change<'_> {
+    /// CREATE INDEX.
+    pub(super) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<&'static str> {
+        let unsupported = [
+            (create.concurrently, "CREATE INDEX CONCURRENTLY"),
+            (create.predicate.is_some(), "a partial index"),
+            (!create.include.is_empty(), "CREATE INDEX … INCLUDE"),
+            (create.nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+            (
+                !matches!(create.using, None | Some(ast::IndexType::BTree)),
+                "an index method other than btree",
+            ),
+        ];
+        if let Some((_, feature)) = unsupported.iter().find(|(given, _)| *given) {
+            return Err(Error::unsupported(*feature));
+        }
+        let table = self.table(&create.table_name)?;
+        let named = index_columns(&create.columns)?;
+        let key = key_columns(
+            &table.columns,
+            named.iter().map(|(name, order)| (name.as_str(), *order)),
+            |name| format!("column \"{name}\" does not exist"),
+        )?;
+        let name = match &create.name {
+            Some(name) => {
+                let name = self.name(name)?.name;
+                if !self.check_free(&name, create.if_not_exists)? {
+                    return Ok("CREATE INDEX");
+                }
+                name
+            }
+            None => {
+                let columns = joined(named.iter().map(|(name, _)| name.as_str()), "_");
+                self.catalog.free_name(&table.name, Some(&columns), "idx")
+            }
+        };
+        let kind = if create.unique {
+            IndexKind::Unique
+        } else {
+            IndexKind::Secondary
+        };
+        self.lock_alone(&table).await?;
+        let counters = &self.database.store.counters;
+        let index = Index::new(counters.oid(), counters.index(), name, kind, false, key);
+        self.build(&table, &index).await?;
+        let mut table = Table::clone(&table);
+        add_index(&mut table, index);
+        self.replace(table).await?;
+        Ok("CREATE INDEX")
+    }
+
+    /// Has the engine build an index over a table's rows. The table is locked
+    /// alone.
+    pub(super) async fn build(&mut self, table: &Table, index: &Index) -> Result<()> {
+        self.running
+            .note_made(Physical::Index(table.storage, index.id));
+        let built = coeval_txn::build_index(
+            &mut *self.running.transaction,
+            table.storage,
+            &index.definition(),
+        )
+        .await?;
+        match built {
+            IndexBuild::Built => Ok(()),
+            IndexBuild::Duplicate(first, _) => Err(self.duplicated(table, index, first)?),
+        }
+    }
+
+    fn duplicated(&mut self, table: &Table, index: &Index, rid: Rid) -> Result<Error> {
+        let mut key = None;
+        self.transaction()
+            .get_record(table.storage, rid, &mut |_, row| {
+                key = key_text(table, index, row).ok();
+            })?;
+        let error = Error::new(
+            SqlState::UNIQUE_VIOLATION,
+            format!("could not create unique index \"{}\"", index.name),
+        )
+        .with_table(crate::catalog::PUBLIC, &table.name)
+        .with_constraint(&index.name);
+        Ok(match key {
+            Some(key) => error.with_detail(format!("Key {key} is duplicated.")),
+            None => error,
+        })
+    }
+
+    /// DROP INDEX.
+    pub(super) async fn drop_indexes(
+        &mut self,
+        names: &[ast::ObjectName],
+        if_exists: bool,
+    ) -> Result<&'static str> {
+        for name in names {
+            let Some((table, index)) = self.index(name)? else {
+                let missing = format!("index \"{}\" does not exist", self.name(name)?.name);
+                if !if_exists {
+                    return Err(Error::new(SqlState::UNDEFINED_OBJECT, missing));
+                }
+                self.notice(
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("{missing}, skipping"),
+                );
+                continue;
+            };
+            if index.constraint {
+                return Err(Error::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop index {} because constraint {} on table {} requires it",
+                        index.name, index.name, table.name
+                    ),
+                )
+                .with_hint(format!(
+                    "You can drop constraint {} on table {} instead.",
+                    index.name, table.name
+                )));
+            }
+            self.lock_alone(&table).await?;
+            self.remove_index(&table, &index).await?;
+        }
+        Ok("DROP INDEX")
+    }
+
+    /// Takes an index that is not the primary key's from a table that is locked
+    /// alone.
+    pub(super) async fn remove_index(
+        &mut self,
+        table: &Table,
+        index: &Index,
+    ) -> Result<Arc<Table>> {
+        let mut table = table.clone();
+        table.indexes.retain(|each| each.id != index.id);
+        self.running
+            .note_replaced(Physical::Index(table.storage, index.id));
+        self.replace(table).await
+    }
+
+    /// ALTER INDEX … RENAME TO.
+    pub(super) async fn rename_index(
+        &mut self,
+        name: &ast::ObjectName,
+        if_exists: bool,
+        new_name: &ast::Ident,
+    ) -> Result<&'static str> {
+        let Some((table, index)) = self.index(name)? else {
+            let missing = format!("relation \"{}\" does not exist", self.name(name)?.name);
+            if !if_exists {
+                return Err(Error::new(SqlState::UNDEFINED_TABLE, missing));
+            }
+            self.notice(
+                SqlState::SUCCESSFUL_COMPLETION,
+                format!("{missing}, skipping"),
+            );
+            return Ok("ALTER INDEX");
+        };
+        self.lock_alone(&table).await?;
+        self.rename_index_of(&table, &index, fold(new_name)).await?;
+        Ok("ALTER INDEX")
+    }
+
+    /// Gives an index, and the constraint it stands for, another name.
+    pub(super) async fn rename_index_of(
+        &mut self,
+        table: &Table,
+        index: &Index,
+        name: String,
+    ) -> Result<Arc<Table>> {
+        self.check_free(&name, false)?;
+        let mut table = table.clone();
+        for each in &mut table.indexes {
+            if each.id == index.id {
+                let mut renamed = Index::clone(each);
+                renamed.name.clone_from(&name);
+                *each = Arc::new(renamed);
+            }
+        }
+        self.replace(table).await
+    }
+}

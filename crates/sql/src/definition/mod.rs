@@ -1,0 +1,258 @@
+//! Definitions: CREATE, ALTER, DROP, TRUNCATE.
+//!
+//! Every change of the schema goes the same way:
+//!
+//! 1. Lock the catalog's version row. Changes of the schema wait for each other
+//!    here, whatever they change; at READ COMMITTED a new snapshot then shows what
+//!    the one before has left.
+//! 2. Look up names and check that the change makes sense.
+//! 3. Lock the tables concerned alone: their writers have ended, and those that
+//!    come wait. Readers go on with the schema of their snapshot.
+//! 4. Make what the engine needs (storages, indexes), and write the catalog's rows.
+//! 5. Give the tables a new schema version, so that writers who planned for the
+//!    old one plan again.
+//! 6. Give the catalog a new version.
+//!
+//! ```text
+//!   alter table t add primary key (a)
+//!     version row: lock ─ t: lock alone ─ build index ─ rewrite t's row ─ version
+//!     insert into t …        waits here ────────────────────── commit ─▶ plans again
+//! ```
+//!
+//! TRUNCATE and changes that rewrite rows give the table a new storage. The old
+//! one stays for snapshots that need it, and for a rollback.
+
+mod alter;
+mod constraint;
+mod index;
+mod rewrite;
+mod table;
+
+use std::sync::Arc;
+
+use coeval_txn::{Isolation, TableLock, Transaction};
+use coeval_types::StorageId;
+use sqlparser::ast;
+
+use crate::catalog::{Catalog, Index, QualifiedName, Relation, Table, lock_version};
+use crate::error::{Error, Result, SqlState};
+use crate::expression::SessionInfo;
+use crate::session::transaction::{Physical, Running};
+use crate::session::{Database, Notice, Severity};
+use crate::statement::{Command, Statement};
+
+/// A change of the schema under way.
+pub(crate) struct Change<'session> {
+    database: &'session Database,
+    running: &'session mut Running,
+    statement: &'session Statement,
+    session: &'session SessionInfo,
+    /// As the transaction sees it before this statement.
+    catalog: Arc<Catalog>,
+    /// The version it will have, and the schema version of the tables changed.
+    version: u64,
+    notices: &'session mut Vec<Notice>,
+    /// Whether anything was changed at all.
+    changed: bool,
+}
+
+/// Runs a command that changes the schema. Returns its command tag.
+pub(crate) async fn execute(
+    database: &Database,
+    running: &mut Running,
+    statement: &Statement,
+    session: &SessionInfo,
+    notices: &mut Vec<Notice>,
+) -> Result<&'static str> {
+    running.wrote = true;
+    if !lock_version(&mut *running.transaction).await? {
+        running.transaction.begin_statement()?;
+    }
+    let catalog = database.store.catalog(&mut *running.transaction, None)?;
+    let mut change = Change {
+        database,
+        running,
+        statement,
+        session,
+        catalog,
+        version: database.store.counters.version(),
+        notices,
+        changed: false,
+    };
+    let tag = match statement.command() {
+        Command::CreateTable(create) => change.create_table(create).await?,
+        Command::CreateIndex(create) => change.create_index(create).await?,
+        Command::AlterTable(alter) => change.alter_table(alter).await?,
+        Command::RenameIndex {
+            name,
+            if_exists,
+            new_name,
+        } => change.rename_index(name, *if_exists, new_name).await?,
+        Command::Drop {
+            indexes: false,
+            names,
+            if_exists,
+        } => change.drop_tables(names, *if_exists).await?,
+        Command::Drop {
+            indexes: true,
+            names,
+            if_exists,
+        } => change.drop_indexes(names, *if_exists).await?,
+        Command::Truncate(names) => change.truncate(names).await?,
+        other => {
+            return Err(Error::internal(format!("not a definition: {other:?}")));
+        }
+    };
+    if change.changed {
+        let version = change.version;
+        database
+            .store
+            .write_version(&mut *change.running.transaction, version)
+            .await?;
+    }
+    Ok(tag)
+}
+
+impl Change<'_> {
+    fn transaction(&mut self) -> &mut dyn Transaction {
+        &mut *self.running.transaction
+    }
+
+    fn notice(&mut self, state: SqlState, message: String) {
+        self.notices
+            .push(Notice::new(Severity::Notice, state, message));
+    }
+
+    /// Takes a name apart; only `public` can be changed.
+    fn name(&self, name: &ast::ObjectName) -> Result<QualifiedName> {
+        let name = QualifiedName::new(name)?;
+        name.require_public()
+            .map_err(|error| error.at(self.statement.position(name.location)))?;
+        Ok(name)
+    }
+
+    /// The table of this name.
+    fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        find_table(&self.catalog, name, self.statement)
+    }
+
+    /// Whether nothing has this name yet. If something has and that is no error,
+    /// says so in a notice and returns false.
+    fn check_free(&mut self, name: &str, if_not_exists: bool) -> Result<bool> {
+        if self.catalog.relation(name).is_none() {
+            return Ok(true);
+        }
+        if !if_not_exists {
+            return Err(Error::new(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists"),
+            ));
+        }
+        self.notice(
+            SqlState::DUPLICATE_TABLE,
+            format!("relation \"{name}\" already exists, skipping"),
+        );
+        Ok(false)
+    }
+
+    /// Waits until the table's writers have ended and keeps others out, and shows
+    /// this statement what they have left.
+    async fn lock_alone(&mut self, table: &Table) -> Result<()> {
+        coeval_txn::lock_table(
+            &mut *self.running.transaction,
+            table.storage,
+            TableLock::Exclusive,
+            table.schema_version,
+        )
+        .await?;
+        if self.running.isolation() == Isolation::ReadCommitted {
+            self.running.transaction.begin_statement()?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to read all rows of a table for its change when the snapshot may be
+    /// older than the lock and nothing would notice.
+    fn require_all_rows(&self, what: &str) -> Result<()> {
+        if self.running.isolation() == Isolation::SnapshotIsolation {
+            return Err(Error::unsupported(format!(
+                "{what} in a REPEATABLE READ transaction"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writers who planned for the old schema of this storage plan again.
+    fn outdate(&mut self, storage: StorageId) -> Result<()> {
+        let version = self.version;
+        self.transaction().set_schema_version(storage, version)?;
+        Ok(())
+    }
+
+    /// Writes a table's new description and makes it the one this statement goes
+    /// on with. Its storage is the one it had, or a new one.
+    async fn replace(&mut self, mut table: Table) -> Result<Arc<Table>> {
+        let old = self
+            .catalog
+            .table_by_oid(table.oid)
+            .cloned()
+            .ok_or_else(|| Error::internal("a table to be changed is gone"))?;
+        table.schema_version = self.version;
+        self.outdate(old.storage)?;
+        self.database
+            .store
+            .update_table(&mut *self.running.transaction, &table)
+            .await?;
+        let table = Arc::new(table);
+        self.keep(Some(Arc::clone(&table)), table.oid);
+        Ok(table)
+    }
+
+    /// Makes a new table, or none, the one of this number in the catalog this
+    /// statement goes on with.
+    fn keep(&mut self, table: Option<Arc<Table>>, oid: u32) {
+        let others = self.catalog.tables().filter(|each| each.oid != oid);
+        self.catalog = Arc::new(Catalog::new(
+            self.catalog.version(),
+            others.cloned().chain(table).collect::<Vec<_>>(),
+        ));
+        self.changed = true;
+    }
+
+    /// Makes a table's storage, empty.
+    fn attach(&mut self, table: &Table) -> Result<()> {
+        self.database.engine.attach_storage(table.definition())?;
+        self.running.note_made(Physical::Storage(table.storage));
+        Ok(())
+    }
+
+    /// The table and index of this name.
+    fn index(&self, name: &ast::ObjectName) -> Result<Option<(Arc<Table>, Arc<Index>)>> {
+        let name = self.name(name)?;
+        match self.catalog.relation(&name.name) {
+            None => Ok(None),
+            Some(Relation::Index(table, index)) => Ok(Some((table, index))),
+            Some(Relation::Table(_)) => Err(Error::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not an index", name.name),
+            )),
+        }
+    }
+}
+
+/// The table that a statement names.
+pub(crate) fn find_table(
+    catalog: &Catalog,
+    name: &ast::ObjectName,
+    statement: &Statement,
+) -> Result<Arc<Table>> {
+    let name = QualifiedName::new(name)?;
+    name.require_public()
+        .and_then(|()| catalog.table(&name.name).cloned())
+        .map_err(|error| error.at(statement.position(name.location)))
+}
+
+/// A list of names, for messages and made-up names.
+fn joined<'name>(names: impl IntoIterator<Item = &'name str>, separator: &str) -> String {
+    names.into_iter().collect::<Vec<_>>().join(separator)
+}

@@ -1,0 +1,279 @@
+//! Statements about the transaction itself.
+
+use std::sync::Arc;
+
+use super::Session;
+use super::output::{CommandTag, Notice, Severity, Sink};
+use super::transaction::{Block, Running};
+use crate::error::{Error, Result, SqlState};
+use crate::statement::{Command, Modes};
+
+fn warning(state: SqlState, message: &str) -> Notice {
+    Notice::new(Severity::Warning, state, message)
+}
+
+fn only_in_blocks(what: &str) -> Error {
+    Error::new(
+        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+        format!("{what} can only be used in transaction blocks"),
+    )
+}
+
+impl Session {
+    /// Runs a statement about the transaction. `None` when it is none.
+    pub(super) async fn control(
+        &mut self,
+        command: &Command,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<CommandTag>> {
+        let tag = match command {
+            Command::Begin { modes, tag } => {
+                self.begin_block(*modes, sink)?;
+                tag
+            }
+            Command::Commit { chain } => return self.commit_command(*chain, sink).await.map(Some),
+            Command::Rollback { chain } => {
+                self.rollback_command(*chain, sink)?;
+                "ROLLBACK"
+            }
+            Command::Savepoint(name) => {
+                if self.block != Block::Explicit {
+                    return Err(only_in_blocks("SAVEPOINT"));
+                }
+                self.ensure_running().await?;
+                let settings = Arc::clone(&self.settings);
+                self.running()?.set_savepoint(name.clone(), &settings);
+                "SAVEPOINT"
+            }
+            Command::RollbackTo(name) => {
+                self.rollback_to(name)?;
+                "ROLLBACK"
+            }
+            Command::Release(name) => {
+                if self.block != Block::Explicit {
+                    return Err(only_in_blocks("RELEASE SAVEPOINT"));
+                }
+                match &mut self.running {
+                    Some(running) => running.release(name)?,
+                    None => return Err(no_savepoint(name)),
+                }
+                "RELEASE"
+            }
+            Command::SetTransaction(modes) => {
+                if self.block == Block::Explicit {
+                    self.change_modes(modes)?;
+                } else {
+                    sink.notice(warning(
+                        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                        "SET TRANSACTION can only be used in transaction blocks",
+                    ));
+                }
+                "SET"
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(CommandTag::new(tag)))
+    }
+
+    fn begin_block(&mut self, modes: Modes, sink: &mut dyn Sink) -> Result<()> {
+        if self.block == Block::Explicit {
+            sink.notice(warning(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
+        }
+        self.enter_block();
+        self.block = Block::Explicit;
+        self.change_modes(&modes)
+    }
+
+    /// Chooses how the transaction behaves; what was not said stays. Isolation
+    /// cannot change once something was read or written.
+    pub(super) fn change_modes(&mut self, modes: &Modes) -> Result<()> {
+        if let Some(running) = &self.running {
+            if modes
+                .isolation
+                .is_some_and(|isolation| isolation != running.isolation())
+            {
+                return Err(Error::new(
+                    SqlState::ACTIVE_SQL_TRANSACTION,
+                    "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+                ));
+            }
+            if modes.read_only == Some(false) && self.is_read_only() {
+                return Err(Error::new(
+                    SqlState::ACTIVE_SQL_TRANSACTION,
+                    "transaction read-write mode must be set before any query",
+                ));
+            }
+        }
+        self.modes = Modes {
+            isolation: modes.isolation.or(self.modes.isolation),
+            read_only: modes.read_only.or(self.modes.read_only),
+            deferrable: modes.deferrable.or(self.modes.deferrable),
+        };
+        Ok(())
+    }
+
+    async fn commit_command(&mut self, chain: bool, sink: &mut dyn Sink) -> Result<CommandTag> {
+        let modes = self.modes;
+        let tag = match self.block {
+            Block::Failed => {
+                self.roll_back();
+                "ROLLBACK"
+            }
+            Block::Explicit => {
+                self.commit_block().await?;
+                "COMMIT"
+            }
+            Block::Idle | Block::Implicit => {
+                if chain {
+                    return Err(only_in_blocks("COMMIT AND CHAIN"));
+                }
+                sink.notice(warning(
+                    SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                    "there is no transaction in progress",
+                ));
+                self.commit_block().await?;
+                "COMMIT"
+            }
+        };
+        if chain {
+            self.begin_block(modes, sink)?;
+        }
+        Ok(CommandTag::new(tag))
+    }
+
+    fn rollback_command(&mut self, chain: bool, sink: &mut dyn Sink) -> Result<()> {
+        let modes = self.modes;
+        if matches!(self.block, Block::Idle | Block::Implicit) {
+            if chain {
+                return Err(only_in_blocks("ROLLBACK AND CHAIN"));
+            }
+            sink.notice(warning(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "there is no transaction in progress",
+            ));
+        }
+        self.roll_back();
+        if chain {
+            self.begin_block(modes, sink)?;
+        }
+        Ok(())
+    }
+
+    fn rollback_to(&mut self, name: &str) -> Result<()> {
+        match self.block {
+            Block::Explicit | Block::Failed => {}
+            Block::Idle | Block::Implicit => {
+                return Err(only_in_blocks("ROLLBACK TO SAVEPOINT"));
+            }
+        }
+        match &mut self.running {
+            Some(running) => self.settings = running.rollback_to(name)?,
+            None => return Err(no_savepoint(name)),
+        }
+        self.apply_settings();
+        self.block = Block::Explicit;
+        Ok(())
+    }
+
+    /// From here on something belongs to a transaction, if only a setting.
+    pub(super) fn enter_block(&mut self) {
+        if self.block == Block::Idle {
+            self.block = Block::Implicit;
+            self.settings_at_begin = Some(Arc::clone(&self.settings));
+        }
+    }
+
+    /// Begins the engine's transaction, unless it runs. Returns whether it did.
+    pub(super) async fn ensure_running(&mut self) -> Result<bool> {
+        self.enter_block();
+        if self.running.is_some() {
+            return Ok(false);
+        }
+        let running = Running::begin(
+            &*self.database.engine,
+            &self.modes,
+            &self.settings,
+            &self.info.cancel,
+        )
+        .await?;
+        self.info.style.now = running.began;
+        self.running = Some(running);
+        Ok(true)
+    }
+
+    pub(super) fn running(&mut self) -> Result<&mut Running> {
+        self.running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))
+    }
+
+    /// Whether the transaction refuses writes.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.modes
+            .read_only
+            .unwrap_or(self.settings.parsed().read_only)
+    }
+
+    /// Commits what runs and leaves the block.
+    pub(super) async fn commit_block(&mut self) -> Result<()> {
+        if let Some(running) = self.running.take() {
+            match running.commit(&*self.database.engine).await {
+                Ok(timestamp) => self.newest_seen = self.newest_seen.max(timestamp),
+                Err(error) => {
+                    self.leave_block(false);
+                    return Err(error);
+                }
+            }
+        }
+        self.leave_block(true);
+        Ok(())
+    }
+
+    /// Undoes what runs and leaves the block.
+    pub(super) fn roll_back(&mut self) {
+        self.abort_running();
+        self.leave_block(false);
+    }
+
+    /// Undoes what runs.
+    pub(super) fn abort_running(&mut self) {
+        self.statements_ran = false;
+        if let Some(running) = self.running.take() {
+            let seen = running.abort(&*self.database.engine);
+            self.newest_seen = self.newest_seen.max(seen);
+        }
+    }
+
+    fn leave_block(&mut self, committed: bool) {
+        self.block = Block::Idle;
+        self.statements_ran = false;
+        self.modes = Modes::default();
+        self.epoch += 1;
+        let before = self.settings_at_begin.take();
+        let unchanged = before
+            .as_ref()
+            .is_none_or(|before| Arc::ptr_eq(before, &self.settings));
+        if unchanged {
+            return;
+        }
+        if let Some(before) = before
+            && !committed
+        {
+            self.settings = before;
+        }
+        if self.settings.has_local() {
+            Arc::make_mut(&mut self.settings).end_local();
+        }
+        self.apply_settings();
+    }
+}
+
+fn no_savepoint(name: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_SAVEPOINT_SPECIFICATION,
+        format!("savepoint \"{name}\" does not exist"),
+    )
+}

@@ -1,0 +1,141 @@
+//! COPY in a session.
+
+use std::sync::Arc;
+
+use super::Session;
+use super::output::{CommandTag, Completion, Sink};
+use super::run::{Started, drain};
+use crate::catalog::Catalog;
+use crate::change::lock_for_write;
+use crate::copy::{CopyIn, CopyOutPlan, CopyPlan, LineWriter};
+use crate::error::{Error, Result, SqlState};
+use crate::expression::EvaluationContext;
+use crate::select::Cursor;
+
+/// Lines between two looks at whether there is room for more.
+const LINES_BETWEEN_DRAINS: u64 = 128;
+
+impl Session {
+    pub(super) async fn start_copy(
+        &mut self,
+        plan: &Arc<CopyPlan>,
+        catalog: &Arc<Catalog>,
+        sink: &mut dyn Sink,
+    ) -> Result<Started> {
+        let into = match &**plan {
+            CopyPlan::Out(out) => {
+                let tag = self.copy_out(out, catalog, sink).await?;
+                return Ok(Started::Completed(Completion::Complete(tag)));
+            }
+            CopyPlan::In(into) => into,
+        };
+        self.require_writable("COPY FROM")?;
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        running.wrote = true;
+        let mut context =
+            EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
+        if !lock_for_write(&into.table, &mut context).await? {
+            return Ok(Started::Outdated);
+        }
+        let copy = CopyIn::new(plan, catalog)
+            .ok_or_else(|| Error::internal("a COPY in the wrong direction"))?;
+        let columns = copy.columns();
+        self.copy = Some(copy);
+        Ok(Started::Completed(Completion::CopyIn { columns }))
+    }
+
+    async fn copy_out(
+        &mut self,
+        plan: &CopyOutPlan,
+        catalog: &Arc<Catalog>,
+        sink: &mut dyn Sink,
+    ) -> Result<CommandTag> {
+        let viewer = self.viewer();
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        let columns = plan.query.columns();
+        let mut writer = LineWriter::new(&plan.format, columns, self.info.style);
+        sink.copy_out(columns.len());
+        if plan.format.header {
+            sink.copy_data(writer.header());
+        }
+        let mut context =
+            EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
+        context.settings = Some(&viewer);
+        let mut cursor = Cursor::new(&plan.query);
+        let mut count: u64 = 0;
+        let mut row = Vec::new();
+        while cursor.next(&mut context, &mut row).await? {
+            sink.copy_data(writer.row(&row));
+            count += 1;
+            if count.is_multiple_of(LINES_BETWEEN_DRAINS) {
+                let newest_seen = self.newest_seen.max(context.reads()?.newest_seen());
+                drain(sink, newest_seen).await?;
+            }
+        }
+        Ok(CommandTag::with_rows("COPY", count))
+    }
+
+    /// Data for the COPY FROM STDIN that runs, cut anywhere. Locks may be waited
+    /// for. An error ends the COPY and has taken its effect on the transaction.
+    pub async fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        self.feed(data, false).await.map(|_| ())
+    }
+
+    /// The data for the COPY FROM STDIN are complete. An error has taken its effect
+    /// on the transaction.
+    pub async fn copy_done(&mut self) -> Result<Completion> {
+        let count = self.feed(&[], true).await?;
+        self.copy = None;
+        Ok(Completion::Complete(CommandTag::with_rows("COPY", count)))
+    }
+
+    async fn feed(&mut self, data: &[u8], last: bool) -> Result<u64> {
+        // Taken out meanwhile: a COPY that was given up halfway is none any more.
+        let Some(mut copy) = self.copy.take() else {
+            return Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "no COPY FROM STDIN runs",
+            ));
+        };
+        let fed = self.feed_to(&mut copy, data, last).await;
+        self.note_seen();
+        match fed {
+            Ok(()) => {
+                let count = copy.count;
+                self.copy = Some(copy);
+                Ok(count)
+            }
+            Err(error) => {
+                self.fail();
+                Err(error)
+            }
+        }
+    }
+
+    async fn feed_to(&mut self, copy: &mut CopyIn, data: &[u8], last: bool) -> Result<()> {
+        let catalog = Arc::clone(&copy.catalog);
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        let mut context =
+            EvaluationContext::new(&self.info, &catalog, &[], Some(&mut *running.transaction));
+        copy.take(data, last, &mut context).await
+    }
+
+    /// The client gives up the COPY FROM STDIN. Returns the error to answer with,
+    /// which has taken its effect on the transaction.
+    pub fn copy_fail(&mut self, message: &str) -> Error {
+        self.fail();
+        Error::new(
+            SqlState::QUERY_CANCELED,
+            format!("COPY from stdin failed: {message}"),
+        )
+    }
+}

@@ -1,0 +1,146 @@
+//! EXPLAIN.
+
+use std::sync::Arc;
+
+use super::Session;
+use super::prepared::Plan;
+use crate::catalog::Catalog;
+use crate::change::{ChangeKind, ChangePlan, Changed, InsertSource, Target};
+use crate::copy::CopyPlan;
+use crate::error::{Error, Result};
+use crate::expression::EvaluationContext;
+use crate::plan::Path;
+use crate::select::Cursor;
+use crate::statement::{Command, ExplainCommand, Statement};
+use crate::value::Value;
+
+impl Session {
+    /// The lines EXPLAIN returns; `None` when the plan is outdated and nothing was
+    /// done. With ANALYZE the statement is run.
+    pub(super) async fn explain(
+        &mut self,
+        explain: &ExplainCommand,
+        plan: &Plan,
+        catalog: &Arc<Catalog>,
+        parameters: &[Value],
+        statement: &Statement,
+    ) -> Result<Option<Vec<String>>> {
+        let mut lines = describe(plan);
+        if !explain.analyze {
+            return Ok(Some(lines));
+        }
+        let given;
+        let parameters = match explain.statement.command() {
+            Command::Execute { name, arguments } => {
+                let named = Arc::clone(self.named(name)?);
+                given = self.arguments(name, &named, arguments, statement).await?;
+                &given
+            }
+            _ => parameters,
+        };
+        let began = coeval_env::now();
+        let rows = match plan {
+            Plan::Query(query) => {
+                if query.locks_rows() {
+                    self.require_writable("SELECT FOR UPDATE")?;
+                    self.running()?.wrote = true;
+                }
+                let viewer = self.viewer();
+                let running = self
+                    .running
+                    .as_mut()
+                    .ok_or_else(|| Error::internal("no transaction runs"))?;
+                let mut context = EvaluationContext::new(
+                    &self.info,
+                    catalog,
+                    parameters,
+                    Some(&mut *running.transaction),
+                );
+                context.settings = Some(&viewer);
+                let mut cursor = Cursor::new(query);
+                let mut rows: u64 = 0;
+                let mut row = Vec::new();
+                while cursor.next(&mut context, &mut row).await? {
+                    rows += 1;
+                }
+                rows
+            }
+            Plan::Change(change) => match self.execute_change(change, catalog, parameters).await? {
+                Changed::Rows { count, .. } => count,
+                Changed::Outdated => return Ok(None),
+            },
+            Plan::Copy(_) | Plan::Explain(_) => {
+                return Err(Error::unsupported("EXPLAIN ANALYZE of this statement"));
+            }
+        };
+        let took = began.elapsed();
+        lines.push(format!("Rows: {rows}"));
+        if explain.timing {
+            lines.push(format!(
+                "Execution Time: {:.3} ms",
+                took.as_secs_f64() * 1000.0
+            ));
+        }
+        Ok(Some(lines))
+    }
+}
+
+fn describe(plan: &Plan) -> Vec<String> {
+    match plan {
+        Plan::Query(query) => query.explain(),
+        Plan::Change(change) => describe_change(change),
+        Plan::Copy(copy) => match &**copy {
+            CopyPlan::In(into) => vec![format!("Copy into {}", into.table.name)],
+            CopyPlan::Out(out) => below("Copy out".to_owned(), out.query.explain()),
+        },
+        Plan::Explain(plan) => describe(plan),
+    }
+}
+
+fn below(head: String, lines: Vec<String>) -> Vec<String> {
+    let mut all = vec![head];
+    for (position, line) in lines.into_iter().enumerate() {
+        all.push(if position == 0 {
+            format!("  ->  {line}")
+        } else {
+            format!("      {line}")
+        });
+    }
+    all
+}
+
+fn describe_change(change: &ChangePlan) -> Vec<String> {
+    let table = &change.table.name;
+    match &change.kind {
+        ChangeKind::Insert(insert) => match &insert.source {
+            InsertSource::Values(rows) => {
+                vec![
+                    format!("Insert on {table}"),
+                    format!("  ->  Values ({})", rows.len()),
+                ]
+            }
+            InsertSource::Query { plan, .. } => below(format!("Insert on {table}"), plan.explain()),
+        },
+        ChangeKind::Update(update) => below(
+            format!("Update on {table}"),
+            describe_target(table, &update.target),
+        ),
+        ChangeKind::Delete(delete) => below(
+            format!("Delete on {table}"),
+            describe_target(table, &delete.target),
+        ),
+    }
+}
+
+fn describe_target(table: &str, target: &Target) -> Vec<String> {
+    let mut lines = vec![match &target.access.path {
+        Path::Table => format!("Table Scan on {table}"),
+        Path::Key { index, .. } => format!("Key Lookup using {} on {table}", index.name),
+        Path::Range { index, .. } => format!("Index Scan using {} on {table}", index.name),
+    }];
+    let conditions = target.access.filter.len();
+    if conditions > 0 {
+        lines.push(format!("  Filter: {conditions} conditions"));
+    }
+    lines
+}

@@ -1,0 +1,249 @@
+//! SET, RESET, SHOW, DISCARD, DEALLOCATE.
+
+use std::sync::Arc;
+
+use super::Session;
+use super::output::{Column, CommandTag, Notice, Severity, Sink};
+use super::settings::{Settings, isolation, isolation_name, switch};
+use super::transaction::Block;
+use crate::error::{Error, Result, SqlState};
+use crate::expression::ShowSettings;
+use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
+use crate::value::{DataType, Value};
+
+/// A column of text that comes from no table.
+pub(super) fn text_column(name: &str) -> Column {
+    Column {
+        name: name.to_owned(),
+        column_type: DataType::Text.into(),
+        table_oid: 0,
+        attribute: 0,
+    }
+}
+
+/// The columns SHOW returns.
+pub(super) fn show_columns(name: &SettingName) -> Vec<Column> {
+    match name {
+        SettingName::One(name) => vec![text_column(Settings::canonical_name(name))],
+        SettingName::All => vec![
+            text_column("name"),
+            text_column("setting"),
+            text_column("description"),
+        ],
+    }
+}
+
+impl Session {
+    /// Runs a statement about the session. `None` when it is none.
+    pub(super) fn configure(
+        &mut self,
+        command: &Command,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<CommandTag>> {
+        let tag = match command {
+            Command::Set(set) => {
+                self.set(set, sink)?;
+                "SET"
+            }
+            Command::Reset(name) => {
+                self.enter_block();
+                match name {
+                    SettingName::All => Arc::make_mut(&mut self.settings).reset_all(),
+                    SettingName::One(name) => {
+                        Arc::make_mut(&mut self.settings).reset(name, false)?;
+                    }
+                }
+                self.apply_settings();
+                "RESET"
+            }
+            Command::SetCharacteristics(modes) => {
+                self.set_characteristics(modes)?;
+                "SET"
+            }
+            Command::Discard(kind) => {
+                if *kind == DiscardKind::All {
+                    if self.block == Block::Explicit {
+                        return Err(Error::new(
+                            SqlState::ACTIVE_SQL_TRANSACTION,
+                            "DISCARD ALL cannot run inside a transaction block",
+                        ));
+                    }
+                    self.enter_block();
+                    Arc::make_mut(&mut self.settings).reset_all();
+                    self.apply_settings();
+                    self.named.clear();
+                }
+                kind.tag()
+            }
+            Command::Deallocate(None) => {
+                self.named.clear();
+                "DEALLOCATE ALL"
+            }
+            Command::Deallocate(Some(name)) => {
+                if self.named.remove(name).is_none() {
+                    return Err(Error::new(
+                        SqlState::INVALID_SQL_STATEMENT_NAME,
+                        format!("prepared statement \"{name}\" does not exist"),
+                    ));
+                }
+                "DEALLOCATE"
+            }
+            Command::NoOperation(tag) => tag,
+            _ => return Ok(None),
+        };
+        Ok(Some(CommandTag::new(tag)))
+    }
+
+    fn set(&mut self, set: &SetCommand, sink: &mut dyn Sink) -> Result<()> {
+        if set.local && self.block != Block::Explicit {
+            sink.notice(Notice::new(
+                Severity::Warning,
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "SET LOCAL can only be used in transaction blocks",
+            ));
+        }
+        self.enter_block();
+        let value = set.values.as_ref().and_then(|values| values.first());
+        let modes = match (set.name.as_str(), value) {
+            ("transaction_isolation", Some(value)) => Modes {
+                isolation: Some(isolation(value).ok_or_else(|| invalid(&set.name, value))?),
+                ..Modes::default()
+            },
+            ("transaction_read_only", Some(value)) => Modes {
+                read_only: Some(switch(value).ok_or_else(|| invalid(&set.name, value))?),
+                ..Modes::default()
+            },
+            ("transaction_deferrable", Some(value)) => Modes {
+                deferrable: Some(switch(value).ok_or_else(|| invalid(&set.name, value))?),
+                ..Modes::default()
+            },
+            _ => {
+                let settings = Arc::make_mut(&mut self.settings);
+                match &set.values {
+                    Some(values) => settings.set(&set.name, values, set.local)?,
+                    None => settings.reset(&set.name, set.local)?,
+                }
+                self.apply_settings();
+                return Ok(());
+            }
+        };
+        self.change_modes(&modes)
+    }
+
+    fn set_characteristics(&mut self, modes: &Modes) -> Result<()> {
+        self.enter_block();
+        let settings = Arc::make_mut(&mut self.settings);
+        let mut set = |name: &str, value: &str| settings.set(name, &[value.to_owned()], false);
+        let on_off = |on| if on { "on" } else { "off" };
+        if let Some(isolation) = modes.isolation {
+            set("default_transaction_isolation", isolation_name(isolation))?;
+        }
+        if let Some(read_only) = modes.read_only {
+            set("default_transaction_read_only", on_off(read_only))?;
+        }
+        if let Some(deferrable) = modes.deferrable {
+            set("default_transaction_deferrable", on_off(deferrable))?;
+        }
+        self.apply_settings();
+        Ok(())
+    }
+
+    /// What the settings say takes effect.
+    pub(super) fn apply_settings(&mut self) {
+        let parsed = self.settings.parsed();
+        self.info.style.time_zone = parsed.time_zone;
+        self.info.work_memory = parsed.work_memory;
+        self.info.search_path = parsed
+            .search_path
+            .iter()
+            .map(|schema| match schema.as_str() {
+                "$user" => self.info.user.clone(),
+                other => other.into(),
+            })
+            .collect();
+        if let Some(running) = &mut self.running {
+            running.transaction.set_lock_timeout(parsed.lock_timeout);
+        }
+    }
+
+    /// The rows SHOW returns.
+    pub(super) fn show(&self, name: &SettingName) -> Result<Vec<Vec<Value>>> {
+        let viewer = self.viewer();
+        Ok(match name {
+            SettingName::One(name) => vec![vec![Value::text(viewer.show_setting(name)?)]],
+            SettingName::All => viewer
+                .all_settings()
+                .into_iter()
+                .map(|(name, value, about)| {
+                    vec![Value::text(name), Value::text(value), Value::text(about)]
+                })
+                .collect(),
+        })
+    }
+
+    /// The settings as statements see them.
+    pub(super) fn viewer(&self) -> Viewer {
+        Viewer {
+            settings: Arc::clone(&self.settings),
+            modes: Modes {
+                isolation: Some(
+                    self.modes
+                        .isolation
+                        .unwrap_or(self.settings.parsed().isolation),
+                ),
+                read_only: Some(self.is_read_only()),
+                deferrable: Some(
+                    self.modes
+                        .deferrable
+                        .unwrap_or(self.settings.parsed().deferrable),
+                ),
+            },
+        }
+    }
+}
+
+/// The settings, with those that are really the transaction's.
+pub(super) struct Viewer {
+    settings: Arc<Settings>,
+    modes: Modes,
+}
+
+impl Viewer {
+    fn of_transaction(&self, name: &str) -> Option<&'static str> {
+        let on_off = |on: Option<bool>| if on == Some(true) { "on" } else { "off" };
+        match name.to_ascii_lowercase().as_str() {
+            "transaction_isolation" => {
+                Some(isolation_name(self.modes.isolation.unwrap_or_default()))
+            }
+            "transaction_read_only" => Some(on_off(self.modes.read_only)),
+            "transaction_deferrable" => Some(on_off(self.modes.deferrable)),
+            _ => None,
+        }
+    }
+}
+
+impl ShowSettings for Viewer {
+    fn show_setting(&self, name: &str) -> Result<String> {
+        match self.of_transaction(name) {
+            Some(value) => Ok(value.to_owned()),
+            None => self.settings.show(name).map(str::to_owned),
+        }
+    }
+
+    fn all_settings(&self) -> Vec<(String, String, String)> {
+        self.settings
+            .all()
+            .map(|(name, value, about)| {
+                let value = self.of_transaction(name).unwrap_or(value);
+                (name.to_owned(), value.to_owned(), about.to_owned())
+            })
+            .collect()
+    }
+}
+
+fn invalid(name: &str, value: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
+}

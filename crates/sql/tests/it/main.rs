@@ -1,0 +1,7 @@
+//! SQL as clients see it, over the engines there are.
+
+mod client;
+mod engines;
+mod extended;
+mod reopen;
+mod transcript;
