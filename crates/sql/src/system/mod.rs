@@ -1,57 +1,102 @@
 //! `pg_catalog` and `information_schema`, made from the catalog.
+//!
+//! Clients ask a server about itself in SQL: psql's `\d`, a driver that looks up a
+//! type, a mapper that compares the tables there are with those it wants. They ask
+//! PostgreSQL's system tables, so those are here, as tables without storage: a
+//! [`SystemTable`] has PostgreSQL's columns and makes its rows, when it is read,
+//! from the schema that the statement's snapshot shows.
+//!
+//! ```text
+//!   \dt        select … from pg_catalog.pg_class c left join pg_catalog.pg_namespace n …
+//!                                 │ table("pg_catalog", "pg_class")
+//!                                 ▼
+//!   catalog ──each table, index and system table──▶ rows ──▶ joined like any other
+//! ```
+//!
+//! What a table says of things that do not exist here (triggers, policies,
+//! publications and so on) is true: it has no rows. A column that would need
+//! numbers nobody keeps, such as a relation's size, is null, or what PostgreSQL
+//! writes for "unknown".
+//!
+//! `pg_proc`, `pg_operator`, `pg_cast` and the operator families list what users
+//! define, which is nothing; built-in functions and operators are not rows.
+//!
+//! Numbers of objects:
+//!
+//! | object | number |
+//! | --- | --- |
+//! | tables and indexes | the catalog's |
+//! | types, schemas, access methods, operator classes, system tables | PostgreSQL 15's |
+//! | constraints | their index's, with the second highest bit set |
+//! | defaults | made from the table's and the column's, with the highest bit set |
+//! | the role | 10: whoever is connected is the one role there is |
+//! | the database | 5: whatever name was asked for is the one database there is |
+//!
+//! Invariants:
+//! - A row has a value for every column; the macro that declares a table writes a
+//!   column's name, type and value in one line.
+//! - Making rows reads the catalog and the session only. It never waits and never
+//!   fails.
+//!
+//! - `table`: the declaration of a system table, and the list of all.
+//! - `tables`: the tables, by theme.
+//! - `relation`: what `pg_class` lists, one item after the other.
+//! - `definition`: parts of the schema as SQL.
+//! - `object`: `regclass` and its like: from name to number and back.
+//! - `functions`: the functions over all this.
 
+mod definition;
+mod functions;
 mod object;
+mod relation;
+mod table;
+mod tables;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use object::{object_by_name, object_by_oid, quote_identifier};
+pub(crate) use definition::quote_identifier;
+pub(crate) use functions::FUNCTIONS;
+pub(crate) use object::{object_by_name, object_by_oid};
+pub use table::{SystemTable, table};
 
-use crate::Value;
-use crate::expression::{EvaluationContext, Function};
-use crate::value::DataType;
+/// The role there is.
+pub(crate) const ROLE: u32 = 10;
+/// The database there is.
+pub(crate) const DATABASE: u32 = 5;
 
-/// A table whose rows are made when they are asked for.
-#[derive(Debug)]
-pub struct SystemTable {
-    /// Its number.
-    pub oid: u32,
-    /// Its name.
-    pub name: &'static str,
-    /// Its columns' names and types.
-    pub columns: &'static [(&'static str, DataType)],
-    make: fn(&EvaluationContext<'_>) -> Vec<Vec<Value>>,
+/// The schemas there are: number, name, comment.
+pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 3] = [
+    (PG_CATALOG, "pg_catalog", Some("system catalog schema")),
+    (PUBLIC, "public", Some("standard public schema")),
+    (INFORMATION_SCHEMA, "information_schema", None),
+];
+pub(crate) const PG_CATALOG: u32 = 11;
+pub(crate) const PUBLIC: u32 = 2200;
+pub(crate) const INFORMATION_SCHEMA: u32 = 13_207;
+/// The access method of tables.
+const HEAP: u32 = 2;
+/// The access method of indexes.
+const BTREE: u32 = 403;
+/// The collation of strings.
+const DEFAULT_COLLATION: u32 = 100;
+/// The collation of names.
+const C_COLLATION: u32 = 950;
+
+/// The schema with this number.
+pub(crate) fn schema_name(oid: u32) -> Option<&'static str> {
+    SCHEMAS
+        .iter()
+        .find(|(number, _, _)| *number == oid)
+        .map(|(_, name, _)| *name)
 }
 
-impl SystemTable {
-    /// Its schema.
-    #[must_use]
-    pub fn schema(&self) -> &'static str {
-        "pg_catalog"
-    }
-
-    /// Its rows, as the statement's snapshot shows them.
-    #[must_use]
-    pub fn rows(&self, context: &EvaluationContext<'_>) -> Vec<Vec<Value>> {
-        (self.make)(context)
-    }
+/// The number of the constraint that an index stands for.
+const fn constraint_oid(index: u32) -> u32 {
+    index | 1 << 30
 }
 
-/// The names of the schemas, which are tables' only system table for now.
-static NAMESPACE: SystemTable = SystemTable {
-    oid: 2615,
-    name: "pg_namespace",
-    columns: &[("oid", DataType::Oid), ("nspname", DataType::Name)],
-    make: |_| {
-        vec![
-            vec![Value::Oid(11), Value::text("pg_catalog")],
-            vec![Value::Oid(2200), Value::text("public")],
-        ]
-    },
-};
-
-/// The system table of this name.
-#[must_use]
-pub fn table(schema: &str, name: &str) -> Option<&'static SystemTable> {
-    (schema == "pg_catalog" && name == NAMESPACE.name).then_some(&NAMESPACE)
+/// The number of a column's default. Different for different columns of the first
+/// million tables.
+const fn default_oid(table: u32, attribute: i16) -> u32 {
+    1 << 31 | (table << 11 & 0x7fff_ffff) | attribute as u32
 }
-
-/// The system's functions.
-pub(crate) const FUNCTIONS: &[&[Function]] = &[];

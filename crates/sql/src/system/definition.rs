@@ -1,0 +1,473 @@
+//! Parts of the schema as SQL, in the words PostgreSQL prints them with.
+
+use sqlparser::ast::{DataType as AstType, Expr, UnaryOperator, Value as Literal};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use super::tables;
+use crate::catalog::{Index, Table};
+use crate::expression::resolve_type;
+use crate::value::{ColumnType, DataType};
+
+/// Words that must be quoted to be names, as PostgreSQL's `quote_ident` does: all
+/// its key words but those that are never anything but a name's.
+const KEY_WORDS: &[&str] = &[
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
+    "xmltable",
+];
+
+/// A name as it has to be written in SQL.
+pub(crate) fn quote_identifier(name: &str) -> String {
+    let mut bytes = name.bytes();
+    let plain = bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && KEY_WORDS.binary_search(&name).is_err();
+    if plain {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A table's storage parameters, each as `name=value`.
+pub(super) fn options(table: &Table) -> impl Iterator<Item = String> {
+    table
+        .options
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+}
+
+/// One column of an index's key, without its order.
+pub(super) fn key_column(table: &Table, index: &Index, position: usize) -> Option<String> {
+    let key = index.columns.get(position)?;
+    Some(quote_identifier(&table.columns[key.column].name))
+}
+
+/// The statement that makes an index; the table's name with a schema, if one is
+/// given.
+pub(super) fn index_definition(table: &Table, index: &Index, schema: Option<&str>) -> String {
+    let unique = if index.is_unique() { "UNIQUE " } else { "" };
+    let name = quote_identifier(&index.name);
+    let schema = schema.map_or(String::new(), |schema| {
+        format!("{}.", quote_identifier(schema))
+    });
+    let relation = quote_identifier(&table.name);
+    let keys: Vec<String> = index
+        .columns
+        .iter()
+        .map(|key| {
+            let column = quote_identifier(&table.columns[key.column].name);
+            // Nulls come last unless the order is descending.
+            let order = match (key.order.descending, key.order.nulls_first) {
+                (false, false) => "",
+                (false, true) => " NULLS FIRST",
+                (true, true) => " DESC",
+                (true, false) => " DESC NULLS LAST",
+            };
+            format!("{column}{order}")
+        })
+        .collect();
+    format!(
+        "CREATE {unique}INDEX {name} ON {schema}{relation} USING btree ({})",
+        keys.join(", ")
+    )
+}
+
+/// The constraint that an index stands for, as CREATE TABLE would say it.
+pub(super) fn constraint_definition(table: &Table, index: &Index) -> String {
+    let columns: Vec<String> = (0..index.columns.len())
+        .filter_map(|position| key_column(table, index, position))
+        .collect();
+    let kind = if tables::is_primary(index) {
+        "PRIMARY KEY"
+    } else {
+        "UNIQUE"
+    };
+    format!("{kind} ({})", columns.join(", "))
+}
+
+/// A type as `format_type` prints it: `modifier` is `None` when none was given.
+pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
+    if oid == 0 {
+        return "-".to_owned();
+    }
+    let Some(data_type) = DataType::from_oid(oid) else {
+        return "???".to_owned();
+    };
+    let element = data_type.element().filter(|_| data_type.array_syntax());
+    let Some(modifier) = modifier else {
+        return data_type.sql_name().to_owned();
+    };
+    match element {
+        Some(data_type) => format!(
+            "{}[]",
+            ColumnType {
+                data_type,
+                modifier
+            }
+        ),
+        None => ColumnType {
+            data_type,
+            modifier,
+        }
+        .to_string(),
+    }
+}
+
+impl DataType {
+    /// Whether its name is its element's with brackets.
+    fn array_syntax(self) -> bool {
+        self.sql_name().ends_with("[]")
+    }
+}
+
+/// A column's default as PostgreSQL prints it: literals with their types, the
+/// words of SQL in capitals. What else there may be stays as it was written.
+pub(super) fn default_expression(sql: &str, column_type: ColumnType) -> String {
+    let dialect = PostgreSqlDialect {};
+    let parsed = Parser::new(&dialect)
+        .with_recursion_limit(64)
+        .try_with_sql(sql)
+        .and_then(|mut parser| parser.parse_expr());
+    match parsed {
+        Ok(expression) => {
+            print(&expression, column_type.data_type).unwrap_or_else(|| sql.to_owned())
+        }
+        Err(_) => sql.to_owned(),
+    }
+}
+
+/// `None` for what is printed as it was written.
+fn print(expression: &Expr, wanted: DataType) -> Option<String> {
+    match expression {
+        Expr::Nested(inner) => print(inner, wanted),
+        Expr::Value(value) => literal(&value.value, wanted),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => match &**expr {
+            Expr::Value(value) => match &value.value {
+                Literal::Number(number, _) => {
+                    let data_type = number_type(number);
+                    Some(format!("'-{number}'::{data_type}"))
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        Expr::Cast {
+            expr, data_type, ..
+        } => cast(expr, data_type),
+        Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            let bare = matches!(
+                name.as_str(),
+                "current_timestamp"
+                    | "current_date"
+                    | "localtimestamp"
+                    | "current_user"
+                    | "session_user"
+                    | "current_role"
+                    | "current_catalog"
+                    | "current_schema"
+                    | "user"
+            );
+            if bare {
+                return Some(call.to_string().to_uppercase());
+            }
+            let written = call.to_string();
+            let plain = written.strip_suffix("()")?;
+            Some(format!(
+                "{}()",
+                plain.to_lowercase().trim_start_matches("pg_catalog.")
+            ))
+        }
+        Expr::Identifier(name) if name.quote_style.is_none() => Some(name.value.to_uppercase()),
+        _ => None,
+    }
+}
+
+/// The type that a number has by how it is written.
+fn number_type(number: &str) -> DataType {
+    if number.parse::<i32>().is_ok() {
+        DataType::Int4
+    } else if number.parse::<i64>().is_ok() {
+        DataType::Int8
+    } else {
+        DataType::Numeric
+    }
+}
+
+fn literal(value: &Literal, wanted: DataType) -> Option<String> {
+    match value {
+        Literal::Number(number, _) => Some(match number_type(number) {
+            DataType::Int8 => format!("'{number}'::bigint"),
+            _ => number.clone(),
+        }),
+        Literal::Boolean(truth) => Some(truth.to_string()),
+        Literal::Null => Some(format!("NULL::{}", typed(wanted))),
+        Literal::SingleQuotedString(text)
+        | Literal::EscapedStringLiteral(text)
+        | Literal::DollarQuotedString(sqlparser::ast::DollarQuotedString { value: text, .. }) => {
+            Some(text_literal(text, wanted))
+        }
+        _ => None,
+    }
+}
+
+/// A string as a literal of a type, in the short form of types that have one.
+fn text_literal(text: &str, wanted: DataType) -> String {
+    let number = text.trim();
+    match wanted {
+        DataType::Bool => {
+            let truth = matches!(
+                number.to_ascii_lowercase().as_str(),
+                "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on" | "1"
+            );
+            truth.to_string()
+        }
+        DataType::Int4 | DataType::Numeric
+            if !number.is_empty()
+                && number
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit() || byte == b'.') =>
+        {
+            number.to_owned()
+        }
+        _ => format!("'{}'::{}", text.replace('\'', "''"), typed(wanted)),
+    }
+}
+
+/// A type's name as a cast without a modifier prints it.
+fn typed(data_type: DataType) -> String {
+    ColumnType::from(data_type).to_string()
+}
+
+fn cast(operand: &Expr, data_type: &AstType) -> Option<String> {
+    let to = resolve_type(data_type).ok()?;
+    match operand {
+        Expr::Value(value) => match &value.value {
+            Literal::SingleQuotedString(text) if to.modifier < 0 => {
+                Some(text_literal(text, to.data_type))
+            }
+            _ => Some(format!("({})::{to}", literal(&value.value, to.data_type)?)),
+        },
+        other => Some(format!("({})::{to}", print(other, to.data_type)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_when_they_must_be() {
+        assert!(KEY_WORDS.is_sorted());
+        for (name, quoted) in [
+            ("orders", "orders"),
+            ("Odd Name", "\"Odd Name\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("select", "\"select\""),
+            ("name", "name"),
+            ("1a", "\"1a\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(quote_identifier(name), quoted);
+        }
+    }
+
+    #[test]
+    fn types_are_printed_with_their_modifiers() {
+        assert_eq!(format_type(1043, Some(16)), "character varying(12)");
+        assert_eq!(format_type(1043, Some(-1)), "character varying");
+        assert_eq!(format_type(1042, Some(-1)), "bpchar");
+        assert_eq!(format_type(1042, None), "character");
+        assert_eq!(format_type(1015, Some(16)), "character varying(12)[]");
+        assert_eq!(format_type(1700, Some(786_438)), "numeric(12,2)");
+        assert_eq!(format_type(22, Some(-1)), "int2vector");
+        assert_eq!(format_type(0, None), "-");
+        assert_eq!(format_type(1, None), "???");
+    }
+
+    /// As PostgreSQL 15 prints them.
+    #[test]
+    fn defaults_are_printed_as_postgresql_prints_them() {
+        for (sql, data_type, printed) in [
+            ("'std'", DataType::Char, "'std'::bpchar"),
+            ("'none'", DataType::Text, "'none'::text"),
+            ("'it''s'", DataType::VarChar, "'it''s'::character varying"),
+            ("0", DataType::Numeric, "0"),
+            ("7", DataType::Int2, "7"),
+            ("-1", DataType::Int4, "'-1'::integer"),
+            ("-1.5", DataType::Numeric, "'-1.5'::numeric"),
+            ("5000000000", DataType::Int8, "'5000000000'::bigint"),
+            ("false", DataType::Bool, "false"),
+            ("'yes'", DataType::Bool, "true"),
+            ("now()", DataType::TimestampTz, "now()"),
+            ("NOW()", DataType::TimestampTz, "now()"),
+            (
+                "current_timestamp",
+                DataType::TimestampTz,
+                "CURRENT_TIMESTAMP",
+            ),
+            ("current_date", DataType::Date, "CURRENT_DATE"),
+            ("'2020-01-01'", DataType::Date, "'2020-01-01'::date"),
+            ("'x'::text", DataType::Text, "'x'::text"),
+            ("'1'::int", DataType::Int4, "1"),
+            ("'a\\b'", DataType::Text, "'a\\b'::text"),
+            ("user", DataType::VarChar, "USER"),
+        ] {
+            assert_eq!(default_expression(sql, data_type.into()), printed, "{sql}");
+        }
+    }
+}

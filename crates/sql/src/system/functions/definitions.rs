@@ -1,0 +1,195 @@
+//! Objects as SQL: types, indexes, constraints, defaults; and what stands for what.
+
+use super::{ANY, BOOL, INT4, OID, REGCLASS, REGTYPE, TEXT};
+use crate::expression::{Arguments, EvaluationContext, Function};
+use crate::system::definition::{constraint_definition, format_type, index_definition, key_column};
+use crate::system::object::{find, parse_name};
+use crate::system::relation::{Relation, constraints, index_by_oid, relation_by_oid, search_path};
+use crate::system::{ROLE, constraint_oid, object_by_oid};
+use crate::value::DataType;
+use crate::{Result, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("format_type", &[OID, INT4], TEXT, |a, _| {
+        if a.values.first().is_none_or(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        let modifier = match a.values.get(1) {
+            Some(Value::Int4(modifier)) => Some(*modifier),
+            _ => None,
+        };
+        Ok(Value::text(format_type(a.oid(0), modifier)))
+    })
+    .null_aware(),
+    Function::new("pg_get_userbyid", &[OID], super::NAME, |a, context| {
+        Ok(match a.oid(0) {
+            ROLE => Value::Text(context.session.user.clone()),
+            other => Value::text(format!("unknown (OID={other})")),
+        })
+    })
+    .stable(),
+    // Expressions are kept as SQL.
+    Function::new("pg_get_expr", &[TEXT, OID], TEXT, first),
+    Function::new("pg_get_expr", &[TEXT, OID, BOOL], TEXT, first),
+    Function::new("pg_get_indexdef", &[OID], TEXT, |a, context| {
+        Ok(index(a, context, Some("public")))
+    })
+    .stable(),
+    Function::new("pg_get_indexdef", &[OID, INT4, BOOL], TEXT, |a, context| {
+        let column = a.integer(1);
+        if column == 0 {
+            // In pretty form a name has its schema only if it needs it.
+            let bare = a.truth(2) && search_path(context).contains(&"public");
+            return Ok(index(a, context, (!bare).then_some("public")));
+        }
+        let Some((table, index)) = index_by_oid(context.catalog, a.oid(0)) else {
+            return Ok(Value::Null);
+        };
+        let position = usize::try_from(column - 1).unwrap_or(usize::MAX);
+        Ok(Value::text(
+            key_column(table, index, position).unwrap_or_default(),
+        ))
+    })
+    .stable(),
+    Function::new("pg_get_constraintdef", &[OID], TEXT, constraint).stable(),
+    Function::new("pg_get_constraintdef", &[OID, BOOL], TEXT, constraint).stable(),
+    nothing("pg_get_viewdef", &[OID]),
+    nothing("pg_get_viewdef", &[OID, BOOL]),
+    nothing("pg_get_viewdef", &[OID, INT4]),
+    nothing("pg_get_viewdef", &[TEXT]),
+    nothing("pg_get_viewdef", &[TEXT, BOOL]),
+    nothing("pg_get_ruledef", &[OID]),
+    nothing("pg_get_ruledef", &[OID, BOOL]),
+    nothing("pg_get_triggerdef", &[OID]),
+    nothing("pg_get_triggerdef", &[OID, BOOL]),
+    nothing("pg_get_functiondef", &[OID]),
+    nothing("pg_get_function_arguments", &[OID]),
+    nothing("pg_get_function_identity_arguments", &[OID]),
+    nothing("pg_get_function_result", &[OID]),
+    nothing("pg_get_function_sqlbody", &[OID]),
+    nothing("pg_get_partkeydef", &[OID]),
+    nothing("pg_get_partition_constraintdef", &[OID]),
+    nothing("pg_get_statisticsobjdef", &[OID]),
+    nothing("pg_get_statisticsobjdef_columns", &[OID]),
+    nothing("pg_get_serial_sequence", &[TEXT, TEXT]),
+    Function::new(
+        "pg_get_replica_identity_index",
+        &[REGCLASS],
+        REGCLASS,
+        |_, _| Ok(Value::Null),
+    ),
+    Function::new(
+        "pg_relation_is_publishable",
+        &[REGCLASS],
+        BOOL,
+        |a, context| {
+            Ok(match relation_by_oid(context.catalog, a.oid(0)) {
+                Some(relation) => Value::Bool(matches!(relation, Relation::Table(_))),
+                None => Value::Null,
+            })
+        },
+    )
+    .stable(),
+    // Inserts, updates and deletes: 8 + 4 + 16.
+    Function::new(
+        "pg_relation_is_updatable",
+        &[REGCLASS, BOOL],
+        INT4,
+        |a, context| {
+            let relation = relation_by_oid(context.catalog, a.oid(0));
+            let table = matches!(relation, Some(Relation::Table(_)));
+            Ok(Value::Int4(if table { 28 } else { 0 }))
+        },
+    )
+    .stable(),
+    Function::new(
+        "pg_column_is_updatable",
+        &[REGCLASS, super::INT2, BOOL],
+        BOOL,
+        |a, context| {
+            let relation = relation_by_oid(context.catalog, a.oid(0));
+            Ok(Value::Bool(matches!(relation, Some(Relation::Table(_)))))
+        },
+    )
+    .stable(),
+    Function::new("to_regclass", &[TEXT], REGCLASS, |a, context| {
+        to_object(DataType::Regclass, a, context)
+    })
+    .stable(),
+    Function::new("to_regtype", &[TEXT], REGTYPE, |a, context| {
+        to_object(DataType::Regtype, a, context)
+    })
+    .stable(),
+    Function::new(
+        "to_regnamespace",
+        &[TEXT],
+        crate::expression::Kind::Is(DataType::Regnamespace),
+        |a, context| to_object(DataType::Regnamespace, a, context),
+    )
+    .stable(),
+    Function::new(
+        "to_regrole",
+        &[TEXT],
+        crate::expression::Kind::Is(DataType::Regrole),
+        |a, context| to_object(DataType::Regrole, a, context),
+    )
+    .stable(),
+    Function::new(
+        "to_regproc",
+        &[TEXT],
+        crate::expression::Kind::Is(DataType::Regproc),
+        |a, context| to_object(DataType::Regproc, a, context),
+    )
+    .stable(),
+    Function::new(
+        "parse_ident",
+        &[TEXT],
+        crate::expression::Kind::Is(DataType::TextArray),
+        |a, _| {
+            let parts = parse_name(a.text(0))?;
+            Ok(Value::Array(parts.into_iter().map(Value::text).collect()))
+        },
+    ),
+    Function::new("pg_typeof", &[ANY], REGTYPE, |a, context| {
+        let oid = a.types.first().map_or(0, |given| given.data_type.oid());
+        Ok(object_by_oid(DataType::Regtype, oid, context))
+    })
+    .null_aware()
+    .stable(),
+];
+
+/// A function that has nothing to say of anything.
+const fn nothing(name: &'static str, arguments: &'static [crate::expression::Kind]) -> Function {
+    Function::new(name, arguments, TEXT, |_, _| Ok(Value::Null))
+}
+
+fn first(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+    Ok(a.values.first().cloned().unwrap_or_default())
+}
+
+fn index(a: Arguments<'_>, context: &EvaluationContext<'_>, schema: Option<&str>) -> Value {
+    match index_by_oid(context.catalog, a.oid(0)) {
+        Some((table, index)) => Value::text(index_definition(table, index, schema)),
+        None => Value::Null,
+    }
+}
+
+fn constraint(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    let found =
+        constraints(context.catalog).find(|(_, index)| constraint_oid(index.oid) == a.oid(0));
+    Ok(match found {
+        Some((table, index)) => Value::text(constraint_definition(table, index)),
+        None => Value::Null,
+    })
+}
+
+fn to_object(
+    data_type: DataType,
+    a: Arguments<'_>,
+    context: &EvaluationContext<'_>,
+) -> Result<Value> {
+    Ok(match find(data_type, a.text(0), context) {
+        Ok(Some(oid)) => object_by_oid(data_type, oid, context),
+        Ok(None) | Err(_) => Value::Null,
+    })
+}

@@ -1,0 +1,42 @@
+//! The functions over the system tables.
+//!
+//! What asks about things that do not exist here answers null, as PostgreSQL does
+//! for a number that stands for nothing.
+
+mod comments;
+mod definitions;
+mod privileges;
+mod sessions;
+mod sizes;
+mod visibility;
+
+use crate::expression::{Function, Kind};
+use crate::value::DataType;
+
+/// The number of the encoding there is, among PostgreSQL's.
+pub(super) const UTF8: i32 = 6;
+
+const ANY: Kind = Kind::Any;
+const BOOL: Kind = Kind::Is(DataType::Bool);
+const INT2: Kind = Kind::Is(DataType::Int2);
+const INT4: Kind = Kind::Is(DataType::Int4);
+const INT8: Kind = Kind::Is(DataType::Int8);
+const NUMERIC: Kind = Kind::Is(DataType::Numeric);
+const NAME: Kind = Kind::Is(DataType::Name);
+const NAMES: Kind = Kind::Is(DataType::NameArray);
+const TEXT: Kind = Kind::Is(DataType::Text);
+const OID: Kind = Kind::Is(DataType::Oid);
+const MOMENT: Kind = Kind::Is(DataType::TimestampTz);
+const REGCLASS: Kind = Kind::Is(DataType::Regclass);
+const REGTYPE: Kind = Kind::Is(DataType::Regtype);
+const VOID: Kind = Kind::Is(DataType::Void);
+
+/// The functions, in groups.
+pub(crate) const FUNCTIONS: &[&[Function]] = &[
+    comments::FUNCTIONS,
+    definitions::FUNCTIONS,
+    privileges::FUNCTIONS,
+    sessions::FUNCTIONS,
+    sizes::FUNCTIONS,
+    visibility::FUNCTIONS,
+];

@@ -1,0 +1,142 @@
+//! The session, the server and its settings.
+
+use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
+use crate::expression::{Arguments, EvaluationContext, Function, Kind};
+use crate::session::settings::SERVER_VERSION;
+use crate::system::relation::search_path;
+use crate::{Error, Result, SqlState, Value};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("version", &[], TEXT, |_, _| Ok(Value::text(version()))).stable(),
+    Function::new("current_user", &[], NAME, user).stable(),
+    Function::new("session_user", &[], NAME, user).stable(),
+    Function::new("current_role", &[], NAME, user).stable(),
+    Function::new("user", &[], NAME, user).stable(),
+    Function::new("current_database", &[], NAME, database).stable(),
+    Function::new("current_catalog", &[], NAME, database).stable(),
+    Function::new("current_schema", &[], NAME, |_, context| {
+        let path = named_path(context);
+        Ok(path
+            .first()
+            .map_or(Value::Null, |first| Value::text(*first)))
+    })
+    .stable(),
+    Function::new("current_schemas", &[BOOL], NAMES, |a, context| {
+        let path = if a.truth(0) {
+            search_path(context)
+        } else {
+            named_path(context)
+        };
+        Ok(Value::Array(path.into_iter().map(Value::text).collect()))
+    })
+    .stable(),
+    Function::new("current_setting", &[TEXT], TEXT, |a, context| {
+        setting(a.text(0), context)
+    })
+    .stable(),
+    Function::new(
+        "current_setting",
+        &[TEXT, BOOL],
+        TEXT,
+        |a, context| match setting(a.text(0), context) {
+            Err(error) if a.truth(1) && error.state() == SqlState::UNDEFINED_OBJECT => {
+                Ok(Value::Null)
+            }
+            other => other,
+        },
+    )
+    .stable(),
+    Function::new("current_query", &[], TEXT, |_, _| Ok(Value::Null)).stable(),
+    Function::new("pg_backend_pid", &[], INT4, |_, context| {
+        Ok(Value::Int4(context.session.process_id))
+    })
+    .stable(),
+    Function::new("pg_is_in_recovery", &[], BOOL, |_, _| {
+        Ok(Value::Bool(false))
+    })
+    .volatile(),
+    Function::new("pg_my_temp_schema", &[], OID, |_, _| Ok(Value::Oid(0))).stable(),
+    Function::new("pg_is_other_temp_schema", &[OID], BOOL, |_, _| {
+        Ok(Value::Bool(false))
+    })
+    .stable(),
+    Function::new("pg_postmaster_start_time", &[], MOMENT, |_, _| {
+        Ok(Value::Null)
+    })
+    .stable(),
+    Function::new("pg_conf_load_time", &[], MOMENT, |_, _| Ok(Value::Null)).stable(),
+    Function::new("getdatabaseencoding", &[], NAME, |_, _| {
+        Ok(Value::text("UTF8"))
+    })
+    .stable(),
+    Function::new("pg_client_encoding", &[], NAME, |_, _| {
+        Ok(Value::text("UTF8"))
+    })
+    .stable(),
+    Function::new("pg_encoding_to_char", &[INT4], NAME, |a, _| {
+        Ok(Value::text(if a.integer(0) == i64::from(UTF8) {
+            "UTF8"
+        } else {
+            ""
+        }))
+    }),
+    Function::new("pg_char_to_encoding", &[NAME], INT4, |a, _| {
+        let plain: String = a
+            .text(0)
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
+        Ok(Value::Int4(match plain.as_str() {
+            "utf8" | "unicode" => UTF8,
+            _ => -1,
+        }))
+    }),
+    // Clients reach the server over the network, but not through here.
+    nothing("inet_server_addr", TEXT),
+    nothing("inet_client_addr", TEXT),
+    nothing("inet_server_port", INT4),
+    nothing("inet_client_port", INT4),
+    // Nobody holds an advisory lock, and nobody can.
+    Function::new("pg_advisory_unlock_all", &[], VOID, |_, _| {
+        Ok(Value::Text("".into()))
+    })
+    .volatile(),
+];
+
+const fn nothing(name: &'static str, result: Kind) -> Function {
+    Function::new(name, &[], result, |_, _| Ok(Value::Null)).stable()
+}
+
+/// What `version()` says: PostgreSQL's version first, for the programs that look
+/// for it.
+fn version() -> String {
+    format!(
+        "PostgreSQL {SERVER_VERSION} (Coeval {}) on {}-{}, {}-bit",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+        usize::BITS
+    )
+}
+
+fn user(_: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    Ok(Value::Text(context.session.user.clone()))
+}
+
+fn database(_: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
+    Ok(Value::Text(context.session.database.clone()))
+}
+
+/// The search path without what is always there.
+fn named_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
+    let named = |name: &&str| context.session.search_path.iter().any(|each| each == *name);
+    search_path(context).into_iter().filter(named).collect()
+}
+
+fn setting(name: &str, context: &EvaluationContext<'_>) -> Result<Value> {
+    match context.settings {
+        Some(settings) => settings.show_setting(name).map(Value::text),
+        None => Err(Error::unsupported("current_setting here")),
+    }
+}

@@ -1,0 +1,156 @@
+//! `regclass` and its like: objects by name and by number.
+//!
+//! ```text
+//!   'public.orders'::regclass   16402, printed orders
+//!   '16402'::regclass           the same
+//!   16403::regclass             16403, printed 16403, if there is no such thing
+//! ```
+//!
+//! A name prints as it would have to be written to be found: with its schema only
+//! when the search path would not find it.
+
+mod name;
+pub(super) mod procedure;
+
+use smol_str::{SmolStr, format_smolstr};
+
+pub(super) use name::parse_name;
+
+use super::definition::quote_identifier;
+use super::relation::{Relation, relation_by_oid, relation_in, search_path};
+use super::{ROLE, SCHEMAS, schema_name};
+use crate::expression::{EvaluationContext, resolve_type};
+use crate::value::DataType;
+use crate::{Error, Result, SqlState, Value};
+
+/// The object of a kind (`data_type`) that a string names. Errors 42P01, 42704,
+/// 3F000, 42883, 42602.
+pub(crate) fn object_by_name(
+    data_type: DataType,
+    text: &str,
+    context: &EvaluationContext<'_>,
+) -> Result<Value> {
+    let trimmed = text.trim();
+    if trimmed == "-" {
+        return Ok(object_by_oid(data_type, 0, context));
+    }
+    if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
+        let oid: u32 = trimmed.parse().map_err(|_| {
+            Error::new(
+                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("value \"{trimmed}\" is out of range for type oid"),
+            )
+        })?;
+        return Ok(object_by_oid(data_type, oid, context));
+    }
+    match find(data_type, trimmed, context)? {
+        Some(oid) => Ok(object_by_oid(data_type, oid, context)),
+        None => Err(match data_type {
+            DataType::Regclass => Error::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation \"{trimmed}\" does not exist"),
+            ),
+            DataType::Regnamespace => Error::new(
+                SqlState::INVALID_SCHEMA_NAME,
+                format!("schema \"{trimmed}\" does not exist"),
+            ),
+            DataType::Regrole => Error::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("role \"{trimmed}\" does not exist"),
+            ),
+            DataType::Regproc => Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function \"{trimmed}\" does not exist"),
+            ),
+            _ => Error::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("type \"{trimmed}\" does not exist"),
+            ),
+        }),
+    }
+}
+
+/// The number of the object of a kind that a string names; `None` if there is none.
+pub(super) fn find(
+    data_type: DataType,
+    text: &str,
+    context: &EvaluationContext<'_>,
+) -> Result<Option<u32>> {
+    if data_type == DataType::Regtype {
+        return type_by_name(text);
+    }
+    let parts = parse_name(text)?;
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    Ok(match (data_type, parts.as_slice()) {
+        (DataType::Regclass, [name]) => search_path(context)
+            .iter()
+            .find_map(|schema| relation_in(context.catalog, schema, name)),
+        (DataType::Regclass, [schema, name] | [_, schema, name]) => {
+            relation_in(context.catalog, schema, name)
+        }
+        (DataType::Regnamespace, [name]) => SCHEMAS
+            .iter()
+            .find(|(_, known, _)| known == name)
+            .map(|(oid, _, _)| *oid),
+        (DataType::Regrole, [name]) => (context.session.user == *name).then_some(ROLE),
+        (DataType::Regproc, [name] | ["pg_catalog", name]) => procedure::oid(name),
+        _ => None,
+    })
+}
+
+/// The number of the type of this name in SQL.
+fn type_by_name(text: &str) -> Result<Option<u32>> {
+    let dialect = sqlparser::dialect::PostgreSqlDialect {};
+    let parsed = sqlparser::parser::Parser::new(&dialect)
+        .with_recursion_limit(16)
+        .try_with_sql(text)
+        .and_then(|mut parser| {
+            let parsed = parser.parse_data_type()?;
+            parser.expect_token(&sqlparser::tokenizer::Token::EOF)?;
+            Ok(parsed)
+        });
+    let parsed = parsed.map_err(|_| {
+        Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("type \"{text}\" does not exist"),
+        )
+    })?;
+    match resolve_type(&parsed) {
+        Ok(found) => Ok(Some(found.data_type.oid())),
+        Err(error) if error.state() == SqlState::UNDEFINED_OBJECT => Ok(None),
+        // A type of PostgreSQL's that is not here.
+        Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The object of a kind with this number, printed as its number if there is none.
+pub(crate) fn object_by_oid(
+    data_type: DataType,
+    oid: u32,
+    context: &EvaluationContext<'_>,
+) -> Value {
+    let printed = match data_type {
+        _ if oid == 0 => Some(SmolStr::new_static("-")),
+        DataType::Regclass => {
+            relation_by_oid(context.catalog, oid).map(|relation| relation_name(relation, context))
+        }
+        DataType::Regtype => DataType::from_oid(oid).map(|found| SmolStr::new(found.sql_name())),
+        DataType::Regnamespace => schema_name(oid).map(SmolStr::new_static),
+        DataType::Regrole => {
+            (oid == ROLE).then(|| SmolStr::new(quote_identifier(&context.session.user)))
+        }
+        DataType::Regproc => procedure::name(oid).map(SmolStr::new_static),
+        _ => None,
+    };
+    Value::Object(oid, printed.unwrap_or_else(|| format_smolstr!("{oid}")))
+}
+
+fn relation_name(relation: Relation<'_>, context: &EvaluationContext<'_>) -> SmolStr {
+    let name = quote_identifier(relation.name());
+    if relation.is_visible(context) {
+        return SmolStr::new(name);
+    }
+    let schema = schema_name(relation.namespace()).unwrap_or_default();
+    format_smolstr!("{}.{name}", quote_identifier(schema))
+}

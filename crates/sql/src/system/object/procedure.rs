@@ -1,0 +1,151 @@
+//! The functions that system tables name: those that read, print, receive and send
+//! values of a type.
+//!
+//! They are called by nobody, but clients compare their numbers: an array's type is
+//! known by `typinput = 'array_in'::regproc`.
+
+/// Number and name, by number.
+pub(in crate::system) const ALL: &[(u32, &str)] = &[
+    (3, "heap_tableam_handler"),
+    (33, "charout"),
+    (34, "namein"),
+    (35, "nameout"),
+    (38, "int2in"),
+    (39, "int2out"),
+    (40, "int2vectorin"),
+    (41, "int2vectorout"),
+    (42, "int4in"),
+    (43, "int4out"),
+    (44, "regprocin"),
+    (45, "regprocout"),
+    (46, "textin"),
+    (47, "textout"),
+    (54, "oidvectorin"),
+    (55, "oidvectorout"),
+    (109, "unknownin"),
+    (110, "unknownout"),
+    (200, "float4in"),
+    (201, "float4out"),
+    (214, "float8in"),
+    (215, "float8out"),
+    (330, "bthandler"),
+    (460, "int8in"),
+    (461, "int8out"),
+    (750, "array_in"),
+    (751, "array_out"),
+    (1044, "bpcharin"),
+    (1045, "bpcharout"),
+    (1046, "varcharin"),
+    (1047, "varcharout"),
+    (1084, "date_in"),
+    (1085, "date_out"),
+    (1150, "timestamptz_in"),
+    (1151, "timestamptz_out"),
+    (1242, "boolin"),
+    (1243, "boolout"),
+    (1245, "charin"),
+    (1312, "timestamp_in"),
+    (1313, "timestamp_out"),
+    (1701, "numeric_in"),
+    (1702, "numeric_out"),
+    (1798, "oidin"),
+    (1799, "oidout"),
+    (2218, "regclassin"),
+    (2219, "regclassout"),
+    (2220, "regtypein"),
+    (2221, "regtypeout"),
+    (2298, "void_in"),
+    (2299, "void_out"),
+    (2400, "array_recv"),
+    (2401, "array_send"),
+    (2404, "int2recv"),
+    (2405, "int2send"),
+    (2406, "int4recv"),
+    (2407, "int4send"),
+    (2408, "int8recv"),
+    (2409, "int8send"),
+    (2410, "int2vectorrecv"),
+    (2411, "int2vectorsend"),
+    (2414, "textrecv"),
+    (2415, "textsend"),
+    (2416, "unknownrecv"),
+    (2417, "unknownsend"),
+    (2418, "oidrecv"),
+    (2419, "oidsend"),
+    (2420, "oidvectorrecv"),
+    (2421, "oidvectorsend"),
+    (2422, "namerecv"),
+    (2423, "namesend"),
+    (2424, "float4recv"),
+    (2425, "float4send"),
+    (2426, "float8recv"),
+    (2427, "float8send"),
+    (2430, "bpcharrecv"),
+    (2431, "bpcharsend"),
+    (2432, "varcharrecv"),
+    (2433, "varcharsend"),
+    (2434, "charrecv"),
+    (2435, "charsend"),
+    (2436, "boolrecv"),
+    (2437, "boolsend"),
+    (2444, "regprocrecv"),
+    (2445, "regprocsend"),
+    (2452, "regclassrecv"),
+    (2453, "regclasssend"),
+    (2454, "regtyperecv"),
+    (2455, "regtypesend"),
+    (2460, "numeric_recv"),
+    (2461, "numeric_send"),
+    (2468, "date_recv"),
+    (2469, "date_send"),
+    (2474, "timestamp_recv"),
+    (2475, "timestamp_send"),
+    (2476, "timestamptz_recv"),
+    (2477, "timestamptz_send"),
+    (2905, "timestamptypmodin"),
+    (2906, "timestamptypmodout"),
+    (2907, "timestamptztypmodin"),
+    (2908, "timestamptztypmodout"),
+    (2913, "bpchartypmodin"),
+    (2914, "bpchartypmodout"),
+    (2915, "varchartypmodin"),
+    (2916, "varchartypmodout"),
+    (2917, "numerictypmodin"),
+    (2918, "numerictypmodout"),
+    (3120, "void_recv"),
+    (3121, "void_send"),
+    (3816, "array_typanalyze"),
+    (4084, "regnamespacein"),
+    (4085, "regnamespaceout"),
+    (4087, "regnamespacerecv"),
+    (4088, "regnamespacesend"),
+    (4092, "regroleout"),
+    (4094, "regrolerecv"),
+    (4095, "regrolesend"),
+    (4098, "regrolein"),
+    (6179, "array_subscript_handler"),
+    (6180, "raw_array_subscript_handler"),
+];
+
+/// The number of the function of this name.
+pub(in crate::system) fn oid(name: &str) -> Option<u32> {
+    ALL.iter()
+        .find(|(_, known)| *known == name)
+        .map(|(oid, _)| *oid)
+}
+
+/// The name of the function with this number.
+pub(in crate::system) fn name(oid: u32) -> Option<&'static str> {
+    let place = ALL.binary_search_by_key(&oid, |(number, _)| *number).ok()?;
+    Some(ALL[place].1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn functions_are_in_the_order_of_their_numbers() {
+        assert!(super::ALL.is_sorted_by(|left, right| left.0 < right.0));
+        assert_eq!(super::name(750), Some("array_in"));
+        assert_eq!(super::oid("array_in"), Some(750));
+    }
+}

@@ -1,0 +1,204 @@
+//! What `pg_class` lists: tables, their indexes, and the system tables.
+
+use std::sync::Arc;
+
+use super::table::{Kind, SystemTable, all, by_oid};
+use super::{PUBLIC, schema_name};
+use crate::catalog::{self, Catalog, Index, Table};
+use crate::expression::EvaluationContext;
+use crate::value::{ColumnType, DataType};
+
+/// A relation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Relation<'a> {
+    Table(&'a Arc<Table>),
+    Index(&'a Arc<Table>, &'a Arc<Index>),
+    System(&'static SystemTable),
+}
+
+/// A column of a relation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attribute<'a> {
+    pub(super) relation: Relation<'a>,
+    pub(super) name: &'a str,
+    pub(super) column_type: ColumnType,
+    pub(super) number: i16,
+    pub(super) not_null: bool,
+    pub(super) default: Option<&'a str>,
+}
+
+/// All relations, in the order of tables, their indexes, system tables.
+pub(super) fn relations(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
+    tables_and_indexes(catalog).chain(all().map(Relation::System))
+}
+
+fn tables_and_indexes(catalog: &Catalog) -> impl Iterator<Item = Relation<'_>> {
+    catalog.tables().flat_map(|table| {
+        std::iter::once(Relation::Table(table)).chain(
+            table
+                .indexes
+                .iter()
+                .map(move |index| Relation::Index(table, index)),
+        )
+    })
+}
+
+/// All indexes, with their tables.
+pub(super) fn indexes(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Index>)> {
+    catalog
+        .tables()
+        .flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
+}
+
+/// All indexes that stand for constraints, with their tables.
+pub(super) fn constraints(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Index>)> {
+    indexes(catalog).filter(|(_, index)| index.constraint)
+}
+
+/// The index with this number, with its table.
+pub(super) fn index_by_oid(catalog: &Catalog, oid: u32) -> Option<(&Arc<Table>, &Arc<Index>)> {
+    indexes(catalog).find(|(_, index)| index.oid == oid)
+}
+
+/// The relation with this number.
+pub(super) fn relation_by_oid(catalog: &Catalog, oid: u32) -> Option<Relation<'_>> {
+    if let Some(table) = catalog.table_by_oid(oid) {
+        return Some(Relation::Table(table));
+    }
+    if let Some((table, index)) = index_by_oid(catalog, oid) {
+        return Some(Relation::Index(table, index));
+    }
+    by_oid(oid).map(Relation::System)
+}
+
+/// All columns of all relations.
+pub(super) fn attributes(catalog: &Catalog) -> impl Iterator<Item = Attribute<'_>> {
+    relations(catalog).flat_map(Relation::attributes)
+}
+
+impl<'a> Relation<'a> {
+    pub(super) fn oid(self) -> u32 {
+        match self {
+            Self::Table(table) => table.oid,
+            Self::Index(_, index) => index.oid,
+            Self::System(table) => table.oid,
+        }
+    }
+
+    pub(super) fn name(self) -> &'a str {
+        match self {
+            Self::Table(table) => &table.name,
+            Self::Index(_, index) => &index.name,
+            Self::System(table) => table.name,
+        }
+    }
+
+    pub(super) fn namespace(self) -> u32 {
+        match self {
+            Self::System(table) => table.namespace,
+            _ => PUBLIC,
+        }
+    }
+
+    /// As `pg_class.relkind` says it.
+    pub(super) fn kind(self) -> u8 {
+        match self {
+            Self::Table(_) => b'r',
+            Self::Index(..) => b'i',
+            Self::System(table) if table.kind == Kind::View => b'v',
+            Self::System(_) => b'r',
+        }
+    }
+
+    /// How many columns there have ever been.
+    pub(super) fn attribute_count(self) -> i16 {
+        let count = match self {
+            Self::Table(table) => table.cells,
+            Self::Index(_, index) => index.columns.len(),
+            Self::System(table) => table.columns.len(),
+        };
+        i16::try_from(count).unwrap_or(i16::MAX)
+    }
+
+    /// Whether its unqualified name means it: its schema is searched, and no
+    /// schema searched before has the name.
+    pub(super) fn is_visible(self, context: &EvaluationContext<'_>) -> bool {
+        search_path(context)
+            .iter()
+            .find_map(|schema| relation_in(context.catalog, schema, self.name()))
+            .is_some_and(|found| found == self.oid())
+    }
+
+    /// Its columns.
+    pub(super) fn attributes(self) -> Vec<Attribute<'a>> {
+        match self {
+            Self::Table(table) => table
+                .columns
+                .iter()
+                .map(|column| Attribute {
+                    relation: self,
+                    name: &column.name,
+                    column_type: column.column_type,
+                    number: column.attribute,
+                    not_null: column.not_null,
+                    default: column.default.as_deref(),
+                })
+                .collect(),
+            Self::Index(table, index) => index
+                .columns
+                .iter()
+                .zip(1..)
+                .map(|(key, number)| Attribute {
+                    relation: self,
+                    name: &table.columns[key.column].name,
+                    column_type: key.column_type,
+                    number,
+                    not_null: false,
+                    default: None,
+                })
+                .collect(),
+            Self::System(table) => table
+                .columns
+                .iter()
+                .zip(1..)
+                .map(|((name, data_type), number)| Attribute {
+                    relation: self,
+                    name,
+                    column_type: ColumnType::from(*data_type),
+                    number,
+                    // Numbers and names of objects are always there.
+                    not_null: table.kind == Kind::Table
+                        && number <= 2
+                        && matches!(data_type, DataType::Oid | DataType::Name),
+                    default: None,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The schemas that names without one are looked for in, in order.
+pub(super) fn search_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
+    let mut path: Vec<&str> = context
+        .session
+        .search_path
+        .iter()
+        .map(smol_str::SmolStr::as_str)
+        .filter(|name| super::SCHEMAS.iter().any(|(_, known, _)| known == name))
+        .collect();
+    if !path.contains(&"pg_catalog") {
+        path.insert(0, "pg_catalog");
+    }
+    path
+}
+
+/// The number of the relation of this name in a schema.
+pub(super) fn relation_in(catalog: &Catalog, schema: &str, name: &str) -> Option<u32> {
+    if Some(schema) != schema_name(PUBLIC) {
+        return super::table(schema, name).map(|table| table.oid);
+    }
+    catalog.relation(name).map(|found| match found {
+        catalog::Relation::Table(table) => table.oid,
+        catalog::Relation::Index(_, index) => index.oid,
+    })
+}

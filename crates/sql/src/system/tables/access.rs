@@ -1,0 +1,177 @@
+//! Access methods, operator classes, tablespaces, languages, functions.
+
+use crate::Value;
+use crate::system::object::procedure;
+use crate::system::table::{function, system_table};
+use crate::system::{BTREE, HEAP, PG_CATALOG as PG_CATALOG_NAMESPACE, ROLE};
+use crate::value::DataType;
+
+/// What orders a type in an index: number, name, number and name of the family,
+/// type.
+const OPERATOR_CLASSES: [(u32, &str, u32, &str, DataType); 14] = [
+    (10_003, "bool_ops", 424, "bool_ops", DataType::Bool),
+    (10_004, "bpchar_ops", 426, "bpchar_ops", DataType::Char),
+    (10_007, "char_ops", 429, "char_ops", DataType::InternalChar),
+    (3122, "date_ops", 434, "datetime_ops", DataType::Date),
+    (10_012, "float4_ops", 1970, "float_ops", DataType::Float4),
+    (3123, "float8_ops", 1970, "float_ops", DataType::Float8),
+    (1979, "int2_ops", 1976, "integer_ops", DataType::Int2),
+    (1978, "int4_ops", 1976, "integer_ops", DataType::Int4),
+    (3124, "int8_ops", 1976, "integer_ops", DataType::Int8),
+    (10_028, "name_ops", 1994, "text_ops", DataType::Name),
+    (3125, "numeric_ops", 1988, "numeric_ops", DataType::Numeric),
+    (3126, "text_ops", 1994, "text_ops", DataType::Text),
+    (
+        3127,
+        "timestamptz_ops",
+        434,
+        "datetime_ops",
+        DataType::TimestampTz,
+    ),
+    (
+        3128,
+        "timestamp_ops",
+        434,
+        "datetime_ops",
+        DataType::Timestamp,
+    ),
+];
+
+/// The operator class that orders a type.
+pub(super) fn operator_class(data_type: DataType) -> u32 {
+    // Strings of limited length are ordered as those of any.
+    let data_type = match data_type {
+        DataType::VarChar => DataType::Text,
+        other => other,
+    };
+    OPERATOR_CLASSES
+        .iter()
+        .find(|(.., input)| *input == data_type)
+        .map_or(0, |(oid, ..)| *oid)
+}
+
+system_table! {
+    /// Ways to keep tables and indexes. `heap` is what clients expect a table to
+    /// be kept in; the ordered index goes by the name of PostgreSQL's.
+    PG_AM = PG_CATALOG 2601 Table pg_am;
+    _context => [
+        (HEAP, "heap", "heap_tableam_handler", b't'),
+        (BTREE, "btree", "bthandler", b'i'),
+    ];
+    (oid, name, handler, kind) => {
+        oid: Oid = oid,
+        amname: Name = name,
+        amhandler: Regproc = function(handler),
+        amtype: InternalChar = kind,
+    }
+}
+
+system_table! {
+    /// Which order an index on a type has.
+    PG_OPCLASS = PG_CATALOG 2616 Table pg_opclass;
+    _context => OPERATOR_CLASSES;
+    (oid, name, family, _, input) => {
+        oid: Oid = oid,
+        opcmethod: Oid = BTREE,
+        opcname: Name = name,
+        opcnamespace: Oid = PG_CATALOG_NAMESPACE,
+        opcowner: Oid = ROLE,
+        opcfamily: Oid = family,
+        opcintype: Oid = input.oid(),
+        opcdefault: Bool = true,
+        opckeytype: Oid = 0u32,
+    }
+}
+
+/// Families of operator classes, each once.
+fn families() -> Vec<(u32, &'static str)> {
+    let mut families: Vec<_> = OPERATOR_CLASSES
+        .iter()
+        .map(|(_, _, family, name, _)| (*family, *name))
+        .collect();
+    families.sort_unstable();
+    families.dedup();
+    families
+}
+
+system_table! {
+    /// Which orders fit together.
+    PG_OPFAMILY = PG_CATALOG 2753 Table pg_opfamily;
+    _context => families();
+    (oid, name) => {
+        oid: Oid = oid,
+        opfmethod: Oid = BTREE,
+        opfname: Name = name,
+        opfnamespace: Oid = PG_CATALOG_NAMESPACE,
+        opfowner: Oid = ROLE,
+    }
+}
+
+system_table! {
+    /// Places for data: one.
+    PG_TABLESPACE = PG_CATALOG 1213 Table pg_tablespace;
+    _context => [(1663u32, "pg_default")];
+    (oid, name) => {
+        oid: Oid = oid,
+        spcname: Name = name,
+        spcowner: Oid = ROLE,
+        spcacl: AclItemArray = Value::Null,
+        spcoptions: TextArray = Value::Null,
+    }
+}
+
+system_table! {
+    /// Languages of functions: that of the built-in ones.
+    PG_LANGUAGE = PG_CATALOG 2612 Table pg_language;
+    _context => [(12u32, "internal")];
+    (oid, name) => {
+        oid: Oid = oid,
+        lanname: Name = name,
+        lanowner: Oid = ROLE,
+        lanispl: Bool = false,
+        lanpltrusted: Bool = false,
+        lanplcallfoid: Oid = 0u32,
+        laninline: Oid = 0u32,
+        lanvalidator: Oid = 0u32,
+        lanacl: AclItemArray = Value::Null,
+    }
+}
+
+system_table! {
+    /// The functions that other system tables name.
+    PG_PROC = PG_CATALOG 1255 Table pg_proc;
+    _context => procedure::ALL.iter().copied();
+    (oid, name) => {
+        oid: Oid = oid,
+        proname: Name = name,
+        pronamespace: Oid = PG_CATALOG_NAMESPACE,
+        proowner: Oid = ROLE,
+        prolang: Oid = 12u32,
+        procost: Float4 = 1.0f32,
+        prorows: Float4 = 0.0f32,
+        provariadic: Oid = 0u32,
+        prosupport: Regproc = function(""),
+        prokind: InternalChar = b'f',
+        prosecdef: Bool = false,
+        proleakproof: Bool = false,
+        proisstrict: Bool = true,
+        proretset: Bool = false,
+        provolatile: InternalChar = b's',
+        proparallel: InternalChar = b's',
+        pronargs: Int2 = 1i16,
+        pronargdefaults: Int2 = 0i16,
+        // Their arguments are of types that no value can have.
+        prorettype: Oid = DataType::Void.oid(),
+        proargtypes: OidVector = vec![Value::Oid(DataType::Void.oid())],
+        proallargtypes: OidArray = Value::Null,
+        proargmodes: InternalCharArray = Value::Null,
+        proargnames: TextArray = Value::Null,
+        proargdefaults: Text = Value::Null,
+        protrftypes: OidArray = Value::Null,
+        prosrc: Text = name,
+        probin: Text = Value::Null,
+        prosqlbody: Text = Value::Null,
+        proconfig: TextArray = Value::Null,
+        proacl: AclItemArray = Value::Null,
+    }
+}

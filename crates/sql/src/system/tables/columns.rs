@@ -1,0 +1,58 @@
+//! Columns and their defaults: `pg_attribute`, `pg_attrdef`.
+
+use crate::Value;
+use crate::system::default_oid;
+use crate::system::definition::default_expression;
+use crate::system::relation::attributes;
+use crate::system::table::system_table;
+use crate::system::tables::attributes_of;
+
+system_table! {
+    /// Columns of relations. Dropped columns have no row.
+    PG_ATTRIBUTE = PG_CATALOG 1249 Table pg_attribute;
+    context => attributes(context.catalog);
+    each => {
+        attrelid: Oid = each.relation.oid(),
+        attname: Name = each.name,
+        atttypid: Oid = each.column_type.data_type.oid(),
+        attstattarget: Int4 = -1i32,
+        attlen: Int2 = each.column_type.data_type.length(),
+        attnum: Int2 = each.number,
+        attndims: Int4 = i32::from(each.column_type.data_type.element().is_some()),
+        attcacheoff: Int4 = -1i32,
+        atttypmod: Int4 = each.column_type.modifier,
+        attbyval: Bool = attributes_of(each.column_type.data_type).by_value,
+        attalign: InternalChar = attributes_of(each.column_type.data_type).alignment,
+        attstorage: InternalChar = attributes_of(each.column_type.data_type).storage,
+        attcompression: InternalChar = 0u8,
+        attnotnull: Bool = each.not_null,
+        atthasdef: Bool = each.default.is_some(),
+        atthasmissing: Bool = false,
+        attidentity: InternalChar = 0u8,
+        attgenerated: InternalChar = 0u8,
+        attisdropped: Bool = false,
+        attislocal: Bool = true,
+        attinhcount: Int4 = 0i32,
+        attcollation: Oid = attributes_of(each.column_type.data_type).collation,
+        attacl: AclItemArray = Value::Null,
+        attoptions: TextArray = Value::Null,
+        attfdwoptions: TextArray = Value::Null,
+        attmissingval: TextArray = Value::Null,
+    }
+}
+
+system_table! {
+    /// Defaults of columns, as SQL.
+    PG_ATTRDEF = PG_CATALOG 2604 Table pg_attrdef;
+    context => context
+        .catalog
+        .tables()
+        .flat_map(|table| table.columns.iter().map(move |column| (table, column)))
+        .filter_map(|(table, column)| Some((table, column, column.default.as_deref()?)));
+    (table, column, default) => {
+        oid: Oid = default_oid(table.oid, column.attribute),
+        adrelid: Oid = table.oid,
+        adnum: Int2 = column.attribute,
+        adbin: Text = default_expression(default, column.column_type),
+    }
+}

@@ -1,0 +1,145 @@
+//! `information_schema`: catalog, schemas, tables, constraints.
+
+use std::sync::Arc;
+
+use super::relations::is_primary;
+use crate::Value;
+use crate::catalog::{Catalog, Index, Table};
+use crate::system::relation::{constraints, relations};
+use crate::system::table::system_table;
+use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, schema_name};
+
+system_table! {
+    /// The database's name.
+    CATALOG_NAME = INFORMATION_SCHEMA 13227 View information_schema_catalog_name;
+    context => [context.session.database.clone()];
+    name => {
+        catalog_name: Name = name,
+    }
+}
+
+system_table! {
+    /// Schemas.
+    SCHEMATA = INFORMATION_SCHEMA 13382 View schemata;
+    context => SCHEMAS;
+    (_, name, _) => {
+        catalog_name: Name = context.session.database.clone(),
+        schema_name: Name = name,
+        schema_owner: Name = context.session.user.clone(),
+        default_character_set_catalog: Name = Value::Null,
+        default_character_set_schema: Name = Value::Null,
+        default_character_set_name: Name = Value::Null,
+        sql_path: VarChar = Value::Null,
+    }
+}
+
+system_table! {
+    /// Tables and views.
+    TABLES = INFORMATION_SCHEMA 13425 View tables;
+    context => relations(context.catalog).filter(|each| each.kind() != b'i');
+    each => {
+        table_catalog: Name = context.session.database.clone(),
+        table_schema: Name = schema_name(each.namespace()),
+        table_name: Name = each.name(),
+        table_type: VarChar = if each.kind() == b'v' { "VIEW" } else { "BASE TABLE" },
+        self_referencing_column_name: Name = Value::Null,
+        reference_generation: VarChar = Value::Null,
+        user_defined_type_catalog: Name = Value::Null,
+        user_defined_type_schema: Name = Value::Null,
+        user_defined_type_name: Name = Value::Null,
+        is_insertable_into: VarChar = yes_or_no(each.namespace() == PUBLIC_NAMESPACE),
+        is_typed: VarChar = "NO",
+        commit_action: VarChar = Value::Null,
+    }
+}
+
+/// As the standard writes truth.
+pub(super) const fn yes_or_no(truth: bool) -> &'static str {
+    if truth { "YES" } else { "NO" }
+}
+
+/// The name of the check that stands for NOT NULL, as PostgreSQL makes it up.
+pub(super) fn not_null_name(table: &Table, attribute: i16) -> String {
+    format!("{PUBLIC_NAMESPACE}_{}_{attribute}_not_null", table.oid)
+}
+
+/// Constraints: name, table, kind.
+fn table_constraints(
+    catalog: &Catalog,
+) -> impl Iterator<Item = (String, &Arc<Table>, &'static str)> {
+    let keys = constraints(catalog).map(|(table, index)| {
+        let kind = if is_primary(index) {
+            "PRIMARY KEY"
+        } else {
+            "UNIQUE"
+        };
+        (index.name.clone(), table, kind)
+    });
+    let checks = catalog.tables().flat_map(|table| {
+        let columns = table.columns.iter().filter(|column| column.not_null);
+        columns.map(move |column| (not_null_name(table, column.attribute), table, "CHECK"))
+    });
+    keys.chain(checks)
+}
+
+system_table! {
+    /// Constraints.
+    TABLE_CONSTRAINTS = INFORMATION_SCHEMA 13411 View table_constraints;
+    context => table_constraints(context.catalog);
+    (name, table, kind) => {
+        constraint_catalog: Name = context.session.database.clone(),
+        constraint_schema: Name = "public",
+        constraint_name: Name = name,
+        table_catalog: Name = context.session.database.clone(),
+        table_schema: Name = "public",
+        table_name: Name = &table.name,
+        constraint_type: VarChar = kind,
+        is_deferrable: VarChar = "NO",
+        initially_deferred: VarChar = "NO",
+        enforced: VarChar = "YES",
+        nulls_distinct: VarChar = (kind == "UNIQUE").then_some("YES"),
+    }
+}
+
+/// Columns of constraints, with their places in them.
+fn key_columns(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Index>, &str, i32)> {
+    constraints(catalog).flat_map(|(table, index)| {
+        index
+            .columns
+            .iter()
+            .zip(1..)
+            .map(move |(key, place)| (table, index, table.columns[key.column].name.as_str(), place))
+    })
+}
+
+system_table! {
+    /// Columns of keys.
+    KEY_COLUMN_USAGE = INFORMATION_SCHEMA 13329 View key_column_usage;
+    context => key_columns(context.catalog);
+    (table, index, column, place) => {
+        constraint_catalog: Name = context.session.database.clone(),
+        constraint_schema: Name = "public",
+        constraint_name: Name = &index.name,
+        table_catalog: Name = context.session.database.clone(),
+        table_schema: Name = "public",
+        table_name: Name = &table.name,
+        column_name: Name = column,
+        ordinal_position: Int4 = place,
+        position_in_unique_constraint: Int4 = Value::Null,
+    }
+}
+
+system_table! {
+    /// Columns that constraints are about.
+    CONSTRAINT_COLUMN_USAGE = INFORMATION_SCHEMA 13300 View constraint_column_usage;
+    context => key_columns(context.catalog);
+    (table, index, column, _) => {
+        table_catalog: Name = context.session.database.clone(),
+        table_schema: Name = "public",
+        table_name: Name = &table.name,
+        column_name: Name = column,
+        constraint_catalog: Name = context.session.database.clone(),
+        constraint_schema: Name = "public",
+        constraint_name: Name = &index.name,
+    }
+}

@@ -1,0 +1,135 @@
+//! `information_schema`: columns, and the checks that refuse nulls in them.
+
+use super::information::{not_null_name, yes_or_no};
+use crate::Value;
+use crate::system::definition::{default_expression, quote_identifier};
+use crate::system::relation::{Relation, attributes};
+use crate::system::schema_name;
+use crate::system::table::system_table;
+use crate::value::{ColumnType, DataType};
+
+/// Most bytes of a character.
+const CHARACTER_BYTES: i32 = 4;
+
+fn characters(column_type: ColumnType) -> Option<i32> {
+    column_type
+        .length()
+        .and_then(|length| i32::try_from(length).ok())
+}
+
+/// Most bytes of a string: of limited length what its characters need, else as
+/// many as a value can have.
+fn bytes(column_type: ColumnType) -> Option<i32> {
+    match column_type.data_type {
+        DataType::Text | DataType::VarChar | DataType::Char => {
+            Some(characters(column_type).map_or(1 << 30, |length| length * CHARACTER_BYTES))
+        }
+        _ => None,
+    }
+}
+
+/// Digits, their base, and how many behind the point.
+fn digits(column_type: ColumnType) -> Option<(Option<i32>, i32, Option<i32>)> {
+    Some(match column_type.data_type {
+        DataType::Int2 => (Some(16), 2, Some(0)),
+        DataType::Int4 => (Some(32), 2, Some(0)),
+        DataType::Int8 => (Some(64), 2, Some(0)),
+        DataType::Float4 => (Some(24), 2, None),
+        DataType::Float8 => (Some(53), 2, None),
+        DataType::Numeric => match column_type.precision_and_scale() {
+            Some((precision, scale)) => (Some(precision as i32), 10, Some(scale as i32)),
+            None => (None, 10, None),
+        },
+        _ => return None,
+    })
+}
+
+/// Digits of a second's fraction.
+fn fraction(column_type: ColumnType) -> Option<i32> {
+    match column_type.data_type {
+        DataType::Date => Some(0),
+        DataType::Timestamp | DataType::TimestampTz if column_type.modifier >= 0 => {
+            Some(column_type.modifier)
+        }
+        DataType::Timestamp | DataType::TimestampTz => Some(6),
+        _ => None,
+    }
+}
+
+fn type_name(data_type: DataType) -> &'static str {
+    if data_type.element().is_some() {
+        "ARRAY"
+    } else {
+        data_type.sql_name()
+    }
+}
+
+system_table! {
+    /// Columns of tables and views.
+    COLUMNS = INFORMATION_SCHEMA 13295 View columns;
+    context => attributes(context.catalog)
+        .filter(|each| !matches!(each.relation, Relation::Index(..)));
+    each => {
+        table_catalog: Name = context.session.database.clone(),
+        table_schema: Name = schema_name(each.relation.namespace()),
+        table_name: Name = each.relation.name(),
+        column_name: Name = each.name,
+        ordinal_position: Int4 = i32::from(each.number),
+        column_default: VarChar = each
+            .default
+            .map(|default| default_expression(default, each.column_type)),
+        is_nullable: VarChar = yes_or_no(!each.not_null),
+        data_type: VarChar = type_name(each.column_type.data_type),
+        character_maximum_length: Int4 = characters(each.column_type),
+        character_octet_length: Int4 = bytes(each.column_type),
+        numeric_precision: Int4 = digits(each.column_type).and_then(|(digits, _, _)| digits),
+        numeric_precision_radix: Int4 = digits(each.column_type).map(|(_, radix, _)| radix),
+        numeric_scale: Int4 = digits(each.column_type).and_then(|(_, _, scale)| scale),
+        datetime_precision: Int4 = fraction(each.column_type),
+        interval_type: VarChar = Value::Null,
+        interval_precision: Int4 = Value::Null,
+        character_set_catalog: Name = Value::Null,
+        character_set_schema: Name = Value::Null,
+        character_set_name: Name = Value::Null,
+        collation_catalog: Name = Value::Null,
+        collation_schema: Name = Value::Null,
+        collation_name: Name = Value::Null,
+        domain_catalog: Name = Value::Null,
+        domain_schema: Name = Value::Null,
+        domain_name: Name = Value::Null,
+        udt_catalog: Name = context.session.database.clone(),
+        udt_schema: Name = "pg_catalog",
+        udt_name: Name = each.column_type.data_type.name(),
+        scope_catalog: Name = Value::Null,
+        scope_schema: Name = Value::Null,
+        scope_name: Name = Value::Null,
+        maximum_cardinality: Int4 = Value::Null,
+        dtd_identifier: Name = each.number.to_string(),
+        is_self_referencing: VarChar = "NO",
+        is_identity: VarChar = "NO",
+        identity_generation: VarChar = Value::Null,
+        identity_start: VarChar = Value::Null,
+        identity_increment: VarChar = Value::Null,
+        identity_maximum: VarChar = Value::Null,
+        identity_minimum: VarChar = Value::Null,
+        identity_cycle: VarChar = "NO",
+        is_generated: VarChar = "NEVER",
+        generation_expression: VarChar = Value::Null,
+        is_updatable: VarChar = yes_or_no(matches!(each.relation, Relation::Table(_))),
+    }
+}
+
+system_table! {
+    /// Checks: those that NOT NULL stands for.
+    CHECK_CONSTRAINTS = INFORMATION_SCHEMA 13260 View check_constraints;
+    context => context.catalog.tables().flat_map(|table| {
+        let columns = table.columns.iter().filter(|column| column.not_null);
+        columns.map(move |column| (table, column))
+    });
+    (table, column) => {
+        constraint_catalog: Name = context.session.database.clone(),
+        constraint_schema: Name = "public",
+        constraint_name: Name = not_null_name(table, column.attribute),
+        check_clause: VarChar = format!("{} IS NOT NULL", quote_identifier(&column.name)),
+    }
+}

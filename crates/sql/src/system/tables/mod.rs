@@ -1,0 +1,60 @@
+//! The system tables, by theme.
+
+mod absent;
+mod access;
+mod activity;
+mod columns;
+mod information;
+mod information_columns;
+mod relations;
+mod roles;
+mod types;
+
+pub(super) use relations::is_primary;
+pub(super) use types::attributes_of;
+
+use super::table::SystemTable;
+
+/// Every system table.
+pub(super) const ALL: &[&[SystemTable]] = &[
+    &[
+        relations::PG_CLASS,
+        relations::PG_INDEX,
+        relations::PG_CONSTRAINT,
+        relations::PG_NAMESPACE,
+        relations::PG_DESCRIPTION,
+        relations::PG_TABLES,
+        relations::PG_INDEXES,
+    ],
+    &[columns::PG_ATTRIBUTE, columns::PG_ATTRDEF],
+    &[types::PG_TYPE, types::PG_COLLATION],
+    &[
+        access::PG_AM,
+        access::PG_OPCLASS,
+        access::PG_OPFAMILY,
+        access::PG_TABLESPACE,
+        access::PG_LANGUAGE,
+        access::PG_PROC,
+    ],
+    &[
+        roles::PG_AUTHID,
+        roles::PG_ROLES,
+        roles::PG_USER,
+        roles::PG_SHADOW,
+        roles::PG_GROUP,
+        roles::PG_DATABASE,
+    ],
+    &[activity::PG_SETTINGS, activity::PG_STAT_ACTIVITY],
+    &[
+        information::CATALOG_NAME,
+        information::SCHEMATA,
+        information::TABLES,
+        information::TABLE_CONSTRAINTS,
+        information::KEY_COLUMN_USAGE,
+        information::CONSTRAINT_COLUMN_USAGE,
+        information_columns::COLUMNS,
+        information_columns::CHECK_CONSTRAINTS,
+    ],
+    absent::PG_CATALOG_TABLES,
+    absent::INFORMATION_SCHEMA_TABLES,
+];

@@ -1,0 +1,190 @@
+//! Relations and what belongs to them: `pg_class`, `pg_index`, `pg_constraint`,
+//! `pg_namespace`, and the views over them.
+
+use crate::Value;
+use crate::system::definition::{index_definition, options};
+use crate::system::relation::{Relation, constraints, indexes, relations};
+use crate::system::table::{array, system_table};
+use crate::system::{
+    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, constraint_oid, schema_name, tables,
+};
+use crate::value::DataType;
+
+system_table! {
+    /// Tables, indexes and system tables. What was never counted says so: −1 rows.
+    PG_CLASS = PG_CATALOG 1259 Table pg_class;
+    context => relations(context.catalog);
+    each => {
+        oid: Oid = each.oid(),
+        relname: Name = each.name(),
+        relnamespace: Oid = each.namespace(),
+        reltype: Oid = 0u32,
+        reloftype: Oid = 0u32,
+        relowner: Oid = ROLE,
+        relam: Oid = match each.kind() { b'r' => HEAP, b'i' => BTREE, _ => 0 },
+        relfilenode: Oid = if matches!(each, Relation::System(_)) { 0 } else { each.oid() },
+        reltablespace: Oid = 0u32,
+        relpages: Int4 = 0i32,
+        reltuples: Float4 = -1.0f32,
+        relallvisible: Int4 = 0i32,
+        reltoastrelid: Oid = 0u32,
+        relhasindex: Bool = matches!(each, Relation::Table(table) if !table.indexes.is_empty()),
+        relisshared: Bool = false,
+        relpersistence: InternalChar = b'p',
+        relkind: InternalChar = each.kind(),
+        relnatts: Int2 = each.attribute_count(),
+        relchecks: Int2 = 0i16,
+        // A view has the rule that makes it one.
+        relhasrules: Bool = each.kind() == b'v',
+        relhastriggers: Bool = false,
+        relhassubclass: Bool = false,
+        relrowsecurity: Bool = false,
+        relforcerowsecurity: Bool = false,
+        relispopulated: Bool = true,
+        relreplident: InternalChar = if matches!(each, Relation::Table(_)) { b'd' } else { b'n' },
+        relispartition: Bool = false,
+        relrewrite: Oid = 0u32,
+        relfrozenxid: Oid = 0u32,
+        relminmxid: Oid = 0u32,
+        relacl: AclItemArray = Value::Null,
+        reloptions: TextArray = match each {
+            Relation::Table(table) if !table.options.is_empty() => array(options(table)),
+            _ => Value::Null,
+        },
+        relpartbound: Text = Value::Null,
+    }
+}
+
+system_table! {
+    /// Indexes.
+    PG_INDEX = PG_CATALOG 2610 Table pg_index;
+    context => indexes(context.catalog);
+    (table, index) => {
+        indexrelid: Oid = index.oid,
+        indrelid: Oid = table.oid,
+        indnatts: Int2 = index.columns.len() as i16,
+        indnkeyatts: Int2 = index.columns.len() as i16,
+        indisunique: Bool = index.is_unique(),
+        indnullsnotdistinct: Bool = false,
+        indisprimary: Bool = is_primary(index),
+        indisexclusion: Bool = false,
+        indimmediate: Bool = true,
+        indisclustered: Bool = false,
+        indisvalid: Bool = true,
+        indcheckxmin: Bool = false,
+        indisready: Bool = true,
+        indislive: Bool = true,
+        indisreplident: Bool = false,
+        indkey: Int2Vector = array(index.columns.iter().map(|key| key.attribute)),
+        indcollation: OidVector = array(
+            index.columns.iter().map(|key| tables::attributes_of(key.column_type.data_type).collation)
+        ),
+        indclass: OidVector = array(
+            index.columns.iter().map(|key| super::access::operator_class(key.column_type.data_type))
+        ),
+        indoption: Int2Vector = array(index.columns.iter().map(|key| {
+            i16::from(key.order.descending) | i16::from(key.order.nulls_first) << 1
+        })),
+        indexprs: Text = Value::Null,
+        indpred: Text = Value::Null,
+    }
+}
+
+/// Whether it is a primary key's.
+pub(in crate::system) fn is_primary(index: &crate::catalog::Index) -> bool {
+    index.kind == coeval_types::IndexKind::Primary
+}
+
+system_table! {
+    /// Primary keys and unique constraints.
+    PG_CONSTRAINT = PG_CATALOG 2606 Table pg_constraint;
+    context => constraints(context.catalog);
+    (table, index) => {
+        oid: Oid = constraint_oid(index.oid),
+        conname: Name = &index.name,
+        connamespace: Oid = PUBLIC_NAMESPACE,
+        contype: InternalChar = if is_primary(index) { b'p' } else { b'u' },
+        condeferrable: Bool = false,
+        condeferred: Bool = false,
+        convalidated: Bool = true,
+        conrelid: Oid = table.oid,
+        contypid: Oid = 0u32,
+        conindid: Oid = index.oid,
+        conparentid: Oid = 0u32,
+        confrelid: Oid = 0u32,
+        confupdtype: InternalChar = b' ',
+        confdeltype: InternalChar = b' ',
+        confmatchtype: InternalChar = b' ',
+        conislocal: Bool = true,
+        coninhcount: Int4 = 0i32,
+        connoinherit: Bool = true,
+        conkey: Int2Array = array(index.columns.iter().map(|key| key.attribute)),
+        confkey: Int2Array = Value::Null,
+        conpfeqop: OidArray = Value::Null,
+        conppeqop: OidArray = Value::Null,
+        conffeqop: OidArray = Value::Null,
+        confdelsetcols: Int2Array = Value::Null,
+        conexclop: OidArray = Value::Null,
+        conbin: Text = Value::Null,
+    }
+}
+
+system_table! {
+    /// Schemas.
+    PG_NAMESPACE = PG_CATALOG 2615 Table pg_namespace;
+    _context => SCHEMAS;
+    (oid, name, _) => {
+        oid: Oid = oid,
+        nspname: Name = name,
+        nspowner: Oid = ROLE,
+        nspacl: AclItemArray = Value::Null,
+    }
+}
+
+system_table! {
+    /// Comments: the built-in ones, for there is no COMMENT.
+    PG_DESCRIPTION = PG_CATALOG 2609 Table pg_description;
+    _context => SCHEMAS
+        .into_iter()
+        .filter_map(|(oid, _, comment)| comment.map(|comment| (oid, comment)));
+    (oid, comment) => {
+        objoid: Oid = oid,
+        classoid: Oid = 2615u32,
+        objsubid: Int4 = 0i32,
+        description: Text = comment,
+    }
+}
+
+system_table! {
+    /// Tables, by names.
+    PG_TABLES = PG_CATALOG 12033 View pg_tables;
+    context => relations(context.catalog).filter(|each| each.kind() == b'r');
+    each => {
+        schemaname: Name = schema_name(each.namespace()),
+        tablename: Name = each.name(),
+        tableowner: Name = context.session.user.clone(),
+        tablespace: Name = Value::Null,
+        hasindexes: Bool = matches!(each, Relation::Table(table) if !table.indexes.is_empty()),
+        hasrules: Bool = false,
+        hastriggers: Bool = false,
+        rowsecurity: Bool = false,
+    }
+}
+
+system_table! {
+    /// Indexes, by names.
+    PG_INDEXES = PG_CATALOG 12043 View pg_indexes;
+    context => indexes(context.catalog);
+    (table, index) => {
+        schemaname: Name = schema_name(PUBLIC_NAMESPACE),
+        tablename: Name = &table.name,
+        indexname: Name = &index.name,
+        tablespace: Name = Value::Null,
+        indexdef: Text = index_definition(table, index, Some("public")),
+    }
+}
+
+/// The number of a type's array type, 0 if there is none.
+pub(super) fn array_oid(data_type: DataType) -> u32 {
+    data_type.array().map_or(0, DataType::oid)
+}

@@ -1,0 +1,105 @@
+//! What holds for every system table.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::table::all;
+use super::*;
+use crate::Value;
+use crate::catalog::Catalog;
+use crate::expression::{EvaluationContext, SessionInfo};
+use crate::value::DataType;
+
+fn with_context<T>(body: impl FnOnce(&EvaluationContext<'_>) -> T) -> T {
+    let session = SessionInfo {
+        user: "somebody".into(),
+        database: "something".into(),
+        search_path: vec!["public".into()],
+        ..SessionInfo::default()
+    };
+    let catalog = Arc::new(Catalog::default());
+    body(&EvaluationContext::new(&session, &catalog, &[], None))
+}
+
+#[test]
+fn names_and_numbers_are_different() {
+    let mut names = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
+    for each in all() {
+        assert!(names.insert((each.schema(), each.name)), "{}", each.name);
+        assert!(numbers.insert(each.oid), "{}", each.name);
+        let columns: BTreeSet<_> = each.columns.iter().map(|(name, _)| name).collect();
+        assert_eq!(columns.len(), each.columns.len(), "{}", each.name);
+        let found = table(each.schema(), each.name).map(|found| found.oid);
+        assert_eq!(found, Some(each.oid));
+    }
+    assert!(table("public", "pg_class").is_none());
+    assert!(table("information_schema", "pg_class").is_none());
+}
+
+/// Whether a value is one that a column of this type can have.
+fn fits(value: &Value, data_type: DataType) -> bool {
+    use DataType as T;
+    match value {
+        Value::Null => true,
+        Value::Bool(_) => data_type == T::Bool,
+        Value::Int2(_) => data_type == T::Int2,
+        Value::Int4(_) => data_type == T::Int4,
+        Value::Int8(_) => data_type == T::Int8,
+        Value::Float4(_) => data_type == T::Float4,
+        Value::Oid(_) => data_type == T::Oid,
+        Value::Char(_) => data_type == T::InternalChar,
+        Value::Text(_) => data_type.is_string(),
+        Value::Object(..) => data_type == T::Regproc,
+        Value::TimestampTz(_) => data_type == T::TimestampTz,
+        Value::Array(elements) => data_type
+            .element()
+            .is_some_and(|element| elements.iter().all(|each| fits(each, element))),
+        _ => false,
+    }
+}
+
+#[test]
+fn values_are_of_their_columns_types() {
+    with_context(|context| {
+        for each in all() {
+            for row in each.rows(context) {
+                assert_eq!(row.len(), each.columns.len(), "{}", each.name);
+                for (value, (column, data_type)) in row.iter().zip(each.columns) {
+                    assert!(
+                        fits(value, *data_type),
+                        "{}.{column}: {value:?} is no {data_type}",
+                        each.name
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_system_table_is_itself_a_relation() {
+    with_context(|context| {
+        let printed = |oid| object_by_oid(DataType::Regclass, oid, context);
+        let named = |name| object_by_name(DataType::Regclass, name, context);
+        let is = |value: Value, oid: u32, name: &str| {
+            assert!(
+                matches!(&value, Value::Object(number, text) if *number == oid && text == name),
+                "{value:?}"
+            );
+        };
+        is(printed(1259), 1259, "pg_class");
+        is(named("PG_CATALOG.pg_class").unwrap(), 1259, "pg_class");
+        is(
+            named("information_schema.tables").unwrap(),
+            13_425,
+            "information_schema.tables",
+        );
+        is(printed(0), 0, "-");
+        is(printed(77), 77, "77");
+        is(named("77").unwrap(), 77, "77");
+        for bad in ["nothing", "public.pg_class", "a.b.c.d", "", "99999999999"] {
+            assert!(named(bad).is_err(), "{bad}");
+        }
+    });
+}
