@@ -26,6 +26,8 @@ mod copy;
 mod definition;
 pub mod error;
 pub mod expression;
+#[cfg(test)]
+mod golden;
 pub mod plan;
 pub mod select;
 pub mod session;

@@ -1,6 +1,6 @@
 //! Evaluation: the tree walked once for each row.
 
-use super::{Call, Cast, EvaluationContext, Expression, cast, operator};
+use super::{Call, Cast, EvaluationContext, Expression, bind, cast, operator};
 use crate::{Error, Result, Value};
 
 /// Whether a condition's result lets a row through: null does not.
@@ -33,6 +33,16 @@ impl Expression {
                 .get(*position)
                 .cloned()
                 .ok_or_else(|| Error::internal("a parameter that was not given")),
+            _ => bind::with_stack(|| self.evaluate_inner(context, row)),
+        }
+    }
+
+    /// What has expressions below it.
+    fn evaluate_inner(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
+        match self {
+            Self::Constant(_) | Self::Column(_) | Self::Outer(_) | Self::Parameter(_) => {
+                self.evaluate(context, row)
+            }
             Self::Aggregate(_) => Err(Error::internal("an aggregate outside grouping")),
             Self::Arithmetic(operator, operands) => {
                 let left = operands[0].evaluate(context, row)?;

@@ -1,1 +1,117 @@
-//! Expressions bound and evaluated, compared with what PostgreSQL 15 prints.
+//! What transcripts do not show: parameters, depth, and that nothing panics.
+
+use crate::expression::{Binder, Frame, Parameters, Scope};
+use crate::golden::Bench;
+use crate::value::DataType;
+use crate::{SqlState, Value};
+
+fn parameter_types(bench: &Bench, sql: &str) -> Result<Vec<DataType>, crate::Error> {
+    bench.parameter_types(sql)
+}
+
+#[test]
+fn parameters_take_the_type_of_their_place() {
+    let mut bench = Bench::new();
+    bench
+        .run(
+            "create table t (a int primary key, b text, c numeric(5,2), d date);",
+            &[],
+        )
+        .unwrap();
+    for (sql, types) in [
+        ("select b from t where a = $1", vec![DataType::Int4]),
+        ("select b from t where $1 < c", vec![DataType::Numeric]),
+        (
+            "select $1 + 1, $2 || 'x'",
+            vec![DataType::Int4, DataType::Text],
+        ),
+        ("select $1::int8, $1", vec![DataType::Int8]),
+        (
+            "select a from t where b like $1 limit $2",
+            vec![DataType::Text, DataType::Int8],
+        ),
+        (
+            "select a from t where a in ($1, $2)",
+            vec![DataType::Int4, DataType::Int4],
+        ),
+        (
+            "select a from t where a = any($1)",
+            vec![DataType::Int4Array],
+        ),
+        (
+            "select a from t where d between $1 and $2",
+            vec![DataType::Date, DataType::Date],
+        ),
+        (
+            "select case when a = 1 then $1 else 2.5 end from t",
+            vec![DataType::Numeric],
+        ),
+        ("select coalesce($1, 7)", vec![DataType::Int4]),
+        ("select $1", vec![DataType::Text]),
+        (
+            "select upper($1), round($2, 1)",
+            vec![DataType::Text, DataType::Numeric],
+        ),
+        (
+            "select (select max(a) from t where c > $1)",
+            vec![DataType::Numeric],
+        ),
+    ] {
+        assert_eq!(parameter_types(&bench, sql).unwrap(), types, "{sql}");
+    }
+    let error = parameter_types(&bench, "select a from t where $1 is null and a = $3").unwrap_err();
+    assert_eq!(error.state(), SqlState::INDETERMINATE_DATATYPE);
+}
+
+#[test]
+fn parameters_are_values_at_execution() {
+    let mut bench = Bench::new();
+    bench
+        .run("create table t (a int primary key, b text);", &[])
+        .unwrap();
+    bench
+        .run("insert into t values (1, 'x'), (2, 'y');", &[])
+        .unwrap();
+    let sql = "select b from t where a = $1;";
+    assert_eq!(bench.run(sql, &[Value::Int4(2)]).unwrap(), ["y"]);
+    assert_eq!(bench.run(sql, &[Value::Null]).unwrap(), [""; 0]);
+}
+
+#[test]
+fn depth_is_no_danger() {
+    // As deep as the statement parser admits, on a thread like those that serve.
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    #[expect(clippy::disallowed_methods, reason = "a small stack is the point")]
+    let handle = thread.spawn(|| {
+        let mut bench = Bench::new();
+        let sum = format!("select 1{};", " + 1".repeat(900));
+        assert_eq!(bench.run(&sum, &[]).unwrap(), ["901"]);
+        let or = format!("select false{} or true;", " or 1 = 2".repeat(900));
+        assert_eq!(bench.run(&or, &[]).unwrap(), ["t"]);
+        let concatenated = format!("select length(''{});", " || 'a'".repeat(900));
+        assert_eq!(bench.run(&concatenated, &[]).unwrap(), ["900"]);
+        let union = format!(
+            "select count(*) from (select 1{}) t;",
+            " union all select 1".repeat(200)
+        );
+        assert_eq!(bench.run(&union, &[]).unwrap(), ["201"]);
+    });
+    handle.unwrap().join().unwrap();
+}
+
+#[test]
+fn conditions_must_be_truths() {
+    let bench = Bench::new();
+    let catalog = bench.catalog();
+    let locate = |_| None;
+    let mut binder = Binder::new(&catalog, &bench.session, &locate, Parameters::default());
+    let frame = Frame::outermost();
+    let scope = Scope::empty(&frame);
+    let number = sqlparser::ast::Expr::value(sqlparser::ast::Value::Number("1".to_owned(), false));
+    let error = binder.bind_condition(&number, &scope, "WHERE").unwrap_err();
+    assert_eq!(error.state(), SqlState::DATATYPE_MISMATCH);
+    assert_eq!(
+        error.report().message,
+        "argument of WHERE must be type boolean, not type integer"
+    );
+}

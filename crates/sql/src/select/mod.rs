@@ -31,11 +31,13 @@
 
 mod execute;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 pub use execute::Cursor;
-pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query};
+pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query, plan_source};
 
 use crate::expression::Expression;
 use crate::session::Column;

@@ -236,21 +236,16 @@ fn numeric_power(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Valu
     if count < 0 {
         result = Numeric::from(1).divide(&result)?;
     }
-    // As many digits as PostgreSQL shows: 16 significant ones, and no fewer than
-    // the operands have.
-    let digits_before = match result.significant_digits() {
-        Some((_, exponent)) => i64::from(exponent),
-        None => 0,
+    // As many digits as PostgreSQL shows: 16 significant ones by an estimate of
+    // the result's size, and no fewer than the base has.
+    let size = base.abs().to_f64().log10() * count as f64;
+    let scale = if size.is_finite() {
+        16 - size as i64
+    } else {
+        16
     };
-    let own = base
-        .parts()
-        .map_or(0, |(_, scale)| i64::from(scale))
-        .max(exponent.parts().map_or(0, |(_, scale)| i64::from(scale)));
-    let scale = (16 - digits_before - 1)
-        .max(own)
-        .clamp(0, 1000)
-        .max(16 - digits_before - 1);
-    Ok(numeric(result.round(scale.max(0))))
+    let own = base.parts().map_or(0, |(_, scale)| i64::from(scale));
+    Ok(numeric(result.round(scale.max(own).clamp(0, 1000))))
 }
 
 fn negative_root() -> Error {

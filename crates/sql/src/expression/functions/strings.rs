@@ -186,7 +186,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
             }
         })
     }),
-    Function::new("md5", &[TEXT], TEXT, |_, _| Err(Error::unsupported("md5"))),
 ];
 
 /// Most bytes of a string that a function makes; PostgreSQL's is 1 GB.

@@ -24,5 +24,5 @@ pub(crate) use node::{
     Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Node, Scan, SetFunction, SetKind,
     SetOperation, Sort,
 };
-pub use query::{CommonTable, plan_in_frame, plan_query};
+pub use query::{CommonTable, plan_in_frame, plan_query, plan_source};
 pub use select::bind_list;

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::node::{Node, SetOperation, Sort};
-use super::select::plan_select;
+use super::select::{Around, plan_select};
 use crate::expression::{
     Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name,
 };
@@ -27,10 +27,56 @@ pub struct CommonTable {
     visible: usize,
 }
 
+/// What becomes of a column that is a literal or parameter without a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Untyped {
+    /// It is a string.
+    Settle,
+    /// Whoever takes the rows gives it a type.
+    Keep,
+}
+
 /// Plans a statement that is a query. What stays without a type is a string.
 pub fn plan_query(binder: &mut Binder<'_>, query: &Query) -> Result<QueryPlan> {
     let frame = Frame::outermost();
     plan_in_frame(binder, query, &frame)
+}
+
+/// Plans a query whose rows are stored in these columns, and brings its own to
+/// their types: the source of INSERT.
+pub fn plan_source(
+    binder: &mut Binder<'_>,
+    query: &Query,
+    targets: &[(&str, ColumnType)],
+) -> Result<QueryPlan> {
+    let frame = Frame::outermost();
+    let planned = plan_parts(binder, query, &frame, Untyped::Keep)?;
+    let mut columns = planned.columns;
+    // In the list itself a parameter can still be given a type.
+    let (input, expressions) = match planned.node {
+        Node::Project { input, expressions } => (*input, expressions),
+        node => {
+            let all = (0..columns.len()).map(Expression::Column).collect();
+            (node, all)
+        }
+    };
+    let mut assigned = Vec::with_capacity(expressions.len());
+    for (position, expression) in expressions.into_iter().enumerate() {
+        let column = &mut columns[position];
+        let bound = Bound::new(expression, column.column_type);
+        let bound = match targets.get(position) {
+            Some((name, column_type)) => binder.assign(bound, name, *column_type)?,
+            // One too many: an error of whoever asked.
+            None => binder.settle(bound)?,
+        };
+        column.column_type = bound.column_type;
+        assigned.push(bound.expression);
+    }
+    let node = Node::Project {
+        input: Box::new(input),
+        expressions: assigned,
+    };
+    Ok(QueryPlan::new(node, columns))
 }
 
 /// A query's plan while it is made: its nodes, and what its columns are.
@@ -45,7 +91,8 @@ pub fn plan_in_frame(
     query: &Query,
     frame: &Frame<'_>,
 ) -> Result<QueryPlan> {
-    let planned = crate::expression::with_stack(|| plan_parts(binder, query, frame))?;
+    let planned =
+        crate::expression::with_stack(|| plan_parts(binder, query, frame, Untyped::Settle))?;
     Ok(QueryPlan::new(planned.node, planned.columns))
 }
 
@@ -78,7 +125,12 @@ impl Limits {
     }
 }
 
-fn plan_parts(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Result<Planned> {
+fn plan_parts(
+    binder: &mut Binder<'_>,
+    query: &Query,
+    frame: &Frame<'_>,
+    untyped: Untyped,
+) -> Result<Planned> {
     if let Some(clause) = unsupported_clause(query) {
         return Err(Error::unsupported(clause).at(binder.position(query.span())));
     }
@@ -86,12 +138,17 @@ fn plan_parts(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Resu
     if let Some(with) = &query.with {
         define(binder, with)?;
     }
-    let planned = plan_body(binder, query, frame);
+    let planned = plan_body(binder, query, frame, untyped);
     binder.with.truncate(known);
     planned
 }
 
-fn plan_body(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Result<Planned> {
+fn plan_body(
+    binder: &mut Binder<'_>,
+    query: &Query,
+    frame: &Frame<'_>,
+    untyped: Untyped,
+) -> Result<Planned> {
     let limits = bind_limits(binder, query, frame)?;
     let order = match &query.order_by {
         None => &[][..],
@@ -101,7 +158,15 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Resul
         },
     };
     match &*query.body {
-        SetExpr::Select(select) => plan_select(binder, select, order, limits, &query.locks, frame),
+        SetExpr::Select(select) => {
+            let around = Around {
+                order,
+                limits,
+                locks: &query.locks,
+                untyped,
+            };
+            plan_select(binder, select, around, frame)
+        }
         body => {
             if !query.locks.is_empty() {
                 return Err(Error::new(
@@ -112,7 +177,7 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Resul
                     ),
                 ));
             }
-            let planned = plan_set(binder, body, frame)?;
+            let planned = plan_set(binder, body, frame, untyped)?;
             let keys = order_by_columns(binder, order, &planned.columns)?;
             let mut node = planned.node;
             if !keys.is_empty() {
@@ -265,14 +330,32 @@ fn bind_limits(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Res
     Ok(limits)
 }
 
-fn plan_set(binder: &mut Binder<'_>, body: &SetExpr, frame: &Frame<'_>) -> Result<Planned> {
-    crate::expression::with_stack(|| plan_set_here(binder, body, frame))
+fn plan_set(
+    binder: &mut Binder<'_>,
+    body: &SetExpr,
+    frame: &Frame<'_>,
+    untyped: Untyped,
+) -> Result<Planned> {
+    crate::expression::with_stack(|| plan_set_here(binder, body, frame, untyped))
 }
 
-fn plan_set_here(binder: &mut Binder<'_>, body: &SetExpr, frame: &Frame<'_>) -> Result<Planned> {
+fn plan_set_here(
+    binder: &mut Binder<'_>,
+    body: &SetExpr,
+    frame: &Frame<'_>,
+    untyped: Untyped,
+) -> Result<Planned> {
     match body {
-        SetExpr::Select(select) => plan_select(binder, select, &[], Limits::default(), &[], frame),
-        SetExpr::Query(query) => plan_parts(binder, query, frame),
+        SetExpr::Select(select) => {
+            let around = Around {
+                order: &[],
+                limits: Limits::default(),
+                locks: &[],
+                untyped,
+            };
+            plan_select(binder, select, around, frame)
+        }
+        SetExpr::Query(query) => plan_parts(binder, query, frame, untyped),
         SetExpr::Values(values) => plan_values(binder, values, frame),
         SetExpr::Table(table) => {
             let name = table.table_name.clone().unwrap_or_default();
@@ -289,8 +372,8 @@ fn plan_set_here(binder: &mut Binder<'_>, body: &SetExpr, frame: &Frame<'_>) -> 
                 SetQuantifier::None | SetQuantifier::Distinct => false,
                 other => return Err(Error::unsupported(format_args!("{op} {other}"))),
             };
-            let left = plan_set(binder, left, frame)?;
-            let right = plan_set(binder, right, frame)?;
+            let left = plan_set(binder, left, frame, Untyped::Keep)?;
+            let right = plan_set(binder, right, frame, Untyped::Keep)?;
             let (left, right, columns) = match_columns(binder, left, right, *op)?;
             let node = match op {
                 SetOperator::Union => {

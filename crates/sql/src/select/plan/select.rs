@@ -17,10 +17,10 @@ use sqlparser::ast::{
 };
 
 use super::access::{Spread, is_never_true, used_by_tree, used_columns};
-use super::from::{FromKind, FromNode, bind_from};
+use super::from::{FromKind, FromNode, JoinKind, bind_from};
 use super::name::column_name;
 use super::node::{Aggregate, Lock, LockTarget, Node, Sort};
-use super::query::{Limits, Planned, by_number, key_order};
+use super::query::{Limits, Planned, Untyped, by_number, key_order};
 use crate::catalog::Table;
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
@@ -39,17 +39,23 @@ struct Output {
 
 type SortKey = (Expression, KeyOrder);
 
+/// What stands around a SELECT in its query.
+pub(super) struct Around<'a> {
+    pub order: &'a [OrderByExpr],
+    pub limits: Limits,
+    pub locks: &'a [LockClause],
+    pub untyped: Untyped,
+}
+
 pub(super) fn plan_select(
     binder: &mut Binder<'_>,
     select: &ast::Select,
-    order: &[OrderByExpr],
-    limits: Limits,
-    locks: &[LockClause],
+    around: Around<'_>,
     frame: &Frame<'_>,
 ) -> Result<Planned> {
     refuse_unsupported(binder, select)?;
     let outside = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("FROM"));
-    let planned = plan_here(binder, select, order, limits, locks, frame);
+    let planned = plan_here(binder, select, around, frame);
     binder.aggregates = outside;
     planned
 }
@@ -80,11 +86,15 @@ fn refuse_unsupported(binder: &Binder<'_>, select: &ast::Select) -> Result<()> {
 fn plan_here(
     binder: &mut Binder<'_>,
     select: &ast::Select,
-    order: &[OrderByExpr],
-    limits: Limits,
-    locks: &[LockClause],
+    around: Around<'_>,
     frame: &Frame<'_>,
 ) -> Result<Planned> {
+    let Around {
+        order,
+        limits,
+        locks,
+        untyped,
+    } = around;
     let (scope, tree) = bind_from(binder, &select.from, frame, !locks.is_empty())?;
     binder.aggregates = Aggregates::Forbidden("WHERE");
     let conditions = match &select.selection {
@@ -97,7 +107,7 @@ fn plan_here(
     binder.aggregates = Aggregates::Collected(Vec::new());
     let mut outputs = Vec::with_capacity(select.projection.len());
     for item in &select.projection {
-        bind_item(binder, item, &scope, &mut outputs)?;
+        bind_item(binder, item, &scope, untyped, &mut outputs)?;
     }
     let having = match &select.having {
         Some(having) => Some(binder.bind_condition(having, &scope, "HAVING")?),
@@ -138,13 +148,18 @@ fn plan_here(
     }
 
     let is_distinct = matches!(select.distinct, Some(Distinct::Distinct | Distinct::On(_)));
-    let lock = bind_locks(
-        binder,
-        locks,
-        tree.as_ref(),
-        &conditions,
-        grouped || is_distinct,
-    )?;
+    let collected = if is_distinct {
+        Some("DISTINCT clause")
+    } else if groups.is_some() {
+        Some("GROUP BY clause")
+    } else if having.is_some() {
+        Some("HAVING clause")
+    } else if !calls.is_empty() {
+        Some("aggregate functions")
+    } else {
+        None
+    };
+    let lock = bind_locks(binder, locks, tree.as_ref(), &conditions, collected)?;
     let never = conditions.iter().any(is_never_true);
     let mut node = match tree {
         Some(tree) => Spread {
@@ -319,14 +334,21 @@ fn bind_item(
     binder: &mut Binder<'_>,
     item: &SelectItem,
     scope: &Scope<'_>,
+    untyped: Untyped,
     outputs: &mut Vec<Output>,
 ) -> Result<()> {
     match item {
         SelectItem::UnnamedExpr(expr) => {
-            outputs.push(bind_output(binder, expr, column_name(expr), scope)?);
+            outputs.push(bind_output(
+                binder,
+                expr,
+                column_name(expr),
+                scope,
+                untyped,
+            )?);
         }
         SelectItem::ExprWithAlias { expr, alias } => {
-            outputs.push(bind_output(binder, expr, fold_name(alias), scope)?);
+            outputs.push(bind_output(binder, expr, fold_name(alias), scope, untyped)?);
         }
         SelectItem::ExprWithAliases { .. } => {
             return Err(Error::unsupported("several names for one expression"));
@@ -402,10 +424,13 @@ fn bind_output(
     expr: &Expr,
     name: String,
     scope: &Scope<'_>,
+    untyped: Untyped,
 ) -> Result<Output> {
     let origin = origin_of(expr, scope);
-    let bound = binder.bind(expr, scope)?;
-    let bound = binder.settle(bound)?;
+    let mut bound = binder.bind(expr, scope)?;
+    if untyped == Untyped::Settle {
+        bound = binder.settle(bound)?;
+    }
     Ok(Output {
         name,
         bound,
@@ -622,7 +647,7 @@ fn bind_locks(
     locks: &[LockClause],
     tree: Option<&FromNode>,
     conditions: &[Expression],
-    collected: bool,
+    collected: Option<&str>,
 ) -> Result<Option<Lock>> {
     let [clause, rest @ ..] = locks else {
         return Ok(None);
@@ -630,13 +655,10 @@ fn bind_locks(
     if !rest.is_empty() {
         return Err(Error::unsupported("more than one FOR UPDATE or FOR SHARE"));
     }
-    if collected {
+    if let Some(collected) = collected {
         return Err(Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
-            format!(
-                "FOR {} is not allowed with DISTINCT, GROUP BY or aggregate functions",
-                clause.lock_type
-            ),
+            format!("FOR {} is not allowed with {collected}", clause.lock_type),
         ));
     }
     let wait = match clause.nonblock {
@@ -672,11 +694,25 @@ fn bind_locks(
             .as_ref()
             .and_then(|name| binder.position(name.span()))));
     }
+    let mut conditions = conditions.to_vec();
+    if let Some(tree) = tree {
+        inner_conditions(tree, &mut conditions);
+    }
     Ok(Some(Lock {
         input: Node::One,
         targets,
-        condition: (!conditions.is_empty()).then(|| Expression::all_of(conditions.to_vec())),
+        condition: (!conditions.is_empty()).then(|| Expression::all_of(conditions)),
     }))
+}
+
+/// Conditions of joins that every row fulfils.
+fn inner_conditions(node: &FromNode, conditions: &mut Vec<Expression>) {
+    if let FromKind::Join(JoinKind::Inner, sides, on) = &node.kind {
+        conditions.extend(on.iter().cloned());
+        for side in &**sides {
+            inner_conditions(side, conditions);
+        }
+    }
 }
 
 fn collect_targets(
@@ -723,7 +759,7 @@ pub fn bind_list(
 ) -> Result<(Vec<Column>, Vec<Expression>)> {
     let mut outputs = Vec::with_capacity(items.len());
     for item in items {
-        bind_item(binder, item, scope, &mut outputs)?;
+        bind_item(binder, item, scope, Untyped::Settle, &mut outputs)?;
     }
     Ok(outputs
         .into_iter()

@@ -1,0 +1,366 @@
+//! Golden transcripts: statements, and what PostgreSQL 15 prints for them.
+//!
+//! ```text
+//! select 1, null;          a statement, up to a semicolon at the end of a line
+//! > 1|NULL                 one line for each row of its result
+//! select 1 / 0;
+//! ! 22012 division by zero the error it fails with
+//! ```
+//!
+//! The results were written by PostgreSQL itself, so a difference is a difference
+//! from PostgreSQL. Tables are made and filled by a few lines here, below the
+//! session, because these transcripts are about queries.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use coeval_txn::{BeginOptions, Engine, Insert, Serial, TableLock, Transaction};
+use coeval_types::{IndexId, IndexKind, RowBuilder, RowRef, StorageId};
+use sqlparser::ast::{self, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use crate::catalog::{Catalog, Index, KeyColumn, Table, TableColumn};
+use crate::expression::{
+    Binder, EvaluationContext, Frame, Parameters, Scope, SessionInfo, fold_name, resolve_type,
+};
+use crate::select::{Cursor, plan_query};
+use crate::value::KeyOrder;
+use crate::{Error, Result, Value};
+
+/// Polls to the end what waits for nobody but itself.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut task = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut task) {
+            return value;
+        }
+    }
+}
+
+/// A small database below the session.
+pub(crate) struct Bench {
+    engine: Serial,
+    tables: Vec<Arc<Table>>,
+    pub(crate) session: SessionInfo,
+    next_number: u32,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self {
+            engine: Serial::new(),
+            tables: Vec::new(),
+            session: SessionInfo {
+                user: "visitor".into(),
+                database: "postgres".into(),
+                process_id: 7,
+                search_path: vec!["public".into()],
+                work_memory: 1 << 20,
+                ..SessionInfo::default()
+            },
+            next_number: 100,
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::new(Catalog::new(1, self.tables.iter().cloned()))
+    }
+
+    fn begin(&self) -> Box<dyn Transaction> {
+        block_on(coeval_txn::begin(&self.engine, &BeginOptions::default())).unwrap()
+    }
+
+    /// Runs one statement; rows as PostgreSQL prints them without decoration.
+    pub(crate) fn run(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>> {
+        let mut statements = Parser::new(&PostgreSqlDialect {})
+            .with_recursion_limit(300)
+            .try_with_sql(sql)
+            .and_then(|mut parser| parser.parse_statements())
+            .map_err(|error| Error::syntax(error.to_string()))?;
+        match statements.remove(0) {
+            Statement::Query(query) => self.query(&query, parameters),
+            Statement::CreateTable(create) => {
+                self.create_table(&create);
+                Ok(Vec::new())
+            }
+            Statement::CreateIndex(create) => {
+                self.create_index(&create);
+                Ok(Vec::new())
+            }
+            Statement::Insert(insert) => {
+                self.insert(&insert)?;
+                Ok(Vec::new())
+            }
+            other => panic!("transcripts do not know {other}"),
+        }
+    }
+
+    fn create_table(&mut self, create: &ast::CreateTable) {
+        let name = create.name.0[0].as_ident().map(fold_name).unwrap();
+        let mut primary: Vec<String> = Vec::new();
+        let mut columns = Vec::new();
+        for (position, column) in create.columns.iter().enumerate() {
+            for option in &column.options {
+                if matches!(option.option, ast::ColumnOption::PrimaryKey(_)) {
+                    primary.push(fold_name(&column.name));
+                }
+            }
+            columns.push(TableColumn {
+                name: fold_name(&column.name),
+                column_type: resolve_type(&column.data_type).unwrap(),
+                attribute: position as i16 + 1,
+                not_null: false,
+                default: None,
+            });
+        }
+        for constraint in &create.constraints {
+            if let ast::TableConstraint::PrimaryKey(key) = constraint {
+                for column in &key.columns {
+                    primary.push(column.column.expr.to_string());
+                }
+            }
+        }
+        let storage = StorageId(self.number());
+        let mut table = Table {
+            oid: self.number(),
+            name,
+            storage,
+            schema_version: 1,
+            cells: columns.len(),
+            columns,
+            indexes: Vec::new(),
+            options: Vec::new(),
+        };
+        if !primary.is_empty() {
+            let index = self.index(&table, "pkey", IndexKind::Primary, &primary);
+            table.indexes.push(index);
+        }
+        self.engine.attach_storage(table.definition()).unwrap();
+        self.tables.push(Arc::new(table));
+    }
+
+    fn index(
+        &mut self,
+        table: &Table,
+        suffix: &str,
+        kind: IndexKind,
+        names: &[String],
+    ) -> Arc<Index> {
+        let columns = names
+            .iter()
+            .map(|name| {
+                let column = table.column(name).unwrap();
+                KeyColumn {
+                    column,
+                    attribute: table.columns[column].attribute,
+                    column_type: table.columns[column].column_type,
+                    order: KeyOrder::ASCENDING,
+                }
+            })
+            .collect();
+        Arc::new(Index::new(
+            self.number(),
+            IndexId(self.number()),
+            format!("{}_{suffix}", table.name),
+            kind,
+            kind == IndexKind::Primary,
+            columns,
+        ))
+    }
+
+    fn create_index(&mut self, create: &ast::CreateIndex) {
+        let table_name = create.table_name.0[0].as_ident().map(fold_name).unwrap();
+        let names: Vec<String> = create
+            .columns
+            .iter()
+            .map(|column| column.column.expr.to_string())
+            .collect();
+        let place = self
+            .tables
+            .iter()
+            .position(|table| table.name == table_name)
+            .unwrap();
+        let old = Arc::clone(&self.tables[place]);
+        let index = self.index(&old, "index", IndexKind::Secondary, &names);
+        let mut table = (*old).clone();
+        // Nothing is in it yet, so it can be made anew with all its indexes.
+        self.engine.drop_storage(table.storage);
+        table.storage = StorageId(self.number());
+        table.indexes.push(index);
+        self.engine.attach_storage(table.definition()).unwrap();
+        self.tables[place] = Arc::new(table);
+    }
+
+    fn insert(&mut self, insert: &ast::Insert) -> Result<()> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            panic!("a table's name is expected");
+        };
+        let name = name.0[0].as_ident().map(fold_name).unwrap();
+        let catalog = self.catalog();
+        let table = Arc::clone(catalog.table(&name)?);
+        let source = insert.source.as_ref().unwrap();
+        let locate = |_| None;
+        let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
+        let frame = Frame::outermost();
+        let scope = Scope::empty(&frame);
+        let ast::SetExpr::Values(values) = &*source.body else {
+            panic!("VALUES are expected");
+        };
+        let mut transaction = self.begin();
+        block_on(coeval_txn::lock_table(
+            &mut *transaction,
+            table.storage,
+            TableLock::Write,
+            1,
+        ))?;
+        for row in &values.rows {
+            let mut builder = RowBuilder::new();
+            for (column, expr) in table.columns.iter().zip(&row.content) {
+                let bound = binder.bind(expr, &scope)?;
+                let bound = binder.assign(bound, &column.name, column.column_type)?;
+                let mut context = EvaluationContext::new(&self.session, &catalog, &[], None);
+                let value = bound.expression.evaluate(&mut context, &[])?;
+                if value.is_null() {
+                    builder.push_null();
+                } else {
+                    builder.push_with(|cell| value.write_cell(cell));
+                }
+            }
+            let mut bytes = Vec::new();
+            builder.finish(&mut bytes);
+            let inserted = block_on(coeval_txn::insert(
+                &mut *transaction,
+                table.storage,
+                RowRef::trusted(&bytes),
+            ))?;
+            assert!(matches!(inserted, Insert::Inserted(_)));
+        }
+        block_on(coeval_txn::commit(&mut *transaction));
+        Ok(())
+    }
+
+    fn query(&mut self, query: &ast::Query, parameters: &[Value]) -> Result<Vec<String>> {
+        let catalog = self.catalog();
+        let locate = |_| None;
+        let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
+        let plan = Arc::new(plan_query(&mut binder, query)?);
+        let mut transaction = self.begin();
+        let mut context =
+            EvaluationContext::new(&self.session, &catalog, parameters, Some(&mut *transaction));
+        let mut cursor = Cursor::new(&plan);
+        let mut row = Vec::new();
+        let mut rows = Vec::new();
+        while block_on(cursor.next(&mut context, &mut row))? {
+            let printed: Vec<String> = row
+                .iter()
+                .zip(plan.columns())
+                .map(|(value, column)| {
+                    value
+                        .to_text(column.column_type, &self.session.style)
+                        .map_or_else(|| "NULL".to_owned(), |text| text.to_string())
+                })
+                .collect();
+            rows.push(printed.join("|"));
+        }
+        Ok(rows)
+    }
+
+    /// The types a query's parameters turn out to have.
+    pub(crate) fn parameter_types(&self, sql: &str) -> Result<Vec<crate::DataType>> {
+        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+        let Statement::Query(query) = statements.remove(0) else {
+            panic!("a query is expected");
+        };
+        let catalog = self.catalog();
+        let locate = |_| None;
+        let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
+        plan_query(&mut binder, &query)?;
+        binder.parameters.finish()
+    }
+
+    /// A query's plan, as EXPLAIN shows it.
+    pub(crate) fn explain(&self, sql: &str) -> Vec<String> {
+        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+        let Statement::Query(query) = statements.remove(0) else {
+            panic!("a query is expected");
+        };
+        let catalog = self.catalog();
+        let locate = |_| None;
+        let mut binder = Binder::new(&catalog, &self.session, &locate, Parameters::default());
+        plan_query(&mut binder, &query).unwrap().explain()
+    }
+}
+
+/// Runs a transcript and returns it with what really came out.
+fn replay(transcript: &str) -> String {
+    let mut bench = Bench::new();
+    let mut out = String::new();
+    let mut statement = String::new();
+    for line in transcript.lines() {
+        if line.starts_with("> ") || line.starts_with("! ") || line == ">" {
+            continue;
+        }
+        out.push_str(line);
+        out.push('\n');
+        if statement.is_empty() && (line.starts_with("--") || line.trim().is_empty()) {
+            continue;
+        }
+        statement.push_str(line);
+        statement.push('\n');
+        if !line.trim_end().ends_with(';') {
+            continue;
+        }
+        match bench.run(&statement, &[]) {
+            Ok(rows) => {
+                for row in rows {
+                    out.push_str(&format!("> {row}\n"));
+                }
+            }
+            Err(error) => {
+                let report = error.report();
+                out.push_str(&format!("! {} {}\n", report.state.0, report.message));
+            }
+        }
+        statement.clear();
+    }
+    out
+}
+
+fn check(transcript: &str) {
+    let replayed = replay(transcript);
+    let mut differences = Vec::new();
+    let mut statement = "";
+    for (wanted, got) in transcript.lines().zip(replayed.lines()) {
+        if !wanted.starts_with(['>', '!']) {
+            statement = wanted;
+        }
+        if wanted != got {
+            differences.push(format!(
+                "{statement}\n  PostgreSQL {wanted}\n  here       {got}"
+            ));
+            if wanted.starts_with(['>', '!']) != got.starts_with(['>', '!']) {
+                break;
+            }
+        }
+    }
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+    assert_eq!(transcript, replayed);
+}
+
+#[test]
+fn expressions() {
+    check(include_str!("../tests/golden/expression.txt"));
+}
+
+#[test]
+fn queries() {
+    check(include_str!("../tests/golden/query.txt"));
+}
