@@ -89,6 +89,8 @@ pub(crate) struct State {
     pub(super) predicates: Vec<Predicate>,
 
     pub(super) waiting: Option<Waiting>,
+    /// Who had the row that is being locked, for the conflict if it was changed.
+    pub(super) had_row: Option<TransactionId>,
     /// Whether a commit has begun: its entries are collected.
     pub(super) prepared: bool,
     pub(super) entries: EntryBuilder,
@@ -120,6 +122,7 @@ impl State {
             reads: Vec::new(),
             predicates: Vec::new(),
             waiting: None,
+            had_row: None,
             prepared: false,
             entries,
             space_wait: SpaceWait::new(),
@@ -145,6 +148,7 @@ impl State {
             }
         }
         self.cancel = None;
+        self.had_row = None;
         self.snapshot = None;
         self.storages.clear();
         clear(&mut self.held);

@@ -12,7 +12,7 @@ use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, Collector, Expiry, RecordRef, TryLock, Value, Version};
 use coeval_txn::contract::Visit;
 use coeval_txn::{Cause, Error, Insert, Isolation, LockWait, LockedRow, Place, Update};
-use coeval_types::{IndexId, Rid, RowRef, StorageId};
+use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
 use super::state::{Read, StorageAt, Undo};
@@ -56,7 +56,7 @@ impl Run<'_> {
                 TryLock::Locked => break true,
                 TryLock::AlreadyLocked => break false,
                 TryLock::Dead => return Poll::Ready(Ok(LockedRow::Gone)),
-                TryLock::HeldBy(_) => {}
+                TryLock::HeldBy(holder) => self.state.had_row = Some(holder),
             }
             let table = &self.state.storages[at];
             match wait {
@@ -71,7 +71,8 @@ impl Run<'_> {
                 }
             }
         };
-        Poll::Ready(self.look_at_locked(at, rid, just_locked, visit))
+        let had_row = self.state.had_row.take();
+        Poll::Ready(self.look_at_locked(at, rid, just_locked, had_row, visit))
     }
 
     /// What became of a row that this transaction has locked.
@@ -80,6 +81,7 @@ impl Run<'_> {
         at: StorageAt,
         rid: Rid,
         just_locked: bool,
+        had_row: Option<TransactionId>,
         visit: &mut Visit<'_>,
     ) -> Result<LockedRow, Error> {
         let table = Arc::clone(&self.state.storages[at]);
@@ -101,7 +103,7 @@ impl Run<'_> {
                 storage: table.id,
                 rid,
             };
-            return Err(Error::conflict(Cause::WriteWrite, place, None));
+            return Err(Error::conflict(Cause::WriteWrite, place, had_row));
         }
         let Some((version, row)) = newest.and_then(|version| Some((version, version.row()?)))
         else {
@@ -547,11 +549,11 @@ enum UpdateStep {
 /// The row that a write by the lock's holder replaces.
 fn current_row<'guard>(
     record: &RecordRef<'_>,
-    id: coeval_types::TransactionId,
+    id: TransactionId,
     guard: &'guard Guard<'_>,
 ) -> Option<RowRef<'guard>> {
     let version = if record.has_private(id) {
-        record.read(coeval_types::Timestamp::ZERO, id, guard)
+        record.read(Timestamp::ZERO, id, guard)
     } else {
         record.newest_committed(guard)
     };
@@ -561,7 +563,7 @@ fn current_row<'guard>(
 fn write_record(
     shared: &crate::engine::Shared,
     record: &RecordRef<'_>,
-    id: coeval_types::TransactionId,
+    id: TransactionId,
     value: Value,
     indexes: &[Arc<Index>],
     guard: &Guard<'_>,

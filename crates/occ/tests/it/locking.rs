@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use coeval_occ::Engine;
 use coeval_txn::{
-    BeginOptions, Engine as _, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow,
-    TableLock, Transaction,
+    BeginOptions, Cause, Engine as _, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow,
+    Place, TableLock, Transaction,
 };
 use coeval_types::{IndexId, IndexKind, Rid, RowRef};
 
@@ -109,6 +109,25 @@ async fn a_lock_is_waited_for_so_long_and_no_longer() {
     assert!(matches!(error, Error::LockTimeout(_)), "{error:?}");
     b.abort();
     commit(&mut *a).await.expect("nothing against it");
+}
+
+#[test]
+fn who_waited_in_vain_is_told_for_whom() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut a = ready(writer(&engine));
+    let (rid, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
+    let mut b = ready(begin(&engine, Isolation::SnapshotIsolation));
+    assert!(poll_lock(&mut *b, rid, Waker::noop()).is_pending());
+    ready(change(&mut *a, 1, |_| 1)).expect("its own");
+    ready(commit(&mut *a)).expect("nothing against it");
+    let Poll::Ready(Err(Error::Conflict(conflict))) = poll_lock(&mut *b, rid, Waker::noop()) else {
+        panic!("a was first");
+    };
+    assert_eq!(conflict.cause, Cause::WriteWrite);
+    assert_eq!(conflict.other, Some(a.id()));
+    let storage = STORAGE;
+    assert_eq!(conflict.place, Place::Row { storage, rid });
 }
 
 #[test]
