@@ -31,7 +31,7 @@ async fn balances_add_up() {
     server.kill().unwrap();
     let mut server = launch.start().unwrap();
     server.ready().await.unwrap();
-    // A million rows more or less would show: the run compares sums over all tables.
+    // The next run starts from what the kill left, and adds up with it.
     pgbench
         .run(&["-c", "4", "-j", "2", "-t", "25"])
         .await
