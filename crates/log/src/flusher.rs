@@ -162,8 +162,8 @@ struct Supply {
 }
 
 impl Supply {
-    /// Hands out `spares` first, then makes segments that follow on `end`. Holds
-    /// about two ready.
+    /// Hands out `spares` first, then makes segments that follow on `end`, one
+    /// ahead.
     fn start(kind: SegmentKind, spares: VecDeque<Segment>, end: Lsn) -> Self {
         let (sender, ready) = mpsc::channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -175,7 +175,8 @@ impl Supply {
                 }
             }
             let mut first = end;
-            loop {
+            // Only when the one before has been taken.
+            while let Ok(permit) = sender.reserve().await {
                 let made = kind
                     .create(first, || stopped.load(Ordering::Relaxed))
                     .await
@@ -185,7 +186,8 @@ impl Supply {
                 if let Ok(segment) = &made {
                     first = segment.end;
                 }
-                if sender.send(made).await.is_err() || failed {
+                permit.send(made);
+                if failed {
                     return;
                 }
             }

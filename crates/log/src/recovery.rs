@@ -57,6 +57,10 @@ use crate::segment::{Segment, SegmentKind};
 use crate::{Entry, Error, Settings};
 use chain::Chain;
 
+/// Most bytes of a new log's first segment. Small, because a new database waits for
+/// it; those that follow are made in the background.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+
 /// Why an entry cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError(pub String);
@@ -128,7 +132,11 @@ pub(crate) async fn recover(
     };
     let mut chain = Chain::open(&kind).await?;
     if chain.is_empty() && control.term == Term(0) {
-        let first = kind.create(FIRST_LSN, || false).await?;
+        let small = SegmentKind {
+            segment_bytes: kind.segment_bytes.min(FIRST_SEGMENT_BYTES),
+            ..kind.clone()
+        };
+        let first = small.create(FIRST_LSN, || false).await?;
         chain.push(first.expect("nobody stops it"));
     }
     chain.must_reach(control.clean_end.unwrap_or(control.start), &kind)?;
