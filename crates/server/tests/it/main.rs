@@ -1,7 +1,21 @@
 //! Whole servers, real sockets, real clients.
 //!
+//! - `flows`, `copy`, `cancel`, `drivers`: what good clients do.
+//! - `hostile`, `gone`: what bad and vanishing ones do. Each of these tests ends by
+//!   seeing that another session of the same server goes on working.
+//! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `crash`, `pgbench`, `readme`: the binary as its users drive it, killed on the way.
 
+mod cancel;
+mod copy;
 mod crash;
+mod drivers;
+mod flows;
+mod gone;
+mod hostile;
 mod pgbench;
+mod process;
 mod readme;
+mod support;
+mod tools;
+mod wire;

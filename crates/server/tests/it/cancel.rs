@@ -1,0 +1,75 @@
+//! Cancel requests.
+
+use crate::support::with_server;
+use crate::wire::{Wire, error, kinds, packet, query};
+
+const CANCEL: u32 = 80_877_102;
+
+async fn cancel(address: std::net::SocketAddr, key: &[u8]) {
+    let mut wire = Wire::open(address).await;
+    wire.send(&packet(CANCEL, key)).await;
+    assert!(wire.until_closed().await.is_empty(), "never answered");
+}
+
+#[test]
+fn ends_a_statement_that_waits() {
+    with_server(|address| async move {
+        let mut holder = Wire::connect(address).await;
+        holder
+            .rows("create table t (id int primary key, n int)")
+            .await;
+        holder.rows("insert into t values (1, 0)").await;
+        holder.rows("begin").await;
+        holder.rows("update t set n = 1 where id = 1").await;
+        let mut waiter = Wire::connect(address).await;
+        waiter.send(&query("update t set n = 2 where id = 1")).await;
+        // A wrong secret does nothing; the right one, however often, ends it.
+        let mut wrong = waiter.key.clone();
+        wrong[7] ^= 1;
+        cancel(address, &wrong).await;
+        let key = waiter.key.clone();
+        let canceling = async {
+            loop {
+                cancel(address, &key).await;
+                coeval_env::yield_now().await;
+            }
+        };
+        let answers = tokio::select! {
+            biased;
+            answers = waiter.until('Z') => answers,
+            () = canceling => unreachable!("it goes on for ever"),
+        };
+        assert_eq!(error(&answers).sqlstate(), "57014");
+        // The session goes on, and so does the holder.
+        holder.rows("commit").await;
+        assert_eq!(waiter.value("select n from t").await.as_deref(), Some("1"));
+    });
+}
+
+#[test]
+fn between_statements_it_means_nothing() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        let key = wire.key.clone();
+        cancel(address, &key).await;
+        assert_eq!(kinds(&wire.query("select 1").await), "TDCZ");
+    });
+}
+
+#[test]
+fn ends_a_copy_that_waits_for_data() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        wire.rows("create table t (id int primary key)").await;
+        wire.send(&query("copy t from stdin")).await;
+        wire.until('G').await;
+        let key = wire.key.clone();
+        cancel(address, &key).await;
+        let answers = wire.until('Z').await;
+        assert_eq!(error(&answers).sqlstate(), "57014");
+        assert_eq!(
+            wire.value("select count(*) from t").await.as_deref(),
+            Some("0")
+        );
+    });
+}

@@ -1,0 +1,272 @@
+//! The binary as a process: how it starts, stops, dies and comes back.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::wire::{Wire, error};
+
+const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
+
+/// No process takes longer than this for what it has to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn in_runtime(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(test);
+}
+
+/// The binary, in an environment that says nothing about it.
+fn coeval(arguments: &[&str]) -> Command {
+    let mut command = Command::new(COEVAL);
+    command
+        .args(arguments)
+        .kill_on_drop(true)
+        .stdin(Stdio::null());
+    command
+}
+
+async fn output(mut command: Command) -> Output {
+    let output = coeval_env::timeout(PATIENCE, command.output()).await;
+    output.expect("it ends in time").unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server with a data directory, ready for connections.
+struct Running {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    async fn start(data: &Path) -> Self {
+        let data = data.to_str().unwrap();
+        let mut command = coeval(&[
+            "start",
+            "--data-dir",
+            data,
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+        ]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = loop {
+            let line = coeval_env::timeout(PATIENCE, lines.next_line()).await;
+            let line = line.expect("a line in time").unwrap().expect("it starts");
+            if line.contains("ready for connections") {
+                let (_, rest) = line.split_once("\"address\":\"").expect("its address");
+                break rest.split('"').next().unwrap().parse().unwrap();
+            }
+        };
+        // Somebody has to read on, or the server would wait for its log.
+        coeval_env::spawn("log", async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                println!("{line}");
+            }
+        });
+        Self { child, address }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = Pid::from_raw(self.child.id().unwrap() as i32).unwrap();
+        kill_process(process, signal).unwrap();
+    }
+
+    async fn ended(mut self) -> std::process::ExitStatus {
+        let ended = coeval_env::timeout(PATIENCE, self.child.wait()).await;
+        ended.expect("it ends in time").unwrap()
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let server = Running::start(data.path()).await;
+        let mut wire = Wire::connect(server.address).await;
+        wire.rows("create table t (id int primary key, n int)")
+            .await;
+        for number in 0..20 {
+            wire.rows(&format!("insert into t values ({number}, 0)"))
+                .await;
+        }
+        wire.rows("update t set n = 7 where id < 10").await;
+        wire.rows("delete from t where id = 19").await;
+        // Not acknowledged, so it must not be there.
+        wire.rows("begin").await;
+        wire.rows("insert into t values (100, 0)").await;
+        server.signal(Signal::KILL);
+        server.ended().await;
+
+        let server = Running::start(data.path()).await;
+        let mut wire = Wire::connect(server.address).await;
+        let counted = wire.rows("select count(*), sum(n), max(id) from t").await;
+        let expected = ["19", "70", "18"].map(|value| Some(value.to_owned()));
+        assert_eq!(counted, [expected]);
+        // And it goes on from there, through a graceful stop as well.
+        wire.rows("insert into t values (19, 1)").await;
+        server.signal(Signal::TERM);
+        assert!(server.ended().await.success());
+        let server = Running::start(data.path()).await;
+        let mut wire = Wire::connect(server.address).await;
+        assert_eq!(
+            wire.value("select sum(n) from t").await.as_deref(),
+            Some("71")
+        );
+        server.signal(Signal::INT);
+        assert!(server.ended().await.success());
+    });
+}
+
+#[test]
+fn a_graceful_stop_ends_sessions_and_says_so() {
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let server = Running::start(data.path()).await;
+        let mut idle = Wire::connect(server.address).await;
+        let mut busy = Wire::connect(server.address).await;
+        busy.rows("create table t (id int primary key)").await;
+        busy.rows("insert into t values (1)").await;
+        busy.rows("begin").await;
+        busy.rows("delete from t").await;
+        let mut waiting = Wire::connect(server.address).await;
+        waiting.send(&crate::wire::query("delete from t")).await;
+        server.signal(Signal::TERM);
+        for wire in [&mut idle, &mut busy, &mut waiting] {
+            let answers = wire.until_closed().await;
+            let last = answers.iter().rfind(|answer| answer.kind == 'E');
+            let last = last.unwrap_or_else(|| panic!("{answers:?}"));
+            assert_eq!(last.sqlstate(), "57P01");
+        }
+        assert!(server.ended().await.success());
+    });
+}
+
+#[test]
+fn a_data_directory_has_one_server() {
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let server = Running::start(data.path()).await;
+        let path = data.path().to_str().unwrap();
+        let second = output(coeval(&["start", "--data-dir", path, "--listen", "0"])).await;
+        assert!(!second.status.success());
+        let complaint = text(&second.stderr);
+        assert!(complaint.contains(path), "{complaint}");
+        let mut wire = Wire::connect(server.address).await;
+        assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
+    });
+}
+
+#[test]
+fn an_ephemeral_server_says_where_it_is_and_goes_with_its_parent() {
+    in_runtime(async {
+        // A shell between us and the server is its parent, and is killed.
+        let script = "\"$0\" start --ephemeral --log-level error & wait";
+        let mut shell = Command::new("sh")
+            .args(["-c", script, COEVAL])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let line = coeval_env::timeout(PATIENCE, lines.next_line()).await;
+        let url = line.expect("a line in time").unwrap().expect("its address");
+        let address = url
+            .strip_prefix("postgres://coeval@")
+            .and_then(|rest| rest.strip_suffix("/coeval"))
+            .unwrap_or_else(|| panic!("{url}"));
+        let mut wire = Wire::connect(address.parse().unwrap()).await;
+        assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
+        shell.kill().await.unwrap();
+        let answers = wire.until_closed().await;
+        assert_eq!(error(&answers).sqlstate(), "57P01");
+        // Nothing else was printed, and the last holder of the pipe is gone.
+        let end = coeval_env::timeout(PATIENCE, lines.next_line()).await;
+        assert_eq!(end.expect("it ends in time").unwrap(), None);
+    });
+}
+
+#[test]
+fn wrong_settings_are_refused_with_advice() {
+    in_runtime(async {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"max_conections = 3\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        for (arguments, advice) in [
+            (
+                &["start", "--listen", "0.0.0.0:5433"][..],
+                "no authentication yet",
+            ),
+            (
+                &["start", "--config", path],
+                "did you mean max_connections?",
+            ),
+            (
+                &["start", "--config", "/nowhere/coeval.toml"],
+                "/nowhere/coeval.toml",
+            ),
+            (
+                &["start", "--max-connections", "many"],
+                "flag --max-connections",
+            ),
+            (&["start", "--log-level", "loud=very"], "log_level"),
+            (&["strat"], "start"),
+        ] {
+            let refused = output(coeval(arguments)).await;
+            assert!(!refused.status.success(), "{arguments:?}");
+            let complaint = text(&refused.stderr);
+            assert!(complaint.contains(advice), "{arguments:?}: {complaint}");
+        }
+        let mut command = coeval(&["config"]);
+        command.env("COEVAL_LISTEN", "127.0.0.1:7000");
+        let shown = text(&output(command).await.stdout);
+        let line = "listen = \"127.0.0.1:7000\"  # environment variable COEVAL_LISTEN";
+        assert!(shown.contains(line), "{shown}");
+    });
+}
+
+#[test]
+fn the_shell_talks_sql() {
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let server = Running::start(data.path()).await;
+        let url = format!("postgres://{}", server.address);
+        let create = "create table t (id int, name text); insert into t values (1, 'one')";
+        let shown = output(coeval(&[
+            "sql",
+            &url,
+            "-c",
+            create,
+            "-c",
+            "select * from t",
+        ]))
+        .await;
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        let lines = text(&shown.stdout);
+        assert!(lines.contains("  1  one"), "{lines}");
+        assert!(lines.contains("(1 row)"), "{lines}");
+        let failed = output(coeval(&["sql", &url, "-c", "select nothing"])).await;
+        assert_eq!(failed.status.code(), Some(1));
+        assert!(
+            text(&failed.stderr).contains("42703"),
+            "{}",
+            text(&failed.stderr)
+        );
+        let nobody = output(coeval(&["sql", "postgres://127.0.0.1:1", "-c", "select 1"])).await;
+        assert_eq!(nobody.status.code(), Some(2));
+    });
+}

@@ -1,0 +1,63 @@
+//! Servers for tests.
+
+use std::net::SocketAddr;
+
+use coeval_server::{RunningServer, Server, Settings, Storage};
+
+use crate::wire::Wire;
+
+/// Settings of a server that nobody else meets.
+pub fn settings() -> Settings {
+    Settings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        stop_grace_milliseconds: 100,
+        ..Settings::default()
+    }
+}
+
+/// Runs a test with a server in memory, then stops the server.
+pub fn with_server<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) -> F) {
+    with_settings(settings(), |server| test(server.address()));
+}
+
+/// [`with_server`], with settings.
+pub fn with_settings<F: Future<Output = ()>>(
+    settings: Settings,
+    test: impl FnOnce(&RunningServer) -> F,
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        // As `coeval start` has it: statements are walked by recursion.
+        .thread_stack_size(8 << 20)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let server = coeval_env::spawn("server", Server::start(settings, Storage::Memory));
+        let server = server.await.unwrap().unwrap();
+        let running = test(&server);
+        running.await;
+        let stopped = coeval_env::timeout(std::time::Duration::from_secs(30), server.stop());
+        stopped.await.expect("a server stops");
+    });
+}
+
+/// Sees that other sessions are undisturbed: `other` was open before, and a new one
+/// is let in.
+pub async fn assert_serves(other: &mut Wire, address: SocketAddr) {
+    assert_eq!(other.value("select 40 + 2").await.as_deref(), Some("42"));
+    let mut new = Wire::connect(address).await;
+    assert_eq!(new.value("select 6 * 7").await.as_deref(), Some("42"));
+}
+
+/// The memory this process occupies, in bytes.
+#[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks the kernel about the test itself"
+)]
+pub fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = status.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
