@@ -37,12 +37,20 @@ impl ReadBuffer {
 
     /// The next message, if all of it has come. The one before is forgotten.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
+        let next = self.next_frame_and_following()?;
+        Ok(next.map(|(frame, _)| frame))
+    }
+
+    /// [`ReadBuffer::next_frame`], and the type of the message behind it, if its
+    /// first byte has come.
+    pub fn next_frame_and_following(&mut self) -> Result<Option<(Frame<'_>, Option<u8>)>, Error> {
         let rest = &self.bytes[self.consumed..];
         let Some(frame) = frame::cut(rest, &self.limits)? else {
             return Ok(None);
         };
-        self.consumed += frame::HEADER + frame.contents.len();
-        Ok(Some(frame))
+        let size = frame::HEADER + frame.contents.len();
+        self.consumed += size;
+        Ok(Some((frame, rest.get(size).copied())))
     }
 
     /// The next message as a packet of the time before the session starts.
@@ -155,8 +163,10 @@ mod tests {
             let mut kinds = Vec::new();
             for bytes in stream.chunks(piece) {
                 buffer.extend(bytes);
-                while let Some(frame) = buffer.next_frame().unwrap() {
+                while let Some((frame, following)) = buffer.next_frame_and_following().unwrap() {
                     kinds.push(frame.kind);
+                    let expected = b"PSQ".get(kinds.len());
+                    assert!(following.is_none() || following.as_ref() == expected);
                 }
             }
             assert_eq!(kinds, b"PSQ");

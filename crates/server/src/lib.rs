@@ -4,7 +4,7 @@
 //! ```text
 //!   main ─▶ cli ─▶ settings ─▶ Server::start ─▶ engine, database, listener
 //!                                  │
-//!                   one task for each connection (session)
+//!                   one task for each connection (session), on one of the workers
 //!                                  │
 //!        pgwire::ReadBuffer ─▶ Conversation ─▶ sql::Session ─▶ engine
 //!        socket ◀─ Output ◀──────────┘  (after poll_durable, and never before)
@@ -26,6 +26,7 @@ mod session;
 pub mod settings;
 mod shared;
 mod shell;
+mod workers;
 
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::Settings;

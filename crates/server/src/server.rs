@@ -18,18 +18,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_env::{JoinHandle, Listener};
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 use coeval_types::Remedy;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::Settings;
 use crate::engine;
 use crate::registry::Registry;
 use crate::settings::SettingsError;
 use crate::shared::Shared;
-use crate::{Settings, session};
+use crate::workers::Workers;
 
 /// Where the database is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct Server;
 
 impl Server {
     /// Opens the database, recovers what its log holds, and listens. Sessions run
-    /// as tasks of the caller's executor.
+    /// on threads of their own; the rest as tasks of the caller's executor.
     ///
     /// # Errors
     /// [`StartError`], with nothing left running.
@@ -141,50 +141,11 @@ impl Server {
             version = env!("CARGO_PKG_VERSION"),
             "ready for connections"
         );
-        let accepting = accept(Arc::clone(&shared), listener);
         Ok(RunningServer {
             address,
-            accepting: coeval_env::spawn("accept", accepting),
+            workers: Workers::start(&shared, listener),
             shared,
         })
-    }
-}
-
-/// Sockets beyond the limit of sessions that may be open at once, to be told that
-/// there are too many, or to bring cancel requests.
-const ANTEROOM: usize = 64;
-
-/// Takes connections for ever.
-async fn accept(shared: Arc<Shared>, listener: Listener) {
-    let most = shared.settings.max_connections + ANTEROOM;
-    let open = Arc::new(tokio::sync::Semaphore::new(most));
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of file descriptors, most likely; they come back.
-                warn!(%error, "a connection could not be accepted");
-                coeval_env::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let Ok(place) = Arc::clone(&open).try_acquire_owned() else {
-            continue;
-        };
-        let shared = Arc::clone(&shared);
-        let serving = async move {
-            session::serve(shared, stream).await;
-            drop(place);
-        };
-        coeval_env::spawn("session", report_panic(serving));
-    }
-}
-
-/// A panic in one session ends that session; here it gets its line in the log.
-async fn report_panic(serving: impl Future<Output = ()> + Send + 'static) {
-    let serving = coeval_env::spawn("session", serving);
-    if let Err(error) = serving.await {
-        tracing::error!(%error, "a session ended by a mistake of this program");
     }
 }
 
@@ -192,7 +153,7 @@ async fn report_panic(serving: impl Future<Output = ()> + Send + 'static) {
 /// soon as they can; [`RunningServer::stop`] also waits for that.
 pub struct RunningServer {
     address: SocketAddr,
-    accepting: JoinHandle<()>,
+    workers: Workers,
     shared: Arc<Shared>,
 }
 
@@ -224,7 +185,7 @@ impl RunningServer {
     /// Stops: lets nobody in, gives running statements a moment to finish, cancels
     /// them, and waits until every session has ended.
     pub async fn stop(self) {
-        self.accepting.abort();
+        self.workers.close();
         let registry = &self.shared.registry;
         let sessions = registry.len();
         if sessions > 0 {
@@ -251,7 +212,7 @@ impl RunningServer {
 
 impl Drop for RunningServer {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.workers.close();
         self.shared.registry.close();
         self.shared.registry.cancel_all();
     }

@@ -10,6 +10,10 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::JoinError;
 
+/// Stack of a dedicated thread, in bytes: as much as a process's first thread
+/// usually has. Only what is used takes memory.
+const STACK_BYTES: usize = 8 << 20;
+
 #[derive(Debug)]
 pub(crate) enum JoinHandle<T> {
     Task(tokio::task::JoinHandle<T>),
@@ -89,6 +93,7 @@ where
     };
     std::thread::Builder::new()
         .name(name.to_owned())
+        .stack_size(STACK_BYTES)
         .spawn(move || {
             // Nobody may be waiting for the result any more.
             let _ = sender.send(body());

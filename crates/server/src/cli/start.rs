@@ -10,10 +10,6 @@ use super::{fail, say, settings};
 use crate::parent::Parent;
 use crate::{RunningServer, Server, Settings, Storage, logging};
 
-/// Stack of a thread that runs sessions, in bytes: statements are walked by
-/// recursion, to a depth that SQL limits.
-const STACK: usize = 8 << 20;
-
 pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     let ephemeral = matches.get_flag("ephemeral");
     let parent = if ephemeral { Parent::now() } else { None };
@@ -27,23 +23,16 @@ pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     if let Err(error) = logging::start(&settings) {
         return fail(&error);
     }
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime
+    // Sessions and the log have threads of their own; this one waits for signals
+    // and does the housekeeping.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .thread_name("session")
-        .thread_stack_size(STACK);
-    if settings.worker_threads > 0 {
-        runtime.worker_threads(settings.worker_threads);
-    }
-    let runtime = match runtime.build() {
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = runtime.block_on(async {
-        // On a task of its own, so that it has a worker's stack and cache.
-        let serving = coeval_env::spawn("server", serve(settings, ephemeral, parent));
-        serving.await.unwrap_or_else(|error| fail(&error))
-    });
+    let code = runtime.block_on(serve(settings, ephemeral, parent));
     runtime.shutdown_background();
     code
 }

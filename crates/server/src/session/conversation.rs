@@ -93,6 +93,8 @@ pub(super) struct Conversation {
     pub(super) statements: Named<Arc<Prepared>>,
     pub(super) portals: Named<Portal>,
     pub(super) mode: Mode,
+    /// Whether the message in hand is the last before a Sync.
+    pub(super) before_sync: bool,
     /// Who asked for what runs now.
     pub(super) asked: Asked,
     /// What is left of a simple query that was interrupted by a COPY.
@@ -108,6 +110,7 @@ impl Conversation {
             statements: Named::new(),
             portals: Named::new(),
             mode: Mode::Ready,
+            before_sync: false,
             asked: Asked::Simple,
             rest: Vec::new().into_iter(),
         }
@@ -117,8 +120,11 @@ impl Conversation {
     pub(super) async fn run(&mut self, mut input: Input) -> Ended {
         loop {
             let Input { buffer, watch } = &mut input;
-            let frame = match buffer.next_frame() {
-                Ok(Some(frame)) => frame,
+            let frame = match buffer.next_frame_and_following() {
+                Ok(Some((frame, following))) => {
+                    self.before_sync = following == Some(kind::SYNC);
+                    frame
+                }
                 Ok(None) => {
                     let cancelable = self.mode == Mode::CopyIn;
                     match input.fill(&self.signal, cancelable).await {

@@ -161,6 +161,9 @@ impl Conversation {
             return Err(no_portal(name));
         };
         let limit = max_rows.and_then(NonZeroU32::new);
+        if self.before_sync {
+            self.session.expect_finish();
+        }
         self.output.begin_execution();
         let execution = self.session.execute(portal, limit, &mut self.output);
         let completion = watch.over(&self.signal, execution).await?;

@@ -67,6 +67,9 @@ impl Conversation {
             super::extended::describe_row(&mut output.buffer, columns, portal.formats())
                 .inspect_err(|_| session.fail())?;
         }
+        if last {
+            session.expect_finish();
+        }
         output.begin_execution();
         let execution = session.execute(&mut portal, None, output);
         let completion = watch.over(signal, execution).await?;
