@@ -152,7 +152,7 @@ impl Conversation {
         match self.mode {
             Mode::CopyIn => return self.copy_in(frame, watch).await,
             Mode::Skipping if !matches!(frame.kind, kind::SYNC | kind::TERMINATE) => return Ok(()),
-            Mode::Skipping | Mode::Ready => {}
+            Mode::Skipping | Mode::Ready => self.signal.forget_cancel(),
         }
         // What is left of a COPY that has failed or was never there.
         if matches!(

@@ -28,6 +28,13 @@ impl Signal {
         self.wake();
     }
 
+    /// A statement begins: what was said of the one before does not concern it.
+    pub(crate) fn forget_cancel(&self) {
+        if self.is_canceled() {
+            self.cancel.store(false, Ordering::Release);
+        }
+    }
+
     /// Ends the session before its next statement.
     pub(crate) fn terminate(&self) {
         self.terminate.store(true, Ordering::Release);

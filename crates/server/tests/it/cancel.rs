@@ -1,5 +1,7 @@
 //! Cancel requests.
 
+use std::cell::Cell;
+
 use crate::support::with_server;
 use crate::wire::{Wire, error, kinds, packet, query};
 
@@ -28,17 +30,19 @@ fn ends_a_statement_that_waits() {
         wrong[7] ^= 1;
         cancel(address, &wrong).await;
         let key = waiter.key.clone();
+        let ended = Cell::new(false);
         let canceling = async {
-            loop {
+            while !ended.get() {
                 cancel(address, &key).await;
                 coeval_env::yield_now().await;
             }
         };
-        let answers = tokio::select! {
-            biased;
-            answers = waiter.until('Z') => answers,
-            () = canceling => unreachable!("it goes on for ever"),
+        let waiting = async {
+            let answers = waiter.until('Z').await;
+            ended.set(true);
+            answers
         };
+        let (answers, ()) = tokio::join!(waiting, canceling);
         assert_eq!(error(&answers).sqlstate(), "57014");
         // The session goes on, and so does the holder.
         holder.rows("commit").await;
