@@ -521,8 +521,24 @@ impl<'a> Binder<'a> {
         chain: &[ast::AccessExpr],
         scope: &Scope<'_>,
     ) -> Result<Bound> {
-        let mut bound = self.bind(root, scope)?;
-        for access in chain {
+        // A column's qualified name begins the chain.
+        let mut names: Vec<Ident> = match root {
+            Expr::Identifier(name) => vec![name.clone()],
+            _ => Vec::new(),
+        };
+        let mut rest = chain;
+        while let [ast::AccessExpr::Dot(Expr::Identifier(name)), behind @ ..] = rest
+            && !names.is_empty()
+        {
+            names.push(name.clone());
+            rest = behind;
+        }
+        let mut bound = if names.len() > 1 {
+            self.bind(&Expr::CompoundIdentifier(names), scope)?
+        } else {
+            self.bind(root, scope)?
+        };
+        for access in rest {
             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
                 return Err(Error::unsupported("a field or a slice of a value").at(bound.position));
             };

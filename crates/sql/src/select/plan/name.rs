@@ -1,16 +1,29 @@
 //! What a column of a result is called when nobody says.
+//!
+//! A column and a function lend their names to whatever is built around them; a
+//! cast names its column after its type only if nothing inside has lent it a name,
+//! and CASE looks at what stands behind ELSE.
 
-use sqlparser::ast::{Expr, Value as Literal};
+use sqlparser::ast::{AccessExpr, Expr};
 
 use crate::expression::fold_name;
 
 /// The name PostgreSQL gives a column that computes this.
 pub(super) fn column_name(expr: &Expr) -> String {
-    named(expr).unwrap_or_else(|| "?column?".to_owned())
+    match named(expr) {
+        Some(Name::Lent(name) | Name::Makeshift(name)) => name,
+        None => "?column?".to_owned(),
+    }
 }
 
-fn named(expr: &Expr) -> Option<String> {
-    Some(match expr {
+/// A name, and whether what is around it takes it over.
+enum Name {
+    Lent(String),
+    Makeshift(String),
+}
+
+fn named(expr: &Expr) -> Option<Name> {
+    Some(Name::Lent(match expr {
         Expr::Identifier(name) => fold_name(name),
         Expr::CompoundIdentifier(names) => fold_name(names.last()?),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return named(inner),
@@ -18,16 +31,18 @@ fn named(expr: &Expr) -> Option<String> {
         Expr::Cast {
             expr, data_type, ..
         } => {
-            // The column's own name if it has one, else the type's.
-            return named(expr)
-                .filter(|_| !matches!(**expr, Expr::Value(_)))
-                .or_else(|| type_name(data_type));
+            return match named(expr) {
+                Some(Name::Lent(name)) => Some(Name::Lent(name)),
+                _ => type_name(data_type).map(Name::Makeshift),
+            };
         }
-        Expr::TypedString(typed) => return type_name(&typed.data_type),
-        Expr::Case { else_result, .. } => else_result
-            .as_ref()
-            .and_then(|otherwise| named(otherwise).filter(|_| is_column(otherwise)))
-            .unwrap_or_else(|| "case".to_owned()),
+        Expr::TypedString(typed) => return type_name(&typed.data_type).map(Name::Makeshift),
+        Expr::Case { else_result, .. } => {
+            return Some(match else_result.as_deref().and_then(named) {
+                Some(Name::Lent(name)) => Name::Lent(name),
+                _ => Name::Makeshift("case".to_owned()),
+            });
+        }
         Expr::Exists { .. } => "exists".to_owned(),
         Expr::Array(_) => "array".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
@@ -43,28 +58,26 @@ fn named(expr: &Expr) -> Option<String> {
         Expr::Ceil { .. } => "ceil".to_owned(),
         Expr::Floor { .. } => "floor".to_owned(),
         Expr::AtTimeZone { .. } => "timezone".to_owned(),
-        Expr::Value(value) => match &value.value {
-            Literal::Boolean(_) => "bool".to_owned(),
-            _ => return None,
-        },
-        Expr::CompoundFieldAccess { root, .. } => return named(root),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(name)) => Some(fold_name(name)),
+                _ => None,
+            });
+            match field {
+                Some(field) => field,
+                None => return named(root),
+            }
+        }
         Expr::Subquery(query) => {
             let select = query.body.as_select()?;
             match select.projection.first()? {
-                sqlparser::ast::SelectItem::UnnamedExpr(expr) => return named(expr),
+                sqlparser::ast::SelectItem::UnnamedExpr(expr) => column_name(expr),
                 sqlparser::ast::SelectItem::ExprWithAlias { alias, .. } => fold_name(alias),
                 _ => return None,
             }
         }
         _ => return None,
-    })
-}
-
-fn is_column(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)
-    )
+    }))
 }
 
 fn type_name(data_type: &sqlparser::ast::DataType) -> Option<String> {
