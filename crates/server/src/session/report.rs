@@ -47,6 +47,7 @@ fn parts(severity: Severity, report: &coeval_sql::error::Report) -> Report<'_> {
     parts.detail = report.detail.as_deref();
     parts.hint = report.hint.as_deref();
     parts.position = report.position;
+    parts.context = report.context.as_deref();
     parts.object.schema = report.schema.as_deref();
     parts.object.table = report.table.as_deref();
     parts.object.column = report.column.as_deref();

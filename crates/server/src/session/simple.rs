@@ -71,6 +71,9 @@ impl Conversation {
             session.expect_finish();
         }
         output.begin_execution();
+        if last {
+            session.expect_finish();
+        }
         let execution = session.execute(&mut portal, None, output);
         let completion = watch.over(signal, execution).await?;
         self.complete(completion, last, watch).await

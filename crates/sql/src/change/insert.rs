@@ -1,5 +1,8 @@
 //! Executing INSERT.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use coeval_txn::{Insert, LockWait, LockedRow};
 use coeval_types::{IndexId, Rid, RowRef};
 
@@ -9,7 +12,7 @@ use super::{ChangePlan, ConflictUpdate, InsertPlan, InsertSource};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, Expression};
 use crate::plan::RowReader;
-use crate::select::Cursor;
+use crate::select::{Cursor, QueryPlan};
 use crate::value::Value;
 
 /// Bytes of rows of a query that are collected before they are inserted.
@@ -69,7 +72,7 @@ impl Rows {
 /// A query's rows as rows of the table. They are complete before the first is
 /// inserted: the query may read the same table.
 async fn collect(
-    query: &std::sync::Arc<crate::select::QueryPlan>,
+    query: &Arc<QueryPlan>,
     columns: &[Expression],
     inserting: &mut Inserting<'_>,
     context: &mut EvaluationContext<'_>,
@@ -101,6 +104,8 @@ struct Inserting<'plan> {
     values: Vec<Value>,
     row: Vec<u8>,
     count: u64,
+    /// Records it has made or changed; kept for ON CONFLICT DO UPDATE only.
+    touched: BTreeSet<Rid>,
 }
 
 impl<'plan> Inserting<'plan> {
@@ -112,6 +117,7 @@ impl<'plan> Inserting<'plan> {
             values: Vec::new(),
             row: Vec::new(),
             count: 0,
+            touched: BTreeSet::new(),
         }
     }
 
@@ -142,9 +148,15 @@ impl<'plan> Inserting<'plan> {
         for _ in 0..MOST_TRIES {
             let row = RowRef::trusted(&self.row);
             let inserted = coeval_txn::insert(context.reads()?, table.storage, row).await?;
-            let Insert::Duplicate { index, rid } = inserted else {
-                self.count += 1;
-                return returned.add(self.plan.returning.as_ref(), context, &self.values);
+            let (index, rid) = match inserted {
+                Insert::Duplicate { index, rid } => (index, rid),
+                Insert::Inserted(rid) => {
+                    if self.updates() {
+                        self.touched.insert(rid);
+                    }
+                    self.count += 1;
+                    return returned.add(self.plan.returning.as_ref(), context, &self.values);
+                }
             };
             if !self.expects(index) {
                 return Err(match table.index(index) {
@@ -170,6 +182,14 @@ impl<'plan> Inserting<'plan> {
         ))
     }
 
+    /// Whether it is an ON CONFLICT DO UPDATE.
+    fn updates(&self) -> bool {
+        self.insert
+            .on_conflict
+            .as_ref()
+            .is_some_and(|conflict| conflict.update.is_some())
+    }
+
     /// Whether ON CONFLICT is about this index.
     fn expects(&self, index: IndexId) -> bool {
         self.insert
@@ -187,6 +207,13 @@ impl<'plan> Inserting<'plan> {
         returned: &mut Returned,
     ) -> Result<bool> {
         let table = &*self.plan.table;
+        if !self.touched.insert(rid) {
+            return Err(Error::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+            )
+            .with_hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
+        }
         let mut old = Vec::new();
         let locked = coeval_txn::lock_row(
             context.reads()?,
@@ -200,6 +227,7 @@ impl<'plan> Inserting<'plan> {
         )
         .await?;
         if matches!(locked, LockedRow::Gone | LockedRow::Skipped) {
+            self.touched.remove(&rid);
             return Ok(false);
         }
         let mut values = Vec::with_capacity(self.values.len() * 2);

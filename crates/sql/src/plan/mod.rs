@@ -27,6 +27,7 @@
 
 pub mod access;
 pub mod bounds;
+mod describe;
 pub mod row;
 
 pub use access::{Access, Path, RangeLimit};

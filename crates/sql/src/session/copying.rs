@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Session;
+use super::delivery::drain;
 use super::output::{CommandTag, Completion, Sink};
-use super::run::{Started, drain};
+use super::run::Started;
 use crate::catalog::Catalog;
 use crate::change::lock_for_write;
 use crate::copy::{CopyIn, CopyOutPlan, CopyPlan, LineWriter};

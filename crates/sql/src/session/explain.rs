@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use coeval_txn::Direction;
+
 use super::Session;
 use super::prepared::Plan;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::change::{ChangeKind, ChangePlan, Changed, InsertSource, Target};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result};
 use crate::expression::EvaluationContext;
-use crate::plan::Path;
 use crate::select::Cursor;
 use crate::statement::{Command, ExplainCommand, Statement};
 use crate::value::Value;
@@ -110,37 +111,34 @@ fn below(head: String, lines: Vec<String>) -> Vec<String> {
 }
 
 fn describe_change(change: &ChangePlan) -> Vec<String> {
-    let table = &change.table.name;
+    let table = &*change.table;
+    let name = &table.name;
     match &change.kind {
         ChangeKind::Insert(insert) => match &insert.source {
             InsertSource::Values(rows) => {
                 vec![
-                    format!("Insert on {table}"),
+                    format!("Insert on {name}"),
                     format!("  ->  Values ({})", rows.len()),
                 ]
             }
-            InsertSource::Query { plan, .. } => below(format!("Insert on {table}"), plan.explain()),
+            InsertSource::Query { plan, .. } => below(format!("Insert on {name}"), plan.explain()),
         },
         ChangeKind::Update(update) => below(
-            format!("Update on {table}"),
+            format!("Update on {name}"),
             describe_target(table, &update.target),
         ),
         ChangeKind::Delete(delete) => below(
-            format!("Delete on {table}"),
+            format!("Delete on {name}"),
             describe_target(table, &delete.target),
         ),
     }
 }
 
-fn describe_target(table: &str, target: &Target) -> Vec<String> {
-    let mut lines = vec![match &target.access.path {
-        Path::Table => format!("Table Scan on {table}"),
-        Path::Key { index, .. } => format!("Key Lookup using {} on {table}", index.name),
-        Path::Range { index, .. } => format!("Index Scan using {} on {table}", index.name),
-    }];
-    let conditions = target.access.filter.len();
-    if conditions > 0 {
-        lines.push(format!("  Filter: {conditions} conditions"));
-    }
-    lines
+fn describe_target(table: &Table, target: &Target) -> Vec<String> {
+    target.access.path.describe(
+        table,
+        &table.name,
+        Direction::Forward,
+        !target.access.filter.is_empty(),
+    )
 }

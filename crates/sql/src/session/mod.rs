@@ -22,11 +22,13 @@
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`set`] and [`settings`]: SET, SHOW and what there is to set.
 //! - [`prepared`]: statements with their names resolved, and portals.
-//! - [`run`]: executing them.
+//! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
+//!   results.
 
 mod control;
 mod copying;
 mod database;
+mod delivery;
 mod explain;
 mod output;
 mod prepared;
@@ -34,11 +36,16 @@ mod run;
 mod set;
 pub mod settings;
 pub(crate) mod transaction;
+mod utility;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::num::NonZeroU32;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
 
 use coeval_types::Timestamp;
 
@@ -53,6 +60,7 @@ use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::statement::{self, Modes, Statement};
+use delivery::Watched;
 use settings::Settings;
 use transaction::{Block, Running};
 
@@ -202,7 +210,19 @@ impl Session {
     ) -> Result<Completion> {
         self.info.cancel.store(false, Ordering::Relaxed);
         self.info.statement_start = EvaluationContext::clock();
-        let completion = self.run_portal(portal, max_rows, sink).await;
+        let mut sink = Watched {
+            sink,
+            drained: false,
+            least: self.settings.parsed().least_notice,
+        };
+        let completion = match self.settings.parsed().statement_timeout {
+            None => self.run_portal(portal, max_rows, &mut sink).await,
+            Some(limit) => {
+                let cancel = Arc::clone(&self.info.cancel);
+                let work = self.run_portal(portal, max_rows, &mut sink);
+                within(limit, &cancel, work).await
+            }
+        };
         self.finishing = false;
         self.note_seen();
         if completion.is_err() {
@@ -313,6 +333,37 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abort_running();
+    }
+}
+
+/// Asks `work` to end once it has taken too long, and waits until it has: nothing
+/// is left halfway.
+async fn within<T>(
+    limit: Duration,
+    cancel: &AtomicBool,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut work = pin!(work);
+    let mut timer = pin!(coeval_env::sleep(limit));
+    let mut late = false;
+    let result = poll_fn(|context| {
+        if let Poll::Ready(result) = work.as_mut().poll(context) {
+            return Poll::Ready(result);
+        }
+        if !late && timer.as_mut().poll(context).is_ready() {
+            late = true;
+            cancel.store(true, Ordering::Relaxed);
+            return work.as_mut().poll(context);
+        }
+        Poll::Pending
+    })
+    .await;
+    match result {
+        Err(error) if late && error.state() == SqlState::QUERY_CANCELED => Err(Error::new(
+            SqlState::QUERY_CANCELED,
+            "canceling statement due to statement timeout",
+        )),
+        other => other,
     }
 }
 

@@ -336,11 +336,15 @@ impl Session {
             }
             Command::Copy(copy) => Plan::Copy(Arc::new(CopyPlan::bind(copy, &mut binder)?)),
             Command::Explain(explain) => {
-                let statement = match explain.statement.command() {
-                    Command::Execute { name, .. } => &self.named(name)?.statement,
-                    _ => &explain.statement,
+                // The parameters of EXECUTE are its own arguments.
+                let (plan, types) = match explain.statement.command() {
+                    Command::Execute { name, .. } => {
+                        let named = self.named(name)?;
+                        let oids = &named.parameter_oids;
+                        (self.plan(&named.statement, oids, catalog)?.0, Vec::new())
+                    }
+                    _ => self.plan(&explain.statement, parameter_oids, catalog)?,
                 };
-                let (plan, types) = self.plan(statement, parameter_oids, catalog)?;
                 return Ok((Plan::Explain(Arc::new(plan)), types));
             }
             _ => return Err(Error::internal("a statement that needs no plan")),

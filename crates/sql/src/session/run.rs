@@ -1,32 +1,26 @@
 //! Executing portals.
 
-use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use coeval_txn::Isolation;
-
-use super::output::{Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink};
-use super::prepared::{Plan, Portal, Prepared, Progress};
+use super::delivery::{Delivery, Watched, drain};
+use super::output::{CommandTag, Completion, Notice, Severity, Sink};
+use super::prepared::{Plan, Portal, Progress};
 use super::transaction::Block;
 use super::{Session, in_failed_transaction};
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
-use crate::definition;
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{CastContext, EvaluationContext, Parameters};
+use crate::expression::EvaluationContext;
 use crate::select::Cursor;
-use crate::statement::{Command, Statement};
-use crate::value::{Style, Value};
-
-/// Rows between two looks at whether there is room for more.
-const ROWS_BETWEEN_DRAINS: u32 = 128;
+use crate::statement::Command;
+use crate::value::Value;
 
 /// Times a statement starts anew after a conflict, before the client hears of it.
 const MOST_RESTARTS: u32 = 20;
 
 /// Times a statement is planned anew because the schema has changed meanwhile.
-const MOST_REPLANS: u32 = 100;
+pub(super) const MOST_REPLANS: u32 = 100;
 
 /// What a started statement came to.
 pub(super) enum Started {
@@ -35,49 +29,13 @@ pub(super) enum Started {
     Outdated,
 }
 
-/// Hands rows to the sink and asks it for room now and then.
-struct Delivery<'sink> {
-    sink: &'sink mut dyn Sink,
-    columns: &'sink [Column],
-    formats: &'sink [Format],
-    style: Style,
-    /// Most rows to deliver; `None` for all.
-    most: Option<u32>,
-    delivered: u32,
-}
-
-impl Delivery<'_> {
-    fn is_full(&self) -> bool {
-        self.most.is_some_and(|most| self.delivered >= most)
-    }
-
-    fn row(&mut self, values: &[Value]) {
-        self.sink.row(OutputRow {
-            columns: self.columns,
-            formats: self.formats,
-            values,
-            style: &self.style,
-        });
-        self.delivered += 1;
-    }
-
-    fn wants_drain(&self) -> bool {
-        self.delivered.is_multiple_of(ROWS_BETWEEN_DRAINS)
-    }
-}
-
-/// Waits until the sink has room.
-pub(super) async fn drain(sink: &mut dyn Sink, newest_seen: coeval_types::Timestamp) -> Result<()> {
-    poll_fn(|context| sink.poll_drain(newest_seen, context)).await
-}
-
 impl Session {
     /// [`Session::execute`], without its effect on the transaction.
     pub(super) async fn run_portal(
         &mut self,
         portal: &mut Portal,
         max_rows: Option<NonZeroU32>,
-        sink: &mut dyn Sink,
+        sink: &mut Watched<'_>,
     ) -> Result<Completion> {
         let most = max_rows.map(NonZeroU32::get);
         match &mut portal.progress {
@@ -109,7 +67,7 @@ impl Session {
         &mut self,
         portal: &mut Portal,
         most: Option<u32>,
-        sink: &mut dyn Sink,
+        sink: &mut Watched<'_>,
     ) -> Result<Completion> {
         let prepared = Arc::clone(&portal.prepared);
         let statement = &prepared.statement;
@@ -170,7 +128,7 @@ impl Session {
                 }
                 self.check_tables(statement, tables).await?;
                 sink.notice(Notice::new(
-                    Severity::Info,
+                    Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,
                     "there is nothing to vacuum: old versions go as soon as no snapshot needs them",
                 ));
@@ -179,7 +137,7 @@ impl Session {
             Command::Analyze(tables) => {
                 self.check_tables(statement, tables).await?;
                 sink.notice(Notice::new(
-                    Severity::Info,
+                    Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,
                     "there is nothing to analyze: plans do not depend on statistics",
                 ));
@@ -187,7 +145,7 @@ impl Session {
             }
             Command::Checkpoint => {
                 sink.notice(Notice::new(
-                    Severity::Info,
+                    Severity::Notice,
                     SqlState::SUCCESSFUL_COMPLETION,
                     "there is nothing to write: what is committed is in the log",
                 ));
@@ -209,20 +167,16 @@ impl Session {
 
     /// Starts a statement that has a plan. After a conflict it starts anew, as long
     /// as nobody else has seen anything of its transaction.
-    async fn start_planned(
+    pub(super) async fn start_planned(
         &mut self,
         portal: &mut Portal,
         most: Option<u32>,
-        sink: &mut dyn Sink,
+        sink: &mut Watched<'_>,
     ) -> Result<Completion> {
-        let mut sink = Watched {
-            sink,
-            drained: false,
-        };
         let mut restarts = 0;
         loop {
             let was_running = self.running.is_some() && self.statements_ran;
-            let result = self.try_planned(portal, most, &mut sink).await;
+            let result = self.try_planned(portal, most, sink).await;
             let result = match result {
                 Ok(completion) => self.commit_early(completion).await,
                 Err(error) => Err(error),
@@ -242,7 +196,8 @@ impl Session {
             }
             restarts += 1;
             self.abort_running();
-            sink.sink.restart();
+            sink.restart();
+            sink.drained = false;
             portal.progress = Progress::New;
             coeval_env::yield_now().await;
         }
@@ -473,208 +428,5 @@ impl Session {
         );
         context.settings = Some(&viewer);
         change::execute(change, &mut context).await
-    }
-
-    /// 25006 when the transaction refuses writes.
-    pub(super) fn require_writable(&self, command: &str) -> Result<()> {
-        if self.is_read_only() {
-            return Err(Error::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                format!("cannot execute {command} in a read-only transaction"),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Runs a statement that changes the schema.
-    async fn define(&mut self, statement: &Statement, sink: &mut dyn Sink) -> Result<CommandTag> {
-        self.require_writable("a change of the schema")?;
-        self.begin_statement().await?;
-        let mut notices = Vec::new();
-        let database = Arc::clone(&self.database);
-        let info = self.info.clone();
-        let running = self.running()?;
-        let tag = definition::execute(&database, running, statement, &info, &mut notices).await;
-        for notice in notices {
-            sink.notice(notice);
-        }
-        Ok(CommandTag::new(tag?))
-    }
-
-    /// A new snapshot, where the isolation gives each statement one.
-    async fn begin_statement(&mut self) -> Result<()> {
-        if !self.ensure_running().await? {
-            self.running()?.transaction.begin_statement()?;
-        }
-        self.statements_ran = true;
-        Ok(())
-    }
-
-    /// Checks that these tables exist.
-    async fn check_tables(
-        &mut self,
-        statement: &Statement,
-        tables: &[sqlparser::ast::ObjectName],
-    ) -> Result<()> {
-        if tables.is_empty() {
-            return Ok(());
-        }
-        self.begin_statement().await?;
-        let catalog = self.current_catalog()?;
-        for name in tables {
-            definition::find_table(&catalog, name, statement)?;
-        }
-        Ok(())
-    }
-
-    /// LOCK TABLE.
-    async fn lock_tables(
-        &mut self,
-        statement: &Statement,
-        tables: &[sqlparser::ast::ObjectName],
-        mode: Option<coeval_txn::TableLock>,
-    ) -> Result<()> {
-        if self.block != Block::Explicit {
-            return Err(Error::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                "LOCK TABLE can only be used in transaction blocks",
-            ));
-        }
-        self.begin_statement().await?;
-        for name in tables {
-            let mut tries = 0;
-            loop {
-                let catalog = self.current_catalog()?;
-                let table = definition::find_table(&catalog, name, statement)?;
-                let Some(mode) = mode else { break };
-                let running = self.running()?;
-                let locked = coeval_txn::lock_table(
-                    &mut *running.transaction,
-                    table.storage,
-                    mode,
-                    table.schema_version,
-                )
-                .await;
-                match locked {
-                    Ok(()) => break,
-                    Err(coeval_txn::Error::SchemaChanged(_))
-                        if running.isolation() == Isolation::ReadCommitted
-                            && tries < MOST_REPLANS =>
-                    {
-                        tries += 1;
-                        running.transaction.begin_statement()?;
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// EXECUTE.
-    async fn execute_named(
-        &mut self,
-        portal: &mut Portal,
-        name: &str,
-        arguments: &[sqlparser::ast::Expr],
-        most: Option<u32>,
-        sink: &mut dyn Sink,
-    ) -> Result<Completion> {
-        let named = Arc::clone(self.named(name)?);
-        if named.columns() != portal.columns() {
-            return Err(Error::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cached plan must not change result type",
-            ));
-        }
-        portal.parameters = self
-            .arguments(name, &named, arguments, &portal.prepared.statement)
-            .await?;
-        portal.prepared = named;
-        self.start_planned(portal, most, sink).await
-    }
-
-    /// The arguments of EXECUTE as parameters.
-    pub(super) async fn arguments(
-        &mut self,
-        name: &str,
-        named: &Prepared,
-        arguments: &[sqlparser::ast::Expr],
-        statement: &Statement,
-    ) -> Result<Vec<Value>> {
-        let types = named.types();
-        if arguments.len() != types.len() {
-            return Err(Error::syntax(format!(
-                "wrong number of parameters for prepared statement \"{name}\""
-            ))
-            .with_detail(format!(
-                "Expected {} parameters but got {}.",
-                types.len(),
-                arguments.len()
-            )));
-        }
-        self.ensure_running().await?;
-        let catalog = self.current_catalog()?;
-        let locate = |location| statement.position(location);
-        let mut binder =
-            crate::expression::Binder::new(&catalog, &self.info, &locate, Parameters::default());
-        let frame = crate::expression::Frame::outermost();
-        let empty = crate::expression::Scope::empty(&frame);
-        let mut expressions = Vec::with_capacity(arguments.len());
-        for (argument, data_type) in arguments.iter().zip(types) {
-            let bound = binder.bind(argument, &empty)?;
-            expressions.push(
-                binder
-                    .cast(bound, (*data_type).into(), CastContext::Assignment)?
-                    .expression,
-            );
-        }
-        let mut context = EvaluationContext::new(&self.info, &catalog, &[], None);
-        expressions
-            .iter()
-            .map(|expression| expression.evaluate(&mut context, &[]))
-            .collect()
-    }
-}
-
-/// A sink that remembers whether it was drained: what is gone cannot be taken
-/// back.
-struct Watched<'sink> {
-    sink: &'sink mut dyn Sink,
-    drained: bool,
-}
-
-impl Sink for Watched<'_> {
-    fn columns(&mut self, columns: &[Column], formats: &[Format]) {
-        self.sink.columns(columns, formats);
-    }
-
-    fn row(&mut self, row: OutputRow<'_>) {
-        self.sink.row(row);
-    }
-
-    fn restart(&mut self) {
-        self.sink.restart();
-    }
-
-    fn notice(&mut self, notice: Notice) {
-        self.sink.notice(notice);
-    }
-
-    fn copy_out(&mut self, columns: usize) {
-        self.sink.copy_out(columns);
-    }
-
-    fn copy_data(&mut self, data: &[u8]) {
-        self.sink.copy_data(data);
-    }
-
-    fn poll_drain(
-        &mut self,
-        newest_seen: coeval_types::Timestamp,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<()>> {
-        self.drained = true;
-        self.sink.poll_drain(newest_seen, context)
     }
 }

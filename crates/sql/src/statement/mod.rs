@@ -21,8 +21,12 @@
 //! walk, and to drop, by recursion.
 
 mod command;
+mod copy;
+mod setting;
 mod text;
+mod transaction;
 mod utility;
+mod words;
 
 use std::sync::Arc;
 

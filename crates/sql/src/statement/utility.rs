@@ -6,21 +6,22 @@
 
 use std::sync::Arc;
 
-use coeval_txn::{Isolation, TableLock};
+use coeval_txn::TableLock;
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
-use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
 
-use super::command::{
-    Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand, Modes,
-    SetCommand, SettingName,
-};
+use super::command::{Argument, Command, DiscardKind, ExplainCommand};
+use super::copy::copy;
+use super::setting::{set, setting};
 use super::text::Text;
-use super::{Failure, Parsed, Statement};
+use super::transaction::transaction;
+use super::words::{
+    Parse, eat, identifier, is, need, next_is, options, unexpected, unsupported, word,
+};
+use super::{Parsed, Statement};
 use crate::error::Error;
-
-type Parse<T> = Result<T, Failure>;
 
 /// Commands of PostgreSQL that are not here at all.
 const UNSUPPORTED: [&str; 21] = [
@@ -148,65 +149,6 @@ pub(super) fn command(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> P
     })
 }
 
-fn unsupported(feature: &str, token: &TokenWithSpan, text: &Text) -> Failure {
-    Error::unsupported(feature)
-        .at(text.position(token.span.start))
-        .into()
-}
-
-fn unexpected<T>(parser: &Parser<'_>, expected: &str) -> Parse<T> {
-    Ok(parser.expected(expected, parser.peek_token())?)
-}
-
-/// The word of a token, if it is one without quotes.
-fn word(token: &Token) -> Option<&str> {
-    match token {
-        Token::Word(Word {
-            value,
-            quote_style: None,
-            ..
-        }) => Some(value),
-        _ => None,
-    }
-}
-
-fn is(token: &Token, expected: &str) -> bool {
-    word(token).is_some_and(|word| word.eq_ignore_ascii_case(expected))
-}
-
-fn next_is(parser: &Parser<'_>, ahead: usize, expected: &str) -> bool {
-    is(&parser.peek_nth_token(ahead).token, expected)
-}
-
-/// Takes the next token if it is this word.
-fn eat(parser: &mut Parser<'_>, expected: &str) -> bool {
-    let found = next_is(parser, 0, expected);
-    if found {
-        parser.next_token();
-    }
-    found
-}
-
-fn need(parser: &mut Parser<'_>, expected: &str) -> Parse<()> {
-    if eat(parser, expected) {
-        Ok(())
-    } else {
-        unexpected(parser, expected)
-    }
-}
-
-/// A name, folded to lower case unless quoted.
-fn fold(ident: &ast::Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
-
-fn identifier(parser: &mut Parser<'_>) -> Parse<String> {
-    Ok(fold(&parser.parse_identifier()?))
-}
-
 /// INSERT, UPDATE, DELETE.
 fn change(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let token = parser.peek_token();
@@ -317,203 +259,6 @@ fn truncate(parser: &mut Parser<'_>) -> Parse<Command> {
     Ok(Command::Truncate(names))
 }
 
-/// Statements about transactions; their first word has been read.
-fn transaction(parser: &mut Parser<'_>, first: &str) -> Parse<Command> {
-    match first {
-        "start" => {
-            need(parser, "transaction")?;
-            return Ok(Command::Begin {
-                modes: modes(parser)?,
-                tag: "START TRANSACTION",
-            });
-        }
-        "savepoint" => return Ok(Command::Savepoint(identifier(parser)?)),
-        "release" => {
-            eat(parser, "savepoint");
-            return Ok(Command::Release(identifier(parser)?));
-        }
-        _ => {}
-    }
-    let _ = eat(parser, "work") || eat(parser, "transaction");
-    match first {
-        "begin" => Ok(Command::Begin {
-            modes: modes(parser)?,
-            tag: "BEGIN",
-        }),
-        "rollback" if eat(parser, "to") => {
-            eat(parser, "savepoint");
-            Ok(Command::RollbackTo(identifier(parser)?))
-        }
-        _ => {
-            if eat(parser, "prepared") {
-                return Err(Error::unsupported("two-phase commit").into());
-            }
-            let chain = if eat(parser, "and") {
-                let chain = !eat(parser, "no");
-                need(parser, "chain")?;
-                chain
-            } else {
-                false
-            };
-            Ok(if matches!(first, "commit" | "end") {
-                Command::Commit { chain }
-            } else {
-                Command::Rollback { chain }
-            })
-        }
-    }
-}
-
-fn modes(parser: &mut Parser<'_>) -> Parse<Modes> {
-    let mut modes = Modes::default();
-    loop {
-        if eat(parser, "isolation") {
-            need(parser, "level")?;
-            modes.isolation = Some(isolation(parser)?);
-        } else if eat(parser, "read") {
-            modes.read_only = Some(eat(parser, "only"));
-            if modes.read_only == Some(false) {
-                need(parser, "write")?;
-            }
-        } else if eat(parser, "deferrable") {
-            modes.deferrable = Some(true);
-        } else if next_is(parser, 0, "not") {
-            parser.next_token();
-            need(parser, "deferrable")?;
-            modes.deferrable = Some(false);
-        } else {
-            return Ok(modes);
-        }
-        if parser.consume_token(&Token::Comma)
-            && !["isolation", "read", "deferrable", "not"]
-                .iter()
-                .any(|word| next_is(parser, 0, word))
-        {
-            return unexpected(parser, "a transaction mode");
-        }
-    }
-}
-
-fn isolation(parser: &mut Parser<'_>) -> Parse<Isolation> {
-    Ok(if eat(parser, "serializable") {
-        Isolation::Serializable
-    } else if eat(parser, "repeatable") {
-        need(parser, "read")?;
-        Isolation::SnapshotIsolation
-    } else {
-        need(parser, "read")?;
-        if !eat(parser, "uncommitted") {
-            need(parser, "committed")?;
-        }
-        Isolation::ReadCommitted
-    })
-}
-
-/// What follows SET.
-fn set(parser: &mut Parser<'_>) -> Parse<Command> {
-    if next_is(parser, 0, "session") && next_is(parser, 1, "characteristics") {
-        parser.next_token();
-        parser.next_token();
-        need(parser, "as")?;
-        need(parser, "transaction")?;
-        return Ok(Command::SetCharacteristics(modes(parser)?));
-    }
-    let local = eat(parser, "local");
-    if !local {
-        eat(parser, "session");
-    }
-    if eat(parser, "transaction") {
-        if eat(parser, "snapshot") {
-            return Err(Error::unsupported("SET TRANSACTION SNAPSHOT").into());
-        }
-        return Ok(Command::SetTransaction(modes(parser)?));
-    }
-    for word in ["authorization", "role", "constraints"] {
-        if next_is(parser, 0, word) {
-            let feature = format!("SET {}", word.to_uppercase());
-            return Err(Error::unsupported(feature).into());
-        }
-    }
-    let name = if next_is(parser, 0, "time") && next_is(parser, 1, "zone") {
-        parser.next_token();
-        parser.next_token();
-        "timezone".to_owned()
-    } else if eat(parser, "names") {
-        "client_encoding".to_owned()
-    } else {
-        let name = setting_name(parser)?;
-        if !parser.consume_token(&Token::Eq) {
-            need(parser, "to")?;
-        }
-        name
-    };
-    let values = if eat(parser, "default") || (name == "timezone" && eat(parser, "local")) {
-        None
-    } else {
-        Some(parser.parse_comma_separated(value)?)
-    };
-    Ok(Command::Set(SetCommand {
-        local,
-        name,
-        values,
-    }))
-}
-
-/// A word, a string or a signed number.
-fn value(parser: &mut Parser<'_>) -> Result<String, ParserError> {
-    let sign = if parser.consume_token(&Token::Minus) {
-        "-"
-    } else {
-        let _ = parser.consume_token(&Token::Plus);
-        ""
-    };
-    let token = parser.next_token();
-    match &token.token {
-        Token::Number(number, _) => Ok(format!("{sign}{number}")),
-        Token::SingleQuotedString(text)
-        | Token::EscapedStringLiteral(text)
-        | Token::UnicodeStringLiteral(text)
-            if sign.is_empty() =>
-        {
-            Ok(text.clone())
-        }
-        Token::DollarQuotedString(text) if sign.is_empty() => Ok(text.value.clone()),
-        Token::Word(word) if sign.is_empty() => Ok(match word.quote_style {
-            None => word.value.to_lowercase(),
-            Some(_) => word.value.clone(),
-        }),
-        _ => parser.expected("a value", token),
-    }
-}
-
-fn setting_name(parser: &mut Parser<'_>) -> Parse<String> {
-    let mut name = identifier(parser)?.to_lowercase();
-    while parser.consume_token(&Token::Period) {
-        name.push('.');
-        name.push_str(&identifier(parser)?.to_lowercase());
-    }
-    Ok(name)
-}
-
-/// What follows SHOW and RESET.
-fn setting(parser: &mut Parser<'_>) -> Parse<SettingName> {
-    if eat(parser, "all") {
-        return Ok(SettingName::All);
-    }
-    if next_is(parser, 0, "time") && next_is(parser, 1, "zone") {
-        parser.next_token();
-        parser.next_token();
-        return Ok(SettingName::One("timezone".to_owned()));
-    }
-    if next_is(parser, 0, "transaction") && next_is(parser, 1, "isolation") {
-        parser.next_token();
-        parser.next_token();
-        need(parser, "level")?;
-        return Ok(SettingName::One("transaction_isolation".to_owned()));
-    }
-    Ok(SettingName::One(setting_name(parser)?))
-}
-
 /// Parses a statement within another one.
 fn inner(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Statement> {
     Ok(Statement(Arc::new(Parsed {
@@ -594,38 +339,6 @@ fn explain(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Comman
     }
 }
 
-/// A list of options in parentheses: `(name [argument], …)`.
-fn options(parser: &mut Parser<'_>) -> Parse<Vec<CopyOption>> {
-    parser.expect_token(&Token::LParen)?;
-    let options = parser.parse_comma_separated(|parser| {
-        let location = parser.peek_token().span.start;
-        let name = value(parser)?;
-        let argument = match parser.peek_token().token {
-            Token::Comma | Token::RParen => Argument::None,
-            Token::Mul => {
-                parser.next_token();
-                Argument::Star
-            }
-            Token::LParen => {
-                parser.next_token();
-                let list = parser.parse_comma_separated(|parser| {
-                    parser.parse_identifier().map(|ident| fold(&ident))
-                })?;
-                parser.expect_token(&Token::RParen)?;
-                Argument::List(list)
-            }
-            _ => Argument::Text(value(parser)?),
-        };
-        Ok(CopyOption {
-            name,
-            argument,
-            location,
-        })
-    })?;
-    parser.expect_token(&Token::RParen)?;
-    Ok(options)
-}
-
 fn table_list(parser: &mut Parser<'_>) -> Parse<Vec<ast::ObjectName>> {
     if parser.peek_token().token == Token::EOF {
         return Ok(Vec::new());
@@ -678,122 +391,4 @@ fn lock(parser: &mut Parser<'_>) -> Parse<Command> {
         return Err(Error::unsupported("LOCK TABLE … NOWAIT").into());
     }
     Ok(Command::Lock { tables, mode })
-}
-
-/// What follows COPY.
-fn copy(parser: &mut Parser<'_>) -> Parse<Command> {
-    let binary = eat(parser, "binary");
-    let source = if parser.consume_token(&Token::LParen) {
-        let query = parser.parse_query()?;
-        parser.expect_token(&Token::RParen)?;
-        CopySource::Query(query)
-    } else {
-        let name = parser.parse_object_name(false)?;
-        let mut columns = Vec::new();
-        if parser.consume_token(&Token::LParen) {
-            columns = parser.parse_comma_separated(Parser::parse_identifier)?;
-            parser.expect_token(&Token::RParen)?;
-        }
-        CopySource::Table { name, columns }
-    };
-    let from = eat(parser, "from");
-    if !from {
-        need(parser, "to")?;
-    } else if matches!(source, CopySource::Query(_)) {
-        return unexpected(parser, "TO");
-    }
-    if !eat(parser, "stdin") && !eat(parser, "stdout") {
-        return Err(match parser.peek_token().token {
-            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => {
-                Error::unsupported("COPY from or to a file of the server")
-                    .with_hint("Use STDIN or STDOUT, or psql's \\copy.")
-                    .into()
-            }
-            ref token if is(token, "program") => {
-                Error::unsupported("COPY from or to a program of the server")
-                    .with_hint("Use STDIN or STDOUT, or psql's \\copy.")
-                    .into()
-            }
-            _ => return unexpected(parser, "STDIN or STDOUT"),
-        });
-    }
-    eat(parser, "with");
-    let mut list = if parser.peek_token().token == Token::LParen {
-        options(parser)?
-    } else {
-        old_copy_options(parser)?
-    };
-    if binary {
-        list.push(CopyOption {
-            name: "format".to_owned(),
-            argument: Argument::Text("binary".to_owned()),
-            location: parser.peek_token().span.start,
-        });
-    }
-    if next_is(parser, 0, "where") {
-        return Err(Error::unsupported("COPY FROM … WHERE").into());
-    }
-    Ok(Command::Copy(Box::new(CopyCommand {
-        source,
-        from,
-        options: list,
-    })))
-}
-
-/// The options of COPY as they were written before they had parentheses.
-fn old_copy_options(parser: &mut Parser<'_>) -> Parse<Vec<CopyOption>> {
-    let mut list = Vec::new();
-    loop {
-        let location = parser.peek_token().span.start;
-        let token = parser.peek_token().token;
-        let Some(name) = word(&token).map(str::to_ascii_lowercase) else {
-            return Ok(list);
-        };
-        let (name, argument) = match name.as_str() {
-            "binary" | "csv" => {
-                parser.next_token();
-                ("format".to_owned(), Argument::Text(name))
-            }
-            "freeze" | "header" => {
-                parser.next_token();
-                (name, Argument::None)
-            }
-            "delimiter" | "delimiters" | "null" | "quote" | "escape" | "encoding" => {
-                parser.next_token();
-                eat(parser, "as");
-                let name = if name == "delimiters" {
-                    "delimiter".to_owned()
-                } else {
-                    name
-                };
-                (name, Argument::Text(value(parser)?))
-            }
-            "force" => {
-                parser.next_token();
-                let name = if eat(parser, "quote") {
-                    "force_quote"
-                } else if eat(parser, "null") {
-                    "force_null"
-                } else {
-                    need(parser, "not")?;
-                    need(parser, "null")?;
-                    "force_not_null"
-                };
-                let argument = if parser.consume_token(&Token::Mul) {
-                    Argument::Star
-                } else {
-                    Argument::List(parser.parse_comma_separated(|parser| {
-                        parser.parse_identifier().map(|ident| fold(&ident))
-                    })?)
-                };
-                (name.to_owned(), argument)
-            }
-            _ => return Ok(list),
-        };
-        list.push(CopyOption {
-            name,
-            argument,
-            location,
-        });
-    }
 }

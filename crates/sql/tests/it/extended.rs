@@ -148,3 +148,80 @@ async fn settings_are_told_when_they_change() {
     .await;
     assert!(session.take_parameter_changes().is_empty());
 }
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_ended() {
+    let database = database(occ()).await;
+    let (mut one, mut other) = (session(&database), session(&database));
+    table(&mut one).await;
+    must(&mut one, "begin; update t set b = 'x' where a = 1").await;
+    must(&mut other, "set statement_timeout = '20ms'").await;
+    let said = crate::client::query(&mut other, "update t set b = 'y' where a = 1", "").await;
+    assert_eq!(
+        said,
+        ["  ERROR 57014: canceling statement due to statement timeout"]
+    );
+    must(
+        &mut other,
+        "set statement_timeout = 0; set lock_timeout = '20ms'",
+    )
+    .await;
+    let said = crate::client::query(&mut other, "update t set b = 'y' where a = 1", "").await;
+    assert_eq!(
+        said,
+        ["  ERROR 55P03: canceling statement due to lock timeout"]
+    );
+    must(&mut one, "commit").await;
+    must(&mut other, "update t set b = 'y' where a = 1").await;
+}
+
+#[tokio::test]
+async fn a_large_result_asks_for_room_on_its_way() {
+    let mut session = session(&database(occ()).await);
+    must(&mut session, "create table n (a int primary key)").await;
+    must(
+        &mut session,
+        "insert into n select * from generate_series(1, 5000)",
+    )
+    .await;
+    let statement = session.parse("select a from n").unwrap();
+    let prepared = session.prepare(statement[0].clone(), &[]).await.unwrap();
+    let mut portal = session.bind(&prepared, &[], &[], &[]).unwrap();
+    let mut lines = Lines::default();
+    session
+        .execute(&mut portal, None, &mut lines)
+        .await
+        .unwrap();
+    assert_eq!(lines.lines.len(), 5001);
+    assert!(lines.drains > 10, "{} times", lines.drains);
+    session.finish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_undoes_what_it_did() {
+    let database = database(occ()).await;
+    let mut one = session(&database);
+    table(&mut one).await;
+    let mut other = session(&database);
+    must(
+        &mut other,
+        "begin; create table gone (a int); delete from t",
+    )
+    .await;
+    drop(other);
+    let rows = must(&mut one, "select count(*) from t").await;
+    assert_eq!(rows, ["  count", "  3", "  SELECT 1"]);
+    must(&mut one, "create table gone (a int)").await;
+}
+
+#[tokio::test]
+async fn a_session_can_move_between_threads() {
+    fn movable<T: Send>(value: T) -> T {
+        value
+    }
+    let mut session = session(&database(occ()).await);
+    let text =
+        "create table t (a int); insert into t values (1); copy t from stdin; select * from t";
+    let work = movable(crate::client::query(&mut session, text, "7\n"));
+    assert_eq!(work.await.last().map(String::as_str), Some("  SELECT 2"));
+}

@@ -1,7 +1,6 @@
 //! A plan as EXPLAIN shows it.
 
 use super::node::{Node, SetKind};
-use crate::plan::Path;
 
 /// Appends a line for the node and each below it.
 pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
@@ -10,7 +9,6 @@ pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
     } else {
         format!("{}->  ", " ".repeat(depth * 6 - 4))
     };
-    let detail = |text: String| format!("{}{text}", " ".repeat(depth * 6 + 2));
     let line = match node {
         // What only computes or renames is no step of its own.
         Node::Project { input, .. } => return explain(input, depth, lines),
@@ -23,17 +21,18 @@ pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
             } else {
                 format!("{} {}", scan.table.name, scan.alias)
             };
-            let backward = match scan.direction {
-                coeval_txn::Direction::Forward => "",
-                coeval_txn::Direction::Backward => " Backward",
-            };
-            match &scan.path {
-                Path::Table => format!("Seq Scan on {named}"),
-                Path::Key { index, .. } => format!("Index Lookup using {} on {named}", index.name),
-                Path::Range { index, .. } => {
-                    format!("Index Scan{backward} using {} on {named}", index.name)
-                }
+            for (position, line) in scan
+                .path
+                .describe(&scan.table, &named, scan.direction, scan.filter.is_some())
+                .into_iter()
+                .enumerate()
+            {
+                lines.push(match position {
+                    0 => format!("{indent}{line}"),
+                    _ => format!("{}{line}", " ".repeat(depth * 6)),
+                });
             }
+            return;
         }
         Node::System(table) => format!("System Table Scan on {}.{}", table.schema(), table.name),
         Node::Function(function) => match function.kind {
@@ -62,40 +61,5 @@ pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
         Node::Lock(_) => "LockRows".to_owned(),
     };
     lines.push(format!("{indent}{line}"));
-    if let Node::Scan(scan) = node {
-        match &scan.path {
-            Path::Table => {}
-            Path::Key { index, key } => {
-                lines.push(detail(format!(
-                    "Key columns: {}",
-                    columns(index, key.len())
-                )));
-            }
-            Path::Range {
-                index,
-                prefix,
-                lower,
-                upper,
-            } => {
-                if !prefix.is_empty() {
-                    lines.push(detail(format!(
-                        "Key columns: {}",
-                        columns(index, prefix.len())
-                    )));
-                }
-                if lower.is_some() || upper.is_some() {
-                    let column = &index.columns[prefix.len()];
-                    let name = &scan.table.columns[column.column].name;
-                    lines.push(detail(format!("Range of: {name}")));
-                }
-            }
-        }
-        if scan.filter.is_some() {
-            lines.push(detail("Filter: remaining conditions".to_owned()));
-        }
-        fn columns(index: &crate::catalog::Index, count: usize) -> String {
-            format!("{count} of {}", index.columns.len())
-        }
-    }
     node.inputs(&mut |input| explain(input, depth + 1, lines));
 }

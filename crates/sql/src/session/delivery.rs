@@ -1,0 +1,95 @@
+//! Results on their way to the sink.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use coeval_types::Timestamp;
+
+use super::output::{Column, Format, Notice, OutputRow, Severity, Sink};
+use crate::error::Result;
+use crate::value::{Style, Value};
+
+/// Rows between two looks at whether there is room for more.
+const ROWS_BETWEEN_DRAINS: u32 = 128;
+
+/// Hands rows to the sink and asks it for room now and then.
+pub(super) struct Delivery<'sink> {
+    pub(super) sink: &'sink mut dyn Sink,
+    pub(super) columns: &'sink [Column],
+    pub(super) formats: &'sink [Format],
+    pub(super) style: Style,
+    /// Most rows to deliver; `None` for all.
+    pub(super) most: Option<u32>,
+    pub(super) delivered: u32,
+}
+
+impl Delivery<'_> {
+    pub(super) fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.delivered >= most)
+    }
+
+    pub(super) fn row(&mut self, values: &[Value]) {
+        self.sink.row(OutputRow {
+            columns: self.columns,
+            formats: self.formats,
+            values,
+            style: &self.style,
+        });
+        self.delivered += 1;
+    }
+
+    pub(super) fn wants_drain(&self) -> bool {
+        self.delivered.is_multiple_of(ROWS_BETWEEN_DRAINS)
+    }
+}
+
+/// Waits until the sink has room.
+pub(super) async fn drain(sink: &mut dyn Sink, newest_seen: Timestamp) -> Result<()> {
+    poll_fn(|context| sink.poll_drain(newest_seen, context)).await
+}
+
+/// A sink that remembers whether it was drained, because what is gone cannot be
+/// taken back, and that leaves out notices nobody wants.
+pub(super) struct Watched<'sink> {
+    pub(super) sink: &'sink mut dyn Sink,
+    pub(super) drained: bool,
+    /// The least grave notice that is passed on; `None` for none.
+    pub(super) least: Option<Severity>,
+}
+
+impl Sink for Watched<'_> {
+    fn columns(&mut self, columns: &[Column], formats: &[Format]) {
+        self.sink.columns(columns, formats);
+    }
+
+    fn row(&mut self, row: OutputRow<'_>) {
+        self.sink.row(row);
+    }
+
+    fn restart(&mut self) {
+        self.sink.restart();
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if self.least.is_some_and(|least| notice.severity >= least) {
+            self.sink.notice(notice);
+        }
+    }
+
+    fn copy_out(&mut self, columns: usize) {
+        self.sink.copy_out(columns);
+    }
+
+    fn copy_data(&mut self, data: &[u8]) {
+        self.sink.copy_data(data);
+    }
+
+    fn poll_drain(
+        &mut self,
+        newest_seen: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        self.drained = true;
+        self.sink.poll_drain(newest_seen, context)
+    }
+}

@@ -1,0 +1,205 @@
+//! Checking and writing values.
+
+use coeval_txn::Isolation;
+
+use super::definitions::{Definition, Kind};
+use crate::error::{Error, Result, SqlState};
+use crate::value::TimeZone;
+
+fn invalid(name: &str, value: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
+}
+
+pub(super) fn fixed(name: &str) -> Error {
+    Error::new(
+        SqlState::CANT_CHANGE_RUNTIME_PARAM,
+        format!("parameter \"{name}\" cannot be changed"),
+    )
+}
+
+/// An isolation level's name in SQL.
+pub(crate) const fn isolation_name(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::ReadCommitted => "read committed",
+        Isolation::SnapshotIsolation => "repeatable read",
+        Isolation::Serializable => "serializable",
+    }
+}
+
+/// The isolation level of this name in SQL.
+pub(crate) fn isolation(name: &str) -> Option<Isolation> {
+    match name.to_ascii_lowercase().as_str() {
+        "read committed" | "read uncommitted" => Some(Isolation::ReadCommitted),
+        "repeatable read" => Some(Isolation::SnapshotIsolation),
+        "serializable" => Some(Isolation::Serializable),
+        _ => None,
+    }
+}
+
+/// The switch position of this name in SQL.
+pub(crate) fn switch(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
+        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// Units with how many of the smallest they are.
+pub(super) type Units = &'static [(&'static str, i64)];
+
+pub(super) const TIMES: Units = &[
+    ("ms", 1),
+    ("s", 1000),
+    ("min", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
+
+pub(super) const MEMORY: Units = &[("kB", 1), ("MB", 1 << 10), ("GB", 1 << 20), ("TB", 1 << 30)];
+
+/// A number with a unit, in the smallest.
+pub(super) fn quantity(value: &str, units: Units) -> Option<i64> {
+    let value = value.trim();
+    let split = value
+        .find(|character: char| character.is_ascii_alphabetic())
+        .unwrap_or(value.len());
+    let number: i64 = value[..split].trim().parse().ok()?;
+    let unit = value[split..].trim();
+    let factor = if unit.is_empty() {
+        1
+    } else {
+        units.iter().find(|(name, _)| *name == unit)?.1
+    };
+    number.checked_mul(factor)
+}
+
+/// A quantity in the largest unit that takes it without a remainder.
+fn write_quantity(value: i64, units: Units) -> String {
+    if value == 0 {
+        return "0".to_owned();
+    }
+    let (name, factor) = units
+        .iter()
+        .rev()
+        .find(|(_, factor)| value % factor == 0)
+        .expect("the smallest takes all");
+    format!("{}{name}", value / factor)
+}
+
+/// Checks a value and writes it as SHOW will.
+pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String> {
+    let name = definition.name;
+    if !matches!(definition.kind, Kind::List | Kind::DateStyle) && values.len() != 1 {
+        return Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("SET {name} takes only one argument"),
+        ));
+    }
+    let value = values.first().map_or("", String::as_str);
+    let wrong = || invalid(name, value);
+    Ok(match definition.kind {
+        Kind::Switch => if switch(value).ok_or_else(|| {
+            Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("parameter \"{name}\" requires a Boolean value"),
+            )
+        })? {
+            "on"
+        } else {
+            "off"
+        }
+        .to_owned(),
+        Kind::Number(least, most) => {
+            let number: i64 = value.trim().parse().map_err(|_| wrong())?;
+            if !(least..=most).contains(&number) {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "{number} is outside the valid range for parameter \"{name}\" ({least} .. {most})"
+                    ),
+                ));
+            }
+            number.to_string()
+        }
+        Kind::Time | Kind::Memory => {
+            let units = if matches!(definition.kind, Kind::Time) {
+                TIMES
+            } else {
+                MEMORY
+            };
+            let number = quantity(value, units).ok_or_else(wrong)?;
+            if !(0..=i64::from(i32::MAX)).contains(&number) {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "{number} is outside the valid range for parameter \"{name}\" (0 .. {})",
+                        i32::MAX
+                    ),
+                ));
+            }
+            write_quantity(number, units)
+        }
+        Kind::Word(words) => {
+            let word = match switch(value) {
+                Some(true) if words.contains(&"on") => "on".to_owned(),
+                Some(false) if words.contains(&"off") => "off".to_owned(),
+                _ => value.to_owned(),
+            };
+            words
+                .iter()
+                .find(|known| known.eq_ignore_ascii_case(&word))
+                .map(|known| (*known).to_owned())
+                .ok_or_else(|| {
+                    wrong().with_hint(format!("Available values: {}.", words.join(", ")))
+                })?
+        }
+        Kind::Text => value.to_owned(),
+        Kind::List => values.join(", "),
+        Kind::TimeZone => TimeZone::named(value)
+            .map(|zone| match zone {
+                TimeZone::Place(_) => zone.to_string(),
+                // As it can be read again.
+                TimeZone::Fixed(_) => value.to_owned(),
+            })
+            .ok_or_else(wrong)?,
+        Kind::DateStyle => {
+            let mut order = "MDY";
+            for word in values.iter().flat_map(|value| value.split(',')) {
+                match word.trim().to_ascii_lowercase().as_str() {
+                    "iso" | "default" => {}
+                    "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
+                    "dmy" | "euro" | "european" => order = "DMY",
+                    "ymd" => order = "YMD",
+                    "sql" | "postgres" | "german" => {
+                        return Err(Error::unsupported("a DateStyle other than ISO"));
+                    }
+                    _ => return Err(invalid(name, &values.join(", "))),
+                }
+            }
+            format!("ISO, {order}")
+        }
+        Kind::Encoding => {
+            let plain: String = value
+                .chars()
+                .filter(char::is_ascii_alphanumeric)
+                .collect::<String>()
+                .to_ascii_lowercase();
+            if !matches!(plain.as_str(), "utf8" | "unicode") {
+                return Err(Error::unsupported("a client encoding other than UTF8"));
+            }
+            "UTF8".to_owned()
+        }
+        Kind::Isolation => isolation(value)
+            .map(|level| match value.to_ascii_lowercase().as_str() {
+                "read uncommitted" => "read uncommitted",
+                _ => isolation_name(level),
+            })
+            .ok_or_else(wrong)?
+            .to_owned(),
+        Kind::Fixed => return Err(fixed(name)),
+    })
+}

@@ -1,0 +1,414 @@
+//! Which settings there are.
+
+/// How a setting's value is checked and written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// `on` or `off`.
+    Switch,
+    /// A whole number in a range.
+    Number(i64, i64),
+    /// A time, in milliseconds unless it says otherwise.
+    Time,
+    /// An amount of memory, in kilobytes unless it says otherwise.
+    Memory,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// A list of names.
+    List,
+    /// A time zone.
+    TimeZone,
+    /// PostgreSQL's date styles, of which there is one.
+    DateStyle,
+    /// An encoding, of which there is one.
+    Encoding,
+    /// An isolation level.
+    Isolation,
+    /// Nobody can change it.
+    Fixed,
+}
+
+/// A setting: its name as SHOW writes it, its value at start, its kind, whether
+/// clients are told when it changes, and what it is for.
+pub(super) struct Definition {
+    pub(super) name: &'static str,
+    pub(super) initial: &'static str,
+    pub(super) kind: Kind,
+    pub(super) reported: bool,
+    pub(super) about: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    initial: &'static str,
+    kind: Kind,
+    about: &'static str,
+) -> Definition {
+    Definition {
+        name,
+        initial,
+        kind,
+        reported: false,
+        about,
+    }
+}
+
+const fn reported(
+    name: &'static str,
+    initial: &'static str,
+    kind: Kind,
+    about: &'static str,
+) -> Definition {
+    Definition {
+        name,
+        initial,
+        kind,
+        reported: true,
+        about,
+    }
+}
+
+/// The version of PostgreSQL whose dialect this is, as `server_version`.
+pub const SERVER_VERSION: &str = "15.0";
+
+const MESSAGES: &[&str] = &[
+    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning",
+    "error", "fatal", "panic",
+];
+
+/// All settings, by name without regard to case.
+pub(super) const DEFINITIONS: &[Definition] = &[
+    reported(
+        "application_name",
+        "",
+        Kind::Text,
+        "Sets the application name to be reported in statistics and logs.",
+    ),
+    setting(
+        "backslash_quote",
+        "safe_encoding",
+        Kind::Word(&["safe_encoding", "on", "off"]),
+        "Sets whether \"\\'\" is allowed in string literals.",
+    ),
+    setting(
+        "bytea_output",
+        "hex",
+        Kind::Word(&["hex", "escape"]),
+        "Sets the output format for bytea.",
+    ),
+    setting(
+        "check_function_bodies",
+        "on",
+        Kind::Switch,
+        "Check routine bodies during CREATE FUNCTION and CREATE PROCEDURE.",
+    ),
+    reported(
+        "client_encoding",
+        "UTF8",
+        Kind::Encoding,
+        "Sets the client's character set encoding.",
+    ),
+    setting(
+        "client_min_messages",
+        "notice",
+        Kind::Word(MESSAGES),
+        "Sets the message levels that are sent to the client.",
+    ),
+    reported(
+        "DateStyle",
+        "ISO, MDY",
+        Kind::DateStyle,
+        "Sets the display format for date and time values.",
+    ),
+    setting(
+        "default_table_access_method",
+        "heap",
+        Kind::Word(&["heap"]),
+        "Sets the default table access method for new tables.",
+    ),
+    setting(
+        "default_tablespace",
+        "",
+        Kind::Text,
+        "Sets the default tablespace to create tables and indexes in.",
+    ),
+    setting(
+        "default_transaction_deferrable",
+        "off",
+        Kind::Switch,
+        "Sets the default deferrable status of new transactions.",
+    ),
+    setting(
+        "default_transaction_isolation",
+        "read committed",
+        Kind::Isolation,
+        "Sets the transaction isolation level of each new transaction.",
+    ),
+    reported(
+        "default_transaction_read_only",
+        "off",
+        Kind::Switch,
+        "Sets the default read-only status of new transactions.",
+    ),
+    setting(
+        "enable_seqscan",
+        "on",
+        Kind::Switch,
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "escape_string_warning",
+        "on",
+        Kind::Switch,
+        "Warn about backslash escapes in ordinary string literals.",
+    ),
+    setting(
+        "extra_float_digits",
+        "1",
+        Kind::Number(-15, 3),
+        "Sets the number of digits displayed for floating-point values.",
+    ),
+    setting(
+        "idle_in_transaction_session_timeout",
+        "0",
+        Kind::Time,
+        "Sets the maximum allowed idle time between queries, when in a transaction.",
+    ),
+    setting(
+        "idle_session_timeout",
+        "0",
+        Kind::Time,
+        "Sets the maximum allowed idle time between queries, when not in a transaction.",
+    ),
+    reported(
+        "in_hot_standby",
+        "off",
+        Kind::Fixed,
+        "Shows whether hot standby is currently active.",
+    ),
+    reported(
+        "integer_datetimes",
+        "on",
+        Kind::Fixed,
+        "Shows whether datetimes are integer based.",
+    ),
+    reported(
+        "IntervalStyle",
+        "postgres",
+        Kind::Word(&["postgres"]),
+        "Sets the display format for interval values.",
+    ),
+    reported(
+        "is_superuser",
+        "on",
+        Kind::Fixed,
+        "Shows whether the current user is a superuser.",
+    ),
+    setting("jit", "off", Kind::Switch, "Kept for clients that set it."),
+    setting(
+        "lc_collate",
+        "C",
+        Kind::Fixed,
+        "Shows the collation order locale.",
+    ),
+    setting(
+        "lc_ctype",
+        "C.UTF-8",
+        Kind::Fixed,
+        "Shows the character classification and case conversion locale.",
+    ),
+    setting(
+        "lc_messages",
+        "C",
+        Kind::Word(&["C"]),
+        "Sets the language in which messages are displayed.",
+    ),
+    setting(
+        "lc_monetary",
+        "C",
+        Kind::Word(&["C"]),
+        "Sets the locale for formatting monetary amounts.",
+    ),
+    setting(
+        "lc_numeric",
+        "C",
+        Kind::Word(&["C"]),
+        "Sets the locale for formatting numbers.",
+    ),
+    setting(
+        "lc_time",
+        "C",
+        Kind::Word(&["C"]),
+        "Sets the locale for formatting date and time values.",
+    ),
+    setting(
+        "lock_timeout",
+        "0",
+        Kind::Time,
+        "Sets the maximum allowed duration of any wait for a lock.",
+    ),
+    setting(
+        "log_min_messages",
+        "warning",
+        Kind::Word(MESSAGES),
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "log_statement",
+        "none",
+        Kind::Word(&["none", "ddl", "mod", "all"]),
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "maintenance_work_mem",
+        "64MB",
+        Kind::Memory,
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "max_identifier_length",
+        "63",
+        Kind::Fixed,
+        "Shows the maximum identifier length.",
+    ),
+    setting(
+        "max_index_keys",
+        "32",
+        Kind::Fixed,
+        "Shows the maximum number of index keys.",
+    ),
+    setting(
+        "max_parallel_workers_per_gather",
+        "0",
+        Kind::Number(0, 1024),
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "password_encryption",
+        "scram-sha-256",
+        Kind::Word(&["scram-sha-256"]),
+        "Chooses the algorithm for encrypting passwords.",
+    ),
+    setting(
+        "plan_cache_mode",
+        "auto",
+        Kind::Word(&["auto", "force_generic_plan", "force_custom_plan"]),
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "quote_all_identifiers",
+        "off",
+        Kind::Switch,
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "row_security",
+        "on",
+        Kind::Switch,
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "search_path",
+        "\"$user\", public",
+        Kind::List,
+        "Sets the schema search order for names that are not schema-qualified.",
+    ),
+    reported(
+        "server_encoding",
+        "UTF8",
+        Kind::Fixed,
+        "Shows the server (database) character set encoding.",
+    ),
+    reported(
+        "server_version",
+        SERVER_VERSION,
+        Kind::Fixed,
+        "Shows the server version.",
+    ),
+    setting(
+        "server_version_num",
+        "150000",
+        Kind::Fixed,
+        "Shows the server version as an integer.",
+    ),
+    reported(
+        "session_authorization",
+        "",
+        Kind::Fixed,
+        "Shows the session user name.",
+    ),
+    reported(
+        "standard_conforming_strings",
+        "on",
+        Kind::Word(&["on"]),
+        "Causes '...' strings to treat backslashes literally.",
+    ),
+    setting(
+        "statement_timeout",
+        "0",
+        Kind::Time,
+        "Sets the maximum allowed duration of any statement.",
+    ),
+    setting(
+        "synchronize_seqscans",
+        "on",
+        Kind::Switch,
+        "Kept for clients that set it.",
+    ),
+    setting(
+        "synchronous_commit",
+        "on",
+        Kind::Word(&["on", "local", "remote_write", "remote_apply"]),
+        "Sets the current transaction's synchronization level.",
+    ),
+    reported(
+        "TimeZone",
+        "Etc/UTC",
+        Kind::TimeZone,
+        "Sets the time zone for displaying and interpreting time stamps.",
+    ),
+    setting(
+        "transaction_deferrable",
+        "off",
+        Kind::Switch,
+        "Shows the current transaction's deferrable status.",
+    ),
+    setting(
+        "transaction_isolation",
+        "read committed",
+        Kind::Isolation,
+        "Sets the current transaction's isolation level.",
+    ),
+    setting(
+        "transaction_read_only",
+        "off",
+        Kind::Switch,
+        "Sets the current transaction's read-only status.",
+    ),
+    setting(
+        "transform_null_equals",
+        "off",
+        Kind::Word(&["off"]),
+        "Treats expr = NULL as expr IS NULL.",
+    ),
+    setting(
+        "work_mem",
+        "64MB",
+        Kind::Memory,
+        "Sets the maximum memory to be used for query workspaces.",
+    ),
+    setting(
+        "xmloption",
+        "content",
+        Kind::Word(&["content", "document"]),
+        "Kept for clients that set it.",
+    ),
+];
+
+/// The setting of this name, without regard to case.
+pub(super) fn definition(name: &str) -> Option<&'static Definition> {
+    DEFINITIONS
+        .iter()
+        .find(|definition| definition.name.eq_ignore_ascii_case(name))
+}

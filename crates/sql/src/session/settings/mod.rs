@@ -1,0 +1,344 @@
+//! Settings: what SET sets and SHOW shows.
+//!
+//! Most are there because drivers and tools set them when they connect. Those
+//! that have an effect say which; the others are checked, kept and shown, so that
+//! a program that sets one and reads it back is not surprised.
+//!
+//! | setting | effect |
+//! | --- | --- |
+//! | `timezone` | conversion between `timestamptz` and text |
+//! | `extra_float_digits` | digits of floating-point output |
+//! | `lock_timeout`, `statement_timeout` | as in PostgreSQL |
+//! | `default_transaction_*` | modes of transactions that do not say |
+//! | `transaction_*` | modes of the transaction that runs |
+//! | `work_mem` | memory for a statement's sorting and grouping |
+//!
+//! A value is kept as the text SHOW shows. What executing needs often is also kept
+//! parsed, in [`Parsed`].
+//!
+//! Invariant: [`Settings`] is copied on write. Whoever may have to go back (a
+//! transaction, a savepoint) keeps the pointer it had.
+mod check;
+mod definitions;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coeval_txn::Isolation;
+
+use self::check::{MEMORY, TIMES, check, fixed, quantity};
+use self::definitions::{DEFINITIONS, Kind, definition};
+use super::output::Severity;
+use crate::error::{Error, Result, SqlState};
+use crate::value::TimeZone;
+
+pub(crate) use self::check::{isolation, isolation_name, switch};
+pub use self::definitions::SERVER_VERSION;
+
+/// What executing needs, so that nothing is parsed on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// `timezone`.
+    pub time_zone: TimeZone,
+    /// `extra_float_digits`.
+    pub extra_float_digits: i32,
+    /// `lock_timeout`; `None` for ever.
+    pub lock_timeout: Option<Duration>,
+    /// `statement_timeout`; `None` for ever.
+    pub statement_timeout: Option<Duration>,
+    /// `default_transaction_isolation`.
+    pub isolation: Isolation,
+    /// `default_transaction_read_only`.
+    pub read_only: bool,
+    /// `default_transaction_deferrable`.
+    pub deferrable: bool,
+    /// `work_mem`, in bytes.
+    pub work_memory: usize,
+    /// `client_min_messages`: the least grave notice that clients are sent.
+    pub least_notice: Option<Severity>,
+    /// `search_path`: schemas, unquoted.
+    pub search_path: Vec<String>,
+}
+
+/// A session's settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What was set for the session, and what the client sent at start. By name
+    /// as in [`DEFINITIONS`], or as written for those with a dot.
+    session: BTreeMap<String, String>,
+    /// What RESET goes back to, where that is not the initial value.
+    start: BTreeMap<String, String>,
+    /// What SET LOCAL covers until the transaction ends.
+    local: BTreeMap<String, String>,
+    parsed: Parsed,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            session: BTreeMap::new(),
+            start: BTreeMap::new(),
+            local: BTreeMap::new(),
+            parsed: Parsed {
+                time_zone: TimeZone::default(),
+                extra_float_digits: 1,
+                lock_timeout: None,
+                statement_timeout: None,
+                isolation: Isolation::ReadCommitted,
+                read_only: false,
+                deferrable: false,
+                work_memory: 64 << 20,
+                least_notice: Some(Severity::Notice),
+                search_path: vec!["$user".to_owned(), "public".to_owned()],
+            },
+        }
+    }
+}
+
+impl Settings {
+    /// Settings as a session starts with: what the client sent becomes what RESET
+    /// goes back to.
+    pub(crate) fn at_start(
+        user: &str,
+        application_name: &str,
+        parameters: &[(String, String)],
+    ) -> Result<Self> {
+        let mut settings = Self::default();
+        settings
+            .session
+            .insert("session_authorization".to_owned(), user.to_owned());
+        if !application_name.is_empty() {
+            settings.set("application_name", &[application_name.to_owned()], false)?;
+        }
+        for (name, value) in parameters {
+            if matches!(
+                name.as_str(),
+                "user" | "database" | "replication" | "options"
+            ) || name.starts_with("_pq_.")
+            {
+                continue;
+            }
+            settings.set(name, std::slice::from_ref(value), false)?;
+        }
+        settings.start = settings.session.clone();
+        Ok(settings)
+    }
+
+    /// What executing needs.
+    #[must_use]
+    pub fn parsed(&self) -> &Parsed {
+        &self.parsed
+    }
+
+    /// What SHOW shows.
+    pub fn show(&self, name: &str) -> Result<&str> {
+        let (key, initial) = match definition(name) {
+            Some(definition) => (definition.name, Some(definition.initial)),
+            None => (name, None),
+        };
+        self.local
+            .get(key)
+            .or_else(|| self.session.get(key))
+            .map(String::as_str)
+            .or(initial)
+            .ok_or_else(|| unknown(name))
+    }
+
+    /// A setting's name as it is written in lists.
+    #[must_use]
+    pub fn canonical_name(name: &str) -> &str {
+        definition(name).map_or(name, |definition| definition.name)
+    }
+
+    /// Every setting: name, value, what it is for.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        DEFINITIONS.iter().map(|definition| {
+            (
+                definition.name,
+                self.show(definition.name).unwrap_or(definition.initial),
+                definition.about,
+            )
+        })
+    }
+
+    /// Those that clients are told of, name and value.
+    pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        DEFINITIONS
+            .iter()
+            .filter(|definition| definition.reported)
+            .map(|definition| {
+                (
+                    definition.name,
+                    self.show(definition.name).unwrap_or(definition.initial),
+                )
+            })
+    }
+
+    /// Changes a setting, after checking the value.
+    pub(crate) fn set(&mut self, name: &str, values: &[String], local: bool) -> Result<()> {
+        let (key, value) = match definition(name) {
+            Some(definition) => (definition.name.to_owned(), check(definition, values)?),
+            None if name.contains('.') => (name.to_owned(), values.join(", ")),
+            None => return Err(unknown(name)),
+        };
+        self.parse(&key, &value);
+        if local {
+            self.local.insert(key, value);
+        } else {
+            self.local.remove(&key);
+            self.session.insert(key, value);
+        }
+        Ok(())
+    }
+
+    /// Goes back to the value the session started with.
+    pub(crate) fn reset(&mut self, name: &str, local: bool) -> Result<()> {
+        let Some(definition) = definition(name) else {
+            if !name.contains('.') {
+                return Err(unknown(name));
+            }
+            self.session.remove(name);
+            self.local.remove(name);
+            return Ok(());
+        };
+        if matches!(definition.kind, Kind::Fixed) {
+            return Err(fixed(name));
+        }
+        let value = self
+            .start
+            .get(definition.name)
+            .map_or(definition.initial, String::as_str)
+            .to_owned();
+        self.parse(definition.name, &value);
+        if local {
+            self.local.insert(definition.name.to_owned(), value);
+        } else {
+            self.local.remove(definition.name);
+            self.session.insert(definition.name.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    /// Goes back to the values the session started with, all of them.
+    pub(crate) fn reset_all(&mut self) {
+        self.session = self.start.clone();
+        self.local.clear();
+        self.parse_all();
+    }
+
+    /// Whether anything ends with the transaction.
+    pub(crate) fn has_local(&self) -> bool {
+        !self.local.is_empty()
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn end_local(&mut self) {
+        self.local.clear();
+        self.parse_all();
+    }
+
+    fn parse_all(&mut self) {
+        for definition in DEFINITIONS {
+            let value = self
+                .show(definition.name)
+                .unwrap_or(definition.initial)
+                .to_owned();
+            self.parse(definition.name, &value);
+        }
+    }
+
+    /// Keeps [`Parsed`] up to date. The value has been checked.
+    fn parse(&mut self, name: &str, value: &str) {
+        let parsed = &mut self.parsed;
+        let time = || {
+            let milliseconds = quantity(value, TIMES).unwrap_or(0);
+            (milliseconds > 0).then(|| Duration::from_millis(milliseconds.unsigned_abs()))
+        };
+        match name {
+            "TimeZone" => parsed.time_zone = TimeZone::named(value).unwrap_or_default(),
+            "extra_float_digits" => parsed.extra_float_digits = value.parse().unwrap_or(1),
+            "lock_timeout" => parsed.lock_timeout = time(),
+            "statement_timeout" => parsed.statement_timeout = time(),
+            "default_transaction_isolation" => {
+                parsed.isolation = isolation(value).unwrap_or_default();
+            }
+            "default_transaction_read_only" => parsed.read_only = value == "on",
+            "default_transaction_deferrable" => parsed.deferrable = value == "on",
+            "work_mem" => {
+                let kilobytes = quantity(value, MEMORY).unwrap_or(64 << 10).max(64);
+                parsed.work_memory = usize::try_from(kilobytes).unwrap_or(usize::MAX / 1024) * 1024;
+            }
+            "client_min_messages" => {
+                parsed.least_notice = match value {
+                    "log" => Some(Severity::Log),
+                    "info" => Some(Severity::Info),
+                    "notice" => Some(Severity::Notice),
+                    "warning" => Some(Severity::Warning),
+                    "error" | "fatal" | "panic" => None,
+                    _ => Some(Severity::Debug),
+                };
+            }
+            "search_path" => {
+                parsed.search_path = value
+                    .split(',')
+                    .map(|name| name.trim().trim_matches('"').to_owned())
+                    .filter(|name| !name.is_empty())
+                    .collect();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("unrecognized configuration parameter \"{name}\""),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
+        settings.set(name, &[value.to_owned()], false)
+    }
+
+    #[test]
+    fn values_are_checked_and_written_as_shown() {
+        let mut settings = Settings::default();
+        set(&mut settings, "LOCK_TIMEOUT", "90000").unwrap();
+        assert_eq!(settings.show("lock_timeout").unwrap(), "90s");
+        assert_eq!(
+            settings.parsed().lock_timeout,
+            Some(Duration::from_secs(90))
+        );
+        set(&mut settings, "work_mem", "4MB").unwrap();
+        assert_eq!(settings.parsed().work_memory, 4 << 20);
+        set(&mut settings, "timezone", "europe/berlin").unwrap();
+        assert_eq!(settings.show("TimeZone").unwrap(), "Europe/Berlin");
+        assert!(set(&mut settings, "timezone", "nowhere").is_err());
+        assert!(set(&mut settings, "client_encoding", "LATIN1").is_err());
+        set(&mut settings, "client_encoding", "utf-8").unwrap();
+        assert!(set(&mut settings, "no_such_thing", "1").is_err());
+        set(&mut settings, "my.own", "1").unwrap();
+        assert_eq!(settings.show("my.own").unwrap(), "1");
+        assert!(set(&mut settings, "server_version", "1").is_err());
+    }
+
+    #[test]
+    fn local_values_end_and_reset_goes_back_to_the_start() {
+        let parameters = vec![("timezone".to_owned(), "Asia/Tokyo".to_owned())];
+        let mut settings = Settings::at_start("me", "psql", &parameters).unwrap();
+        settings.set("timezone", &["UTC".to_owned()], true).unwrap();
+        assert_eq!(settings.parsed().time_zone.to_string(), "UTC");
+        settings.end_local();
+        assert_eq!(settings.parsed().time_zone.to_string(), "Asia/Tokyo");
+        set(&mut settings, "timezone", "UTC").unwrap();
+        settings.reset("timezone", false).unwrap();
+        assert_eq!(settings.show("timezone").unwrap(), "Asia/Tokyo");
+        assert_eq!(settings.show("application_name").unwrap(), "psql");
+        assert_eq!(settings.show("session_authorization").unwrap(), "me");
+    }
+}

@@ -1,0 +1,183 @@
+//! Executing what has no plan: definitions, locks, maintenance, EXECUTE.
+
+use std::sync::Arc;
+
+use coeval_txn::Isolation;
+
+use super::Session;
+use super::delivery::Watched;
+use super::output::{CommandTag, Completion, Sink};
+use super::prepared::{Portal, Prepared};
+use super::run::MOST_REPLANS;
+use super::transaction::Block;
+use crate::definition;
+use crate::error::{Error, Result, SqlState};
+use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
+use crate::statement::Statement;
+use crate::value::Value;
+
+impl Session {
+    /// 25006 when the transaction refuses writes.
+    pub(super) fn require_writable(&self, command: &str) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Error::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {command} in a read-only transaction"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs a statement that changes the schema.
+    pub(super) async fn define(
+        &mut self,
+        statement: &Statement,
+        sink: &mut dyn Sink,
+    ) -> Result<CommandTag> {
+        self.require_writable("a change of the schema")?;
+        self.begin_statement().await?;
+        let mut notices = Vec::new();
+        let database = Arc::clone(&self.database);
+        let info = self.info.clone();
+        let running = self.running()?;
+        let tag = definition::execute(&database, running, statement, &info, &mut notices).await;
+        for notice in notices {
+            sink.notice(notice);
+        }
+        Ok(CommandTag::new(tag?))
+    }
+
+    /// A new snapshot, where the isolation gives each statement one.
+    async fn begin_statement(&mut self) -> Result<()> {
+        if !self.ensure_running().await? {
+            self.running()?.transaction.begin_statement()?;
+        }
+        self.statements_ran = true;
+        Ok(())
+    }
+
+    /// Checks that these tables exist.
+    pub(super) async fn check_tables(
+        &mut self,
+        statement: &Statement,
+        tables: &[sqlparser::ast::ObjectName],
+    ) -> Result<()> {
+        if tables.is_empty() {
+            return Ok(());
+        }
+        self.begin_statement().await?;
+        let catalog = self.current_catalog()?;
+        for name in tables {
+            definition::find_table(&catalog, name, statement)?;
+        }
+        Ok(())
+    }
+
+    /// LOCK TABLE.
+    pub(super) async fn lock_tables(
+        &mut self,
+        statement: &Statement,
+        tables: &[sqlparser::ast::ObjectName],
+        mode: Option<coeval_txn::TableLock>,
+    ) -> Result<()> {
+        if self.block != Block::Explicit {
+            return Err(Error::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "LOCK TABLE can only be used in transaction blocks",
+            ));
+        }
+        self.begin_statement().await?;
+        for name in tables {
+            let mut tries = 0;
+            loop {
+                let catalog = self.current_catalog()?;
+                let table = definition::find_table(&catalog, name, statement)?;
+                let Some(mode) = mode else { break };
+                let running = self.running()?;
+                let locked = coeval_txn::lock_table(
+                    &mut *running.transaction,
+                    table.storage,
+                    mode,
+                    table.schema_version,
+                )
+                .await;
+                match locked {
+                    Ok(()) => break,
+                    Err(coeval_txn::Error::SchemaChanged(_))
+                        if running.isolation() == Isolation::ReadCommitted
+                            && tries < MOST_REPLANS =>
+                    {
+                        tries += 1;
+                        running.transaction.begin_statement()?;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// EXECUTE.
+    pub(super) async fn execute_named(
+        &mut self,
+        portal: &mut Portal,
+        name: &str,
+        arguments: &[sqlparser::ast::Expr],
+        most: Option<u32>,
+        sink: &mut Watched<'_>,
+    ) -> Result<Completion> {
+        let named = Arc::clone(self.named(name)?);
+        if named.columns() != portal.columns() {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+            ));
+        }
+        portal.parameters = self
+            .arguments(name, &named, arguments, &portal.prepared.statement)
+            .await?;
+        portal.prepared = named;
+        self.start_planned(portal, most, sink).await
+    }
+
+    /// The arguments of EXECUTE as parameters.
+    pub(super) async fn arguments(
+        &mut self,
+        name: &str,
+        named: &Prepared,
+        arguments: &[sqlparser::ast::Expr],
+        statement: &Statement,
+    ) -> Result<Vec<Value>> {
+        let types = named.types();
+        if arguments.len() != types.len() {
+            return Err(Error::syntax(format!(
+                "wrong number of parameters for prepared statement \"{name}\""
+            ))
+            .with_detail(format!(
+                "Expected {} parameters but got {}.",
+                types.len(),
+                arguments.len()
+            )));
+        }
+        self.ensure_running().await?;
+        let catalog = self.current_catalog()?;
+        let locate = |location| statement.position(location);
+        let mut binder = Binder::new(&catalog, &self.info, &locate, Parameters::default());
+        let frame = Frame::outermost();
+        let empty = Scope::empty(&frame);
+        let mut expressions = Vec::with_capacity(arguments.len());
+        for (argument, data_type) in arguments.iter().zip(types) {
+            let bound = binder.bind(argument, &empty)?;
+            expressions.push(
+                binder
+                    .cast(bound, (*data_type).into(), CastContext::Assignment)?
+                    .expression,
+            );
+        }
+        let mut context = EvaluationContext::new(&self.info, &catalog, &[], None);
+        expressions
+            .iter()
+            .map(|expression| expression.evaluate(&mut context, &[]))
+            .collect()
+    }
+}
