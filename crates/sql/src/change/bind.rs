@@ -217,7 +217,12 @@ fn insert_source(
     {
         return insert_values(values, table, targets, explicit, binder);
     }
-    let plan = Arc::new(select::plan_query(binder, query)?);
+    let wanted: Vec<_> = targets
+        .iter()
+        .map(|&target| &table.columns[target])
+        .map(|column| (column.name.as_str(), column.column_type))
+        .collect();
+    let plan = Arc::new(select::plan_source(binder, query, &wanted)?);
     let types = plan.columns();
     check_count(types.len(), targets, explicit)?;
     let mut columns = defaults(table, binder)?;

@@ -154,10 +154,16 @@ impl Bound {
         let explicit = context == CastContext::Explicit;
         let expression = match self.expression {
             Expression::Constant(value) if cast::is_pure(from.data_type, to.data_type) => {
-                Expression::Constant(
-                    cast::cast_pure(value, from, to, explicit, style)
-                        .map_err(|error| error.at(position))?,
-                )
+                match cast::cast_pure(value.clone(), from, to, explicit, style) {
+                    Ok(value) => Expression::Constant(value),
+                    // An error only if it is ever evaluated.
+                    Err(_) => Expression::Cast(Box::new(Cast {
+                        input: Expression::Constant(value),
+                        from,
+                        to,
+                        explicit,
+                    })),
+                }
             }
             input => Expression::Cast(Box::new(Cast {
                 input,

@@ -216,13 +216,9 @@ fn is_preferred(data_type: DataType) -> bool {
     )
 }
 
-fn is_known(name: &str) -> bool {
-    functions::all().any(|function| function.name == name)
-}
-
 /// Whether there is a function of this name.
 pub(super) fn exists(name: &str) -> bool {
-    is_known(name)
+    functions::all().any(|function| function.name == name)
 }
 
 /// The function that a call with arguments of these types means; errors 42883,
@@ -283,15 +279,11 @@ fn list(types: &[DataType]) -> String {
 }
 
 fn no_such_function(name: &str, types: &[DataType]) -> Error {
-    let error = Error::new(
+    Error::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("function {}({}) does not exist", name, list(types)),
-    );
-    if is_known(name) {
-        error.with_hint(
-            "No function matches the given name and argument types. You might need to add explicit type casts.",
-        )
-    } else {
-        error.with_hint("The functions there are: see the SQL reference.")
-    }
+    )
+    .with_hint(
+        "No function matches the given name and argument types. You might need to add explicit type casts.",
+    )
 }

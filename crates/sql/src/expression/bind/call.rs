@@ -283,21 +283,17 @@ impl Binder<'_> {
         let [left, right]: [Bound; 2] = arguments
             .try_into()
             .map_err(|_| Error::syntax("NULLIF takes two arguments").at(position))?;
-        let left = if left.column_type.data_type == DataType::Unknown
-            && right.column_type.data_type == DataType::Unknown
-        {
-            self.settle(left)?
-        } else {
-            left
+        // A literal has the type it is compared in.
+        let left = match (left.column_type.data_type, right.column_type.data_type) {
+            (DataType::Unknown, DataType::Unknown) => self.settle(left)?,
+            (DataType::Unknown, other) => self.implicit(left, other)?,
+            _ => left,
         };
-        let column_type = left.column_type;
-        let value = left.expression.clone();
+        let value = left.clone();
         let equal = self.compare(Comparison::Equal, left, right)?;
-        let bound = Bound::new(value, column_type);
-        let bound = self.settle(bound)?;
         Ok(Bound::new(
-            Expression::NullIf(Box::new([equal.expression, bound.expression])),
-            bound.column_type,
+            Expression::NullIf(Box::new([equal.expression, value.expression])),
+            value.column_type,
         )
         .at(position))
     }

@@ -8,6 +8,7 @@
 mod aggregate;
 mod call;
 mod operator;
+mod predicate;
 mod query;
 
 use std::sync::Arc;

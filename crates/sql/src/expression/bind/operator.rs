@@ -93,7 +93,7 @@ fn by_symbol(symbol: &str) -> Option<Operator> {
     })
 }
 
-fn no_operator(left: DataType, symbol: &str, right: DataType) -> Error {
+pub(super) fn no_operator(left: DataType, symbol: &str, right: DataType) -> Error {
     Error::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("operator does not exist: {left} {symbol} {right}"),
@@ -107,7 +107,7 @@ fn not(expression: Expression) -> Expression {
     Expression::Not(Box::new(expression))
 }
 
-fn negate_if(bound: Bound, negated: bool) -> Bound {
+pub(super) fn negate_if(bound: Bound, negated: bool) -> Bound {
     if negated {
         Bound {
             expression: not(bound.expression),
@@ -143,7 +143,14 @@ impl Binder<'_> {
                 let inner = self.bind(expr, scope)?;
                 let position = inner.position;
                 let inner = match inner.column_type.data_type {
-                    DataType::Unknown => self.implicit(inner, DataType::Float8)?,
+                    DataType::Unknown => {
+                        return Err(Error::new(
+                            SqlState::AMBIGUOUS_FUNCTION,
+                            "operator is not unique: - unknown",
+                        )
+                        .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
+                        .at(position));
+                    }
                     data_type if data_type.is_number() => inner,
                     other => {
                         return Err(Error::new(
@@ -309,7 +316,7 @@ impl Binder<'_> {
         ))
     }
 
-    fn compare_rows(
+    pub(super) fn compare_rows(
         &mut self,
         comparison: Comparison,
         left: &[Expr],
@@ -488,7 +495,7 @@ impl Binder<'_> {
         .at(position))
     }
 
-    fn two_strings(
+    pub(super) fn two_strings(
         &mut self,
         symbol: &str,
         left: Bound,
@@ -504,169 +511,6 @@ impl Binder<'_> {
             self.implicit(left, DataType::Text)?.expression,
             self.implicit(right, DataType::Text)?.expression,
         ]))
-    }
-
-    pub(super) fn like(
-        &mut self,
-        expr: &Expr,
-        pattern: &Expr,
-        escape: Option<&Expr>,
-        negated: bool,
-        ignore_case: bool,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let escape = match escape {
-            None => Some('\\'),
-            Some(expr) => {
-                let position = self.position(super::span_of(expr));
-                let bound = self.bind(expr, scope)?;
-                let Expression::Constant(Value::Text(text)) = bound.expression else {
-                    return Err(
-                        Error::unsupported("an ESCAPE that is no string literal").at(position)
-                    );
-                };
-                let mut characters = text.chars();
-                match (characters.next(), characters.next()) {
-                    (first, None) => first,
-                    _ => {
-                        return Err(Error::new(
-                            SqlState::INVALID_ESCAPE_SEQUENCE,
-                            "invalid escape string",
-                        )
-                        .with_hint("Escape string must be empty or one character.")
-                        .at(position));
-                    }
-                }
-            }
-        };
-        let subject = self.bind(expr, scope)?;
-        let position = subject.position;
-        let pattern = self.bind(pattern, scope)?;
-        let operands =
-            self.two_strings(if ignore_case { "~~*" } else { "~~" }, subject, pattern)?;
-        let matched = Expression::Like(
-            operands,
-            Arc::new(LikePattern {
-                ignore_case,
-                escape,
-            }),
-        );
-        Ok(negate_if(Bound::new(matched, DataType::Bool), negated).at(position))
-    }
-
-    pub(super) fn is_null(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
-        let (inner, negated) = match expr {
-            Expr::IsNull(inner) => (inner, false),
-            Expr::IsNotNull(inner) => (inner, true),
-            _ => return Err(Error::internal("not a test for null")),
-        };
-        let inner = self.bind(inner, scope)?;
-        let inner = self.settle(inner)?;
-        let test = Expression::IsNull(Box::new(inner.expression));
-        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
-    }
-
-    pub(super) fn is_truth(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
-        let (inner, wanted, negated, clause) = match expr {
-            Expr::IsTrue(inner) => (inner, Some(true), false, "IS TRUE"),
-            Expr::IsNotTrue(inner) => (inner, Some(true), true, "IS NOT TRUE"),
-            Expr::IsFalse(inner) => (inner, Some(false), false, "IS FALSE"),
-            Expr::IsNotFalse(inner) => (inner, Some(false), true, "IS NOT FALSE"),
-            Expr::IsUnknown(inner) => (inner, None, false, "IS UNKNOWN"),
-            Expr::IsNotUnknown(inner) => (inner, None, true, "IS NOT UNKNOWN"),
-            _ => return Err(Error::internal("not a test for truth")),
-        };
-        let inner = Box::new(self.bind_condition(inner, scope, clause)?);
-        let test = match wanted {
-            Some(truth) => Expression::IsTruth(inner, truth),
-            None => Expression::IsNull(inner),
-        };
-        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
-    }
-
-    pub(super) fn distinct(
-        &mut self,
-        left: &Expr,
-        right: &Expr,
-        negated: bool,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let left = self.bind(left, scope)?;
-        let right = self.bind(right, scope)?;
-        let (left, right) = self.comparable(Comparison::Equal, left, right)?;
-        let test = Expression::Distinct(Box::new([left, right]));
-        Ok(negate_if(Bound::new(test, DataType::Bool), negated))
-    }
-
-    pub(super) fn between(
-        &mut self,
-        expr: &Expr,
-        negated: bool,
-        low: &Expr,
-        high: &Expr,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        let value = self.bind(expr, scope)?;
-        let low = self.bind(low, scope)?;
-        let high = self.bind(high, scope)?;
-        let above = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
-        let below = self.compare(Comparison::LessOrEqual, value, high)?;
-        let both = Expression::And(vec![above.expression, below.expression]);
-        Ok(negate_if(Bound::new(both, DataType::Bool), negated))
-    }
-
-    pub(super) fn in_list(
-        &mut self,
-        expr: &Expr,
-        list: &[Expr],
-        negated: bool,
-        scope: &Scope<'_>,
-    ) -> Result<Bound> {
-        if let Expr::Tuple(left) = expr {
-            let mut any = Vec::with_capacity(list.len());
-            for each in list {
-                let Expr::Tuple(right) = each else {
-                    return Err(Error::syntax(
-                        "unequal number of entries in row expressions",
-                    ));
-                };
-                any.push(
-                    self.compare_rows(Comparison::Equal, left, right, scope)?
-                        .expression,
-                );
-            }
-            return Ok(negate_if(
-                Bound::new(Expression::Or(any), DataType::Bool),
-                negated,
-            ));
-        }
-        let value = self.bind(expr, scope)?;
-        let position = value.position;
-        let mut bounds = Vec::with_capacity(list.len());
-        for each in list {
-            bounds.push(self.bind(each, scope)?);
-        }
-        let types: Vec<DataType> = std::iter::once(value.column_type.data_type)
-            .chain(bounds.iter().map(|bound| bound.column_type.data_type))
-            .collect();
-        let Some(common) = common_type(&types) else {
-            let other = types
-                .iter()
-                .copied()
-                .find(|each| comparison_type(types[0], *each).is_none())
-                .unwrap_or(types[0]);
-            return Err(no_operator(types[0], "=", other).at(position));
-        };
-        let value = self.implicit(value, common)?.expression;
-        let mut elements = Vec::with_capacity(bounds.len());
-        for bound in bounds {
-            elements.push(self.implicit(bound, common)?.expression);
-        }
-        let test = match elements.len() {
-            1 => Expression::Compare(Comparison::Equal, Box::new([value, elements.remove(0)])),
-            _ => Expression::InList(Box::new(value), elements),
-        };
-        Ok(negate_if(Bound::new(test, DataType::Bool), negated).at(position))
     }
 
     /// The comparison that an operator stands for, or an error that names it.
@@ -695,7 +539,7 @@ fn widest(left: DataType, right: DataType) -> DataType {
 }
 
 /// The type in which values of two types compare.
-fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
+pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataType> {
     use DataType as T;
     if left == right && left != T::Unknown {
         return Some(match left {

@@ -7,13 +7,18 @@
 //! where there are some.
 //!
 //! - [`query`]: WITH, set operations, VALUES, LIMIT.
-//! - [`select`]: one SELECT: its list, groups and order.
-//! - [`from`]: the FROM list as a tree of joins, and which names it makes.
+//! - [`select`]: one SELECT: its list and order; [`group`], [`lock`]: the clauses
+//!   GROUP BY and FOR UPDATE.
+//! - [`from`]: the FROM list as a tree of joins, and which names it makes;
+//!   [`function`]: functions in it.
 //! - [`access`]: that tree as nodes, with its conditions spread over it.
 
 mod access;
 mod explain;
 mod from;
+mod function;
+mod group;
+mod lock;
 mod name;
 mod node;
 mod query;

@@ -7,34 +7,31 @@
 //! Everything above FROM is bound against its columns; with groups, what is not
 //! an aggregate is then found again among the grouping expressions, or refused.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use coeval_txn::LockWait;
 use sqlparser::ast::{
-    self, Distinct, Expr, GroupByExpr, LockClause, NonBlock, OrderByExpr, SelectItem,
-    SelectItemQualifiedWildcardKind, Spanned,
+    self, Distinct, Expr, LockClause, OrderByExpr, SelectItem, SelectItemQualifiedWildcardKind,
+    Spanned,
 };
 
 use super::access::{Spread, is_never_true, used_by_tree, used_columns};
-use super::from::{FromKind, FromNode, JoinKind, bind_from};
+use super::from::bind_from;
+use super::group::{Regroup, bind_groups};
+use super::lock::bind_locks;
 use super::name::column_name;
-use super::node::{Aggregate, Lock, LockTarget, Node, Sort};
+use super::node::{Aggregate, Node, Sort};
 use super::query::{Limits, Planned, Untyped, by_number, key_order};
-use crate::catalog::Table;
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
 };
-use crate::plan::{Path, RowReader};
+use crate::plan::Path;
 use crate::session::Column;
 use crate::value::{KeyOrder, Value};
 use crate::{Error, Result, SqlState};
 
 /// A column of the result while the list is bound.
-struct Output {
-    name: String,
-    bound: Bound,
-    origin: Option<(u32, i16)>,
+pub(super) struct Output {
+    pub name: String,
+    pub bound: Bound,
+    pub origin: Option<(u32, i16)>,
 }
 
 type SortKey = (Expression, KeyOrder);
@@ -455,7 +452,7 @@ fn origin_of(expr: &Expr, scope: &Scope<'_>) -> Option<(u32, i16)> {
 }
 
 /// An output column by number or name.
-fn output_by_reference(
+pub(super) fn output_by_reference(
     binder: &Binder<'_>,
     expr: &Expr,
     outputs: &[Output],
@@ -531,224 +528,6 @@ fn bind_distinct_on(
             )
         })
         .collect()
-}
-
-/// The grouping expressions; `None` when there is no GROUP BY.
-fn bind_groups(
-    binder: &mut Binder<'_>,
-    group_by: &GroupByExpr,
-    outputs: &[Output],
-    scope: &Scope<'_>,
-) -> Result<Option<Vec<Expression>>> {
-    let GroupByExpr::Expressions(list, modifiers) = group_by else {
-        return Err(Error::unsupported("GROUP BY ALL"));
-    };
-    if !modifiers.is_empty() {
-        return Err(Error::unsupported("a modifier of GROUP BY"));
-    }
-    if list.is_empty() {
-        return Ok(None);
-    }
-    let mut groups: Vec<Expression> = Vec::with_capacity(list.len());
-    for expr in list {
-        if matches!(
-            expr,
-            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)
-        ) {
-            return Err(Error::unsupported("GROUPING SETS, CUBE and ROLLUP"));
-        }
-        // A column of the tables goes before a column of the result.
-        let is_input = match expr {
-            Expr::Identifier(name) => scope.find(&fold_name(name))?.is_some(),
-            _ => false,
-        };
-        let output = if is_input {
-            None
-        } else {
-            output_by_reference(binder, expr, outputs, "GROUP BY")?
-        };
-        let expression = match output {
-            Some(position) => {
-                let expression = outputs[position].bound.expression.clone();
-                if expression.any(&|each| matches!(each, Expression::Aggregate(_))) {
-                    return Err(Error::new(
-                        SqlState::GROUPING_ERROR,
-                        "aggregate functions are not allowed in GROUP BY",
-                    )
-                    .at(binder.position(expr.span())));
-                }
-                expression
-            }
-            None => {
-                let bound = binder.bind(expr, scope)?;
-                binder.settle(bound)?.expression
-            }
-        };
-        if !groups.contains(&expression) {
-            groups.push(expression);
-        }
-    }
-    Ok(Some(groups))
-}
-
-/// Rewrites expressions over the FROM list's rows to the rows of groups: first
-/// the keys, then the aggregates.
-struct Regroup<'a> {
-    keys: &'a [Expression],
-    scope: &'a Scope<'a>,
-}
-
-impl Regroup<'_> {
-    fn apply(&self, expression: &mut Expression) -> Result<()> {
-        if let Some(position) = self.keys.iter().position(|key| key == expression) {
-            *expression = Expression::Column(position);
-            return Ok(());
-        }
-        match expression {
-            Expression::Aggregate(number) => {
-                *expression = Expression::Column(self.keys.len() + *number);
-                return Ok(());
-            }
-            Expression::Column(position) => {
-                return Err(Error::new(
-                    SqlState::GROUPING_ERROR,
-                    format!(
-                        "column \"{}\" must appear in the GROUP BY clause or be used in an aggregate function",
-                        self.name(*position)
-                    ),
-                ));
-            }
-            _ => {}
-        }
-        let mut result = Ok(());
-        expression.children_mut(&mut |child| {
-            if result.is_ok() {
-                result = self.apply(child);
-            }
-        });
-        result
-    }
-
-    fn name(&self, position: usize) -> String {
-        for relation in &self.scope.relations {
-            for column in &relation.columns {
-                if column.expression == Expression::Column(position) {
-                    return format!("{}.{}", relation.name, column.name);
-                }
-            }
-        }
-        "?".to_owned()
-    }
-}
-
-/// FOR UPDATE and its like: what is locked of each row.
-fn bind_locks(
-    binder: &Binder<'_>,
-    locks: &[LockClause],
-    tree: Option<&FromNode>,
-    conditions: &[Expression],
-    collected: Option<&str>,
-) -> Result<Option<Lock>> {
-    let [clause, rest @ ..] = locks else {
-        return Ok(None);
-    };
-    if !rest.is_empty() {
-        return Err(Error::unsupported("more than one FOR UPDATE or FOR SHARE"));
-    }
-    if let Some(collected) = collected {
-        return Err(Error::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("FOR {} is not allowed with {collected}", clause.lock_type),
-        ));
-    }
-    let wait = match clause.nonblock {
-        None => LockWait::Wait,
-        Some(NonBlock::Nowait) => LockWait::NoWait,
-        Some(NonBlock::SkipLocked) => LockWait::Skip,
-    };
-    let wanted = match &clause.of {
-        None => None,
-        Some(name) => name
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold_name),
-    };
-    let mut targets = Vec::new();
-    let mut names = BTreeSet::new();
-    if let Some(tree) = tree {
-        collect_targets(tree, wanted.as_deref(), wait, &mut targets, &mut names)?;
-    }
-    if let Some(wanted) = wanted
-        && !names.contains(&wanted)
-    {
-        return Err(Error::new(
-            SqlState::UNDEFINED_TABLE,
-            format!(
-                "relation \"{wanted}\" in FOR {} clause not found in FROM clause",
-                clause.lock_type
-            ),
-        )
-        .at(clause
-            .of
-            .as_ref()
-            .and_then(|name| binder.position(name.span()))));
-    }
-    let mut conditions = conditions.to_vec();
-    if let Some(tree) = tree {
-        inner_conditions(tree, &mut conditions);
-    }
-    Ok(Some(Lock {
-        input: Node::One,
-        targets,
-        condition: (!conditions.is_empty()).then(|| Expression::all_of(conditions)),
-    }))
-}
-
-/// Conditions of joins that every row fulfils.
-fn inner_conditions(node: &FromNode, conditions: &mut Vec<Expression>) {
-    if let FromKind::Join(JoinKind::Inner, sides, on) = &node.kind {
-        conditions.extend(on.iter().cloned());
-        for side in &**sides {
-            inner_conditions(side, conditions);
-        }
-    }
-}
-
-fn collect_targets(
-    node: &FromNode,
-    wanted: Option<&str>,
-    wait: LockWait,
-    targets: &mut Vec<LockTarget>,
-    names: &mut BTreeSet<String>,
-) -> Result<()> {
-    match &node.kind {
-        FromKind::Table(table, alias) => {
-            names.insert(alias.to_string());
-            if wanted.is_none_or(|wanted| wanted == alias) {
-                targets.push(target(table, node.start, wait));
-            }
-            Ok(())
-        }
-        FromKind::Join(_, sides, _) => {
-            for side in &**sides {
-                collect_targets(side, wanted, wait, targets, names)?;
-            }
-            Ok(())
-        }
-        FromKind::Derived(..) => Err(Error::unsupported("FOR UPDATE of a subquery in FROM")),
-        FromKind::System(_) | FromKind::Function(_) => Ok(()),
-    }
-}
-
-fn target(table: &Arc<Table>, offset: usize, wait: LockWait) -> LockTarget {
-    LockTarget {
-        table: Arc::clone(table),
-        offset,
-        record: offset + table.columns.len(),
-        reader: RowReader::new(table),
-        wait,
-    }
 }
 
 /// Binds a list of expressions over the rows of `scope`, as RETURNING has one.

@@ -1,0 +1,115 @@
+//! GROUP BY: the keys, and expressions over groups.
+
+use sqlparser::ast::{Expr, GroupByExpr, Spanned};
+
+use super::select::{Output, output_by_reference};
+use crate::expression::{Binder, Expression, Scope, fold_name};
+use crate::{Error, Result, SqlState};
+
+/// The grouping expressions; `None` when there is no GROUP BY.
+pub(super) fn bind_groups(
+    binder: &mut Binder<'_>,
+    group_by: &GroupByExpr,
+    outputs: &[Output],
+    scope: &Scope<'_>,
+) -> Result<Option<Vec<Expression>>> {
+    let GroupByExpr::Expressions(list, modifiers) = group_by else {
+        return Err(Error::unsupported("GROUP BY ALL"));
+    };
+    if !modifiers.is_empty() {
+        return Err(Error::unsupported("a modifier of GROUP BY"));
+    }
+    if list.is_empty() {
+        return Ok(None);
+    }
+    let mut groups: Vec<Expression> = Vec::with_capacity(list.len());
+    for expr in list {
+        if matches!(
+            expr,
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)
+        ) {
+            return Err(Error::unsupported("GROUPING SETS, CUBE and ROLLUP"));
+        }
+        // A column of the tables goes before a column of the result.
+        let is_input = match expr {
+            Expr::Identifier(name) => scope.find(&fold_name(name))?.is_some(),
+            _ => false,
+        };
+        let output = if is_input {
+            None
+        } else {
+            output_by_reference(binder, expr, outputs, "GROUP BY")?
+        };
+        let expression = match output {
+            Some(position) => {
+                let expression = outputs[position].bound.expression.clone();
+                if expression.any(&|each| matches!(each, Expression::Aggregate(_))) {
+                    return Err(Error::new(
+                        SqlState::GROUPING_ERROR,
+                        "aggregate functions are not allowed in GROUP BY",
+                    )
+                    .at(binder.position(expr.span())));
+                }
+                expression
+            }
+            None => {
+                let bound = binder.bind(expr, scope)?;
+                binder.settle(bound)?.expression
+            }
+        };
+        if !groups.contains(&expression) {
+            groups.push(expression);
+        }
+    }
+    Ok(Some(groups))
+}
+
+/// Rewrites expressions over the FROM list's rows to the rows of groups: first
+/// the keys, then the aggregates.
+pub(super) struct Regroup<'a> {
+    pub keys: &'a [Expression],
+    pub scope: &'a Scope<'a>,
+}
+
+impl Regroup<'_> {
+    pub(super) fn apply(&self, expression: &mut Expression) -> Result<()> {
+        if let Some(position) = self.keys.iter().position(|key| key == expression) {
+            *expression = Expression::Column(position);
+            return Ok(());
+        }
+        match expression {
+            Expression::Aggregate(number) => {
+                *expression = Expression::Column(self.keys.len() + *number);
+                return Ok(());
+            }
+            Expression::Column(position) => {
+                return Err(Error::new(
+                    SqlState::GROUPING_ERROR,
+                    format!(
+                        "column \"{}\" must appear in the GROUP BY clause or be used in an aggregate function",
+                        self.name(*position)
+                    ),
+                ));
+            }
+            _ => {}
+        }
+        let mut result = Ok(());
+        expression.children_mut(&mut |child| {
+            if result.is_ok() {
+                result = self.apply(child);
+            }
+        });
+        result
+    }
+
+    fn name(&self, position: usize) -> String {
+        for relation in &self.scope.relations {
+            for column in &relation.columns {
+                if column.expression == Expression::Column(position) {
+                    return format!("{}.{}", relation.name, column.name);
+                }
+            }
+        }
+        "?".to_owned()
+    }
+}
