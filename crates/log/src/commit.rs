@@ -51,9 +51,7 @@ impl Drop for Credit<'_> {
     fn drop(&mut self) {
         if let Some(space) = self.space.take() {
             drop(space);
-            self.shared.space.serve();
-            // A log that is closing waits for the last credit.
-            self.shared.flusher.notify_one();
+            self.shared.space.given_back();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) space: Arc<SpaceQueue>,
     pub(crate) waiters: Waiters,
     /// Tells the flusher that the prefix has moved, or that it is to end.
-    pub(crate) flusher: Notify,
+    pub(crate) flusher: Arc<Notify>,
     /// No new commit begins.
     pub(crate) closing: AtomicBool,
     /// The flusher is to end at once, as if the power had failed.
@@ -48,15 +48,16 @@ struct Fatal {
 impl Shared {
     pub(crate) fn new(ring: AppendRing, term: Term, seed: Seed, ephemeral: bool) -> Arc<Self> {
         let ring = Arc::new(ring);
+        let flusher = Arc::new(Notify::new());
         Arc::new(Self {
-            space: SpaceQueue::new(Arc::clone(&ring)),
+            space: SpaceQueue::new(Arc::clone(&ring), Arc::clone(&flusher)),
             durable: AtomicU64::new(ring.completed()),
             ring,
             term,
             seed,
             ephemeral,
             waiters: Waiters::default(),
-            flusher: Notify::new(),
+            flusher,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             stopped: OnceLock::new(),

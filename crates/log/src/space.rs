@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use coeval_memory::ring::{AppendRing, OwnedSpace, Space};
+use tokio::sync::Notify;
 
 /// A caller's place in the queue for log space, kept between polls. Dropping it
 /// leaves the queue.
@@ -34,7 +35,7 @@ impl Drop for SpaceWait {
             let state = std::mem::replace(&mut *node.state(), State::Left);
             if let State::Granted(space) = state {
                 drop(space);
-                node.queue.serve();
+                node.queue.given_back();
             }
         }
     }
@@ -67,12 +68,14 @@ pub(crate) struct SpaceQueue {
     /// Length of the queue, to be read without its lock.
     waiting: AtomicUsize,
     queue: Mutex<VecDeque<Arc<Node>>>,
+    flusher: Arc<Notify>,
 }
 
 impl SpaceQueue {
-    pub(crate) fn new(ring: Arc<AppendRing>) -> Arc<Self> {
+    pub(crate) fn new(ring: Arc<AppendRing>, flusher: Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
             ring,
+            flusher,
             waiting: AtomicUsize::new(0),
             queue: Mutex::default(),
         })
@@ -157,6 +160,13 @@ impl SpaceQueue {
             self.waiting.store(queue.len(), Ordering::Relaxed);
         }
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// To be called after a credit came back unused.
+    pub(crate) fn given_back(&self) {
+        self.serve();
+        // A log that is closing waits for the last credit.
+        self.flusher.notify_one();
     }
 
     /// Wakes everybody, to see that the log has stopped.

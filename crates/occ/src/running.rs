@@ -117,8 +117,10 @@ impl Running {
         let id = TransactionId(place.uses << PLACE_BITS | u64::from(place.at));
         assert!(id < TransactionId::MAX, "transaction numbers used up");
         let entry = self.entry(place.at);
-        // In this order, so that who finds the new owner finds its state.
-        entry.state.store(NOT_DRAWING, Ordering::Relaxed);
+        // In this order, so that who finds the new owner finds its state. Released
+        // too: one who asks for the owner before may be told of this state, and
+        // then must find what that one installed.
+        entry.state.store(NOT_DRAWING, Ordering::Release);
         entry.owner.store(id.0, Ordering::Release);
         id
     }

@@ -1,8 +1,10 @@
 //! On real files.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use coeval_log::{Error, Log, Settings};
+use coeval_log::{Error, Log, Settings, SpaceWait};
 use coeval_types::{Remedy, Rid, RowRef, Term, Timestamp};
 
 use crate::support::{STORAGE, Table, open, put, put_durably, real, row, small};
@@ -250,5 +252,33 @@ fn a_missing_segment_or_control_file_is_named() {
             .unwrap();
         assert_eq!(table.values().len(), 200);
         log.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_credit_that_nobody_took_does_not_hold_up_the_close() {
+    let directory = tempfile::tempdir().unwrap();
+    real(async {
+        let (log, _, _) = open(directory.path(), small()).await.unwrap();
+        let log = Arc::new(log);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut nothing = log.entry_builder();
+        let mut held = Vec::new();
+        let mut wait = SpaceWait::new();
+        while let Poll::Ready(credit) = log.poll_prepare(&mut nothing, &mut wait, &mut context) {
+            held.push(credit.unwrap());
+        }
+        // Its turn has come, and it does not know yet.
+        drop(held.pop());
+        let closing = coeval_env::spawn("close", {
+            let log = Arc::clone(&log);
+            async move { log.close().await }
+        });
+        coeval_env::sleep(Duration::from_millis(20)).await;
+        drop(held);
+        coeval_env::sleep(Duration::from_millis(20)).await;
+        drop(wait);
+        let closed = coeval_env::timeout(Duration::from_secs(30), closing).await;
+        closed.expect("it waits for nobody").unwrap().unwrap();
     });
 }

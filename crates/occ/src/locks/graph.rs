@@ -12,6 +12,11 @@
 //! waiting for. But that one is not waiting, so the circle is not closed; it
 //! closes when that one waits, and looks.
 //!
+//! A table is the exception: who wants it alone stops new writers by the wish, and
+//! the wish may come to stand while its owner waits already, behind the one who had
+//! the table before. So whoever waits for a table looks again each time it has
+//! tried in vain.
+//!
 //! The one that closes the circle gives way: it is the one that is running.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,6 +13,11 @@
 //!
 //! Locks are free once the versions are installed, before they are durable: who
 //! reads them next waits for their durability before it tells anybody.
+//!
+//! A lock on something that was not written tells its next holder nothing of the
+//! commit. It is freed only when snapshots include the commit, so that whoever
+//! waited for it sees in its next statement what was done under it. That can mean
+//! waiting for earlier commits to be installed; they never wait for this one.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -47,6 +52,7 @@ impl Run<'_> {
                 .retain(|step| matches!(step, Undo::Schema { .. }));
             if !self.prepare() {
                 let snapshot = self.state.snapshot();
+                self.release_rows();
                 self.free_other_locks();
                 return Poll::Ready(Outcome::Committed(snapshot.max(self.state.newest_seen)));
             }
@@ -93,6 +99,7 @@ impl Run<'_> {
         let copied = reservation.commit(&self.state.entries);
         self.install(timestamp);
         copied.installed();
+        self.wait_until_visible(timestamp);
         self.release_rows();
         self.free_other_locks();
         Poll::Ready(Outcome::Committed(timestamp))
@@ -128,13 +135,7 @@ impl Run<'_> {
             self.footings(row, &table, &record, &guard);
         }
         self.state.held = held;
-        drop(guard);
-        // Locked and not written, or inserted and deleted again.
-        for at in (installed..self.state.held.len()).rev() {
-            let row = self.state.held[at];
-            self.state.held.truncate(at);
-            self.release_row(row);
-        }
+        self.state.written = installed;
         let State {
             footings, bytes, ..
         } = &mut *self.state;
@@ -262,16 +263,37 @@ impl Run<'_> {
 
     fn install(&mut self, timestamp: Timestamp) {
         let id = self.state.id;
-        for held in &self.state.held {
+        for held in &self.state.held[..self.state.written] {
             let table = &self.state.storages[held.storage];
             let record = table.records.record(held.rid).expect("it is locked");
             record.commit(id, timestamp);
         }
     }
 
+    /// With a lock on what was not written: waits until snapshots include the
+    /// commit at `timestamp`, which is installed.
+    fn wait_until_visible(&self, timestamp: Timestamp) {
+        let state = &*self.state;
+        let unwritten = state.held.len() > state.written;
+        if !unwritten && !state.tables.iter().any(|table| table.exclusive) {
+            return;
+        }
+        let mut backoff = Backoff::default();
+        while self.shared.log.installed() < timestamp {
+            backoff.wait();
+        }
+    }
+
+    /// Tells who waits for a written row, whose lock is free since it was installed;
+    /// frees the others: locked and not written, or inserted and deleted again.
     fn release_rows(&mut self) {
         for at in 0..self.state.held.len() {
-            self.row_released(self.state.held[at]);
+            let row = self.state.held[at];
+            if at < self.state.written {
+                self.row_released(row);
+            } else {
+                self.release_row(row);
+            }
         }
         self.state.held.clear();
     }

@@ -79,6 +79,8 @@ pub(crate) struct State {
 
     pub(super) storages: Vec<Arc<Storage>>,
     pub(super) held: Vec<Held>,
+    /// Once a commit has begun: how many of them, from the first, were written.
+    pub(super) written: usize,
     pub(super) tables: Vec<TableHeld>,
     pub(super) keys: Vec<(IndexId, Box<[u8]>)>,
     pub(super) undo: Vec<Undo>,
@@ -115,6 +117,7 @@ impl State {
             newest_seen: Timestamp::ZERO,
             storages: Vec::new(),
             held: Vec::new(),
+            written: 0,
             tables: Vec::new(),
             keys: Vec::new(),
             undo: Vec::new(),
@@ -164,6 +167,7 @@ impl State {
         clear(&mut self.scratch);
         self.space_wait = SpaceWait::new();
         self.prepared = false;
+        self.written = 0;
     }
 
     /// The position of a storage in this transaction's list.

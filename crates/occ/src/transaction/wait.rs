@@ -111,6 +111,12 @@ impl Run<'_> {
             }
         }
         waiting.tried = false;
+        if matches!(waiting.wait, Wait::Table { .. }) {
+            self.enter_graph()?;
+        }
+        let Some(waiting) = &mut self.state.waiting else {
+            unreachable!("it goes on waiting")
+        };
         let canceled = self
             .state
             .cancel
@@ -139,23 +145,34 @@ impl Run<'_> {
         name: LockName,
         context: &mut Context<'_>,
     ) -> Result<(), Error> {
-        let (shared, id) = (self.shared, self.state.id);
-        shared.queues.enqueue(&name, id, context.waker());
-        let entered = shared.graph.enter(id, wait.clone(), |wait, holders| {
-            wait.holders(shared, holders)
-        });
-        let place = wait.place();
+        let id = self.state.id;
+        self.shared.queues.enqueue(&name, id, context.waker());
         self.state.waiting = Some(Waiting {
             wait,
             name,
             tried: true,
             timer: None,
         });
-        if let Err(circle) = entered {
-            self.stop_waiting(false);
-            return Err(Error::Deadlock { place, circle });
-        }
-        Ok(())
+        self.enter_graph()
+    }
+
+    /// Says in the graph what is waited for, and gives way if that closes a circle.
+    fn enter_graph(&mut self) -> Result<(), Error> {
+        let (shared, id) = (self.shared, self.state.id);
+        let Some(waiting) = &self.state.waiting else {
+            return Ok(());
+        };
+        let entered = shared
+            .graph
+            .enter(id, waiting.wait.clone(), |wait, holders| {
+                wait.holders(shared, holders);
+            });
+        let Err(circle) = entered else {
+            return Ok(());
+        };
+        let place = waiting.wait.place();
+        self.stop_waiting(false);
+        Err(Error::Deadlock { place, circle })
     }
 
     /// Ends the wait for a lock that this transaction has now. A wait for another

@@ -347,6 +347,11 @@ impl Run<'_> {
                 Some(_) if record.has_private(id) => record.read(self.state.snapshot(), id, &guard),
                 _ => record.newest_committed(&guard),
             };
+            // Also of one that has given the key up: the next snapshot must not
+            // show both.
+            if let Some(version) = &version {
+                self.state.seen(version.cts());
+            }
             let Some((version, other)) =
                 version.and_then(|version| Some((version, version.row()?)))
             else {
@@ -367,7 +372,6 @@ impl Run<'_> {
                     });
                 }
             }
-            self.state.seen(version.cts());
             return Ok(Step::Done(Some(Duplicate {
                 index: index.id,
                 rid,

@@ -333,6 +333,75 @@ fn a_change_of_schema_waits_for_writers_and_stops_their_plans() {
 }
 
 #[test]
+fn a_wish_for_a_table_that_closes_a_circle_is_noticed() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let poll = |t: &mut dyn Transaction, mode| {
+        let mut context = Context::from_waker(Waker::noop());
+        t.poll_lock_table(STORAGE, mode, 1, &mut context)
+    };
+    let mut first = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll(&mut *first, TableLock::Exclusive).is_ready());
+    // `holder` has a row and waits for the table, as `writer` does; `second` wants
+    // it alone.
+    let mut holder = ready(begin(&engine, READ_COMMITTED));
+    let (rid, _) = ready(locked(&mut *holder, 1))
+        .expect("free")
+        .expect("loaded");
+    let mut second = ready(begin(&engine, READ_COMMITTED));
+    let mut writer = ready(begin(&engine, READ_COMMITTED));
+    assert!(poll(&mut *second, TableLock::Exclusive).is_pending());
+    assert!(poll(&mut *holder, TableLock::Write).is_pending());
+    assert!(poll(&mut *writer, TableLock::Write).is_pending());
+    first.abort();
+    // The writer is quickest, then waits for the row.
+    assert!(poll(&mut *writer, TableLock::Write).is_ready());
+    assert!(poll_lock(&mut *writer, rid, Waker::noop()).is_pending());
+    let Poll::Ready(Err(Error::Deadlock { circle, .. })) = poll(&mut *second, TableLock::Exclusive)
+    else {
+        panic!("it waits for the writer, who waits for the holder, who waits for it");
+    };
+    assert_eq!(circle, [second.id(), writer.id(), holder.id()]);
+    second.abort();
+    assert!(poll(&mut *holder, TableLock::Write).is_ready());
+    drop(holder);
+    assert!(poll_lock(&mut *writer, rid, Waker::noop()).is_ready());
+}
+
+/// Two transactions may guard with one row's lock what they do to others. So who
+/// gets the lock sees what was done under it.
+#[test]
+fn a_lock_on_what_was_not_written_is_free_when_the_commit_is_seen() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0), (2, 0)]));
+    let mut a = ready(writer(&engine));
+    let (guard, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
+    let (written, _) = ready(locked(&mut *a, 2)).expect("free").expect("loaded");
+    ready(change(&mut *a, 2, |_| 7)).expect("its own");
+    let (mut b, mut c) = (ready(writer(&engine)), ready(writer(&engine)));
+    assert!(poll_lock(&mut *b, guard, Waker::noop()).is_pending());
+    // A commit that has its place and is not installed yet.
+    let mut nothing = engine.log().entry_builder();
+    let credit = ready(engine.log().prepare(&mut nothing)).expect("there is room");
+    let earlier = engine.log().reserve(credit);
+    std::thread::scope(|scope| {
+        let committing = scope.spawn(|| ready(commit(&mut *a)).expect("nothing against it"));
+        // When the written row is free, the commit is installed.
+        while poll_lock(&mut *c, written, Waker::noop()).is_pending() {
+            std::thread::yield_now();
+        }
+        (0..1000).for_each(|_| std::thread::yield_now());
+        let waits = poll_lock(&mut *b, guard, Waker::noop()).is_pending();
+        earlier.skip();
+        committing.join().expect("no panic");
+        assert!(waits, "no snapshot includes the commit");
+    });
+    assert!(poll_lock(&mut *b, guard, Waker::noop()).is_ready());
+    b.begin_statement().expect("not canceled");
+    assert_eq!(get(&mut *b, 2).expect("a read").expect("loaded").1, 7);
+}
+
+#[test]
 fn a_dropped_storage_stays_for_whoever_can_reach_it() {
     let engine = engine();
     ready(load(&engine, [(1, 5)]));
