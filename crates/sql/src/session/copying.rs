@@ -121,12 +121,14 @@ impl Session {
 
     async fn feed_to(&mut self, copy: &mut CopyIn, data: &[u8], last: bool) -> Result<()> {
         let catalog = Arc::clone(&copy.catalog);
+        let viewer = self.viewer();
         let running = self
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
         let mut context =
             EvaluationContext::new(&self.info, &catalog, &[], Some(&mut *running.transaction));
+        context.settings = Some(&viewer);
         copy.take(data, last, &mut context).await
     }
 

@@ -283,7 +283,9 @@ impl Session {
         ))
     }
 
-    /// Runs a query on from where it stopped.
+    /// Runs a query on from where it stopped. At READ COMMITTED what comes after
+    /// another statement has run is read by that statement's snapshot, unlike in
+    /// PostgreSQL, where a suspended portal keeps its own.
     async fn run_query(
         &mut self,
         portal: &mut Portal,
