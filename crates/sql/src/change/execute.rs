@@ -6,7 +6,7 @@ use coeval_txn::{
     Direction, Error as TxnError, Isolation, LockWait, LockedRow, ScanProgress, ScanRequest,
     ScanSource, TableLock, Update,
 };
-use coeval_types::{Rid, RowRef};
+use coeval_types::{IndexId, Rid, RowRef};
 
 use super::row::{RowWriter, unique_violation};
 use super::{
@@ -15,7 +15,7 @@ use super::{
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 use crate::expression::{EvaluationContext, Expression, is_true};
-use crate::plan::{KeyRange, Keys, Path, RowReader};
+use crate::plan::{KeyRange, Keys, RowReader};
 use crate::value::Value;
 
 /// Rows looked at in one step.
@@ -137,33 +137,74 @@ async fn collect(
     context: &mut EvaluationContext<'_>,
 ) -> Result<Vec<Rid>> {
     let keys = target.access.path.keys(context, &[])?;
-    let filter = &target.access.filter;
-    let (source, mut range) = match (&target.access.path, keys) {
-        (_, Keys::None) => return Ok(Vec::new()),
-        (Path::Key { index, .. }, Keys::One(key)) => {
-            let mut found = None;
-            let mut values = Vec::new();
-            let mut read = Ok(());
-            context
-                .reads()?
-                .get(table.storage, index.id, &key, &mut |rid, row| {
-                    found = Some(rid);
-                    if !filter.is_empty() {
-                        read = target.reader.read(row, &mut values);
-                    }
-                })?;
-            read?;
-            return match found {
-                Some(rid) if passes(filter, context, &values)? => Ok(vec![rid]),
-                _ => Ok(Vec::new()),
-            };
+    let index = target.access.path.index();
+    let source = index.map_or(ScanSource::Table, |index| ScanSource::Index(index.id));
+    let mut rids = Vec::new();
+    match (keys, index) {
+        (Keys::None, _) => {}
+        (Keys::One(key), Some(index)) => {
+            rids.extend(collect_one(table, target, index.id, &key, context)?);
         }
-        (Path::Range { index, .. }, Keys::Range(range)) => (ScanSource::Index(index.id), range),
-        (_, Keys::One(_)) => return Err(Error::internal("one key without its index")),
-        (_, Keys::All | Keys::Range(_)) => (ScanSource::Table, KeyRange::ALL),
-    };
+        (Keys::Some(keys), Some(index)) => {
+            for key in keys {
+                rids.extend(collect_one(table, target, index.id, &key, context)?);
+            }
+        }
+        (Keys::Prefixes(prefixes), Some(_)) => {
+            for prefix in prefixes {
+                let range = KeyRange::of_prefix(prefix);
+                collect_range(table, target, source, range, context, &mut rids).await?;
+            }
+        }
+        (Keys::Range(range), Some(_)) => {
+            collect_range(table, target, source, range, context, &mut rids).await?;
+        }
+        (_, None) => {
+            collect_range(table, target, source, KeyRange::ALL, context, &mut rids).await?;
+        }
+        (Keys::All, Some(_)) => return Err(Error::internal("an index without its keys")),
+    }
+    Ok(rids)
+}
+
+/// The record with this key, if the statement wants it.
+fn collect_one(
+    table: &Table,
+    target: &Target,
+    index: IndexId,
+    key: &[u8],
+    context: &mut EvaluationContext<'_>,
+) -> Result<Option<Rid>> {
+    let filter = &target.access.filter;
+    let mut found = None;
+    let mut values = Vec::new();
+    let mut read = Ok(());
+    context
+        .reads()?
+        .get(table.storage, index, key, &mut |rid, row| {
+            found = Some(rid);
+            if !filter.is_empty() {
+                read = target.reader.read(row, &mut values);
+            }
+        })?;
+    read?;
+    Ok(match found {
+        Some(rid) if passes(filter, context, &values)? => Some(rid),
+        _ => None,
+    })
+}
+
+/// Appends the records in a range that the statement wants.
+async fn collect_range(
+    table: &Table,
+    target: &Target,
+    source: ScanSource,
+    mut range: KeyRange,
+    context: &mut EvaluationContext<'_>,
+    rids: &mut Vec<Rid>,
+) -> Result<()> {
+    let filter = &target.access.filter;
     let width = target.reader.width();
-    let mut rids: Vec<Rid> = Vec::new();
     let mut values = Vec::new();
     loop {
         context.check_canceled()?;
@@ -205,7 +246,7 @@ async fn collect(
             .memory
             .take((rids.len() - first) * size_of::<Rid>())?;
         match progress {
-            ScanProgress::Complete => return Ok(rids),
+            ScanProgress::Complete => return Ok(()),
             ScanProgress::More(last) => range.lower = Bound::Excluded(last),
         }
         // Let others run between chunks.

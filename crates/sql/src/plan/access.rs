@@ -40,6 +40,35 @@ pub enum Path {
         /// Where it ends.
         upper: Option<RangeLimit>,
     },
+    /// The rows whose next column after `prefix` is one of a list.
+    List {
+        /// The index.
+        index: Arc<Index>,
+        /// Values of its first columns. A null means there is no such row.
+        prefix: Vec<Expression>,
+        /// Values of the next one. Nulls among them stand for no row.
+        list: List,
+    },
+}
+
+/// Values that a column is one of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum List {
+    /// These: IN.
+    Values(Vec<Expression>),
+    /// The elements of this array: `= ANY`.
+    Array(Expression),
+}
+
+impl List {
+    /// Its expressions.
+    #[must_use]
+    pub fn expressions(&self) -> &[Expression] {
+        match self {
+            Self::Values(values) => values,
+            Self::Array(array) => std::slice::from_ref(array),
+        }
+    }
 }
 
 /// One end of a range.
@@ -51,14 +80,19 @@ pub struct RangeLimit {
     pub inclusive: bool,
 }
 
-/// A condition that an index can be used for: `column comparison value`.
+/// A condition that an index can be used for.
 struct Usable {
     /// Position among the conditions.
     condition: usize,
     /// Position among the table's columns.
     column: usize,
-    comparison: Comparison,
-    value: Expression,
+    test: Test,
+}
+
+/// What such a condition asks of its column.
+enum Test {
+    Compare(Comparison, Expression),
+    OneOf(List),
 }
 
 impl Access {
@@ -115,6 +149,8 @@ impl Path {
             Self::Table => return wanted.is_empty().then_some(Direction::Forward),
             Self::Key { .. } => return Some(Direction::Forward),
             Self::Range { index, prefix, .. } => (index, prefix.len()),
+            // Each value of the list begins anew.
+            Self::List { .. } => return wanted.is_empty().then_some(Direction::Forward),
         };
         let is_fixed = |column: usize| {
             index.columns[..fixed]
@@ -162,6 +198,17 @@ impl Path {
         })
     }
 
+    /// The index it goes through.
+    #[must_use]
+    pub fn index(&self) -> Option<&Arc<Index>> {
+        match self {
+            Self::Table => None,
+            Self::Key { index, .. } | Self::Range { index, .. } | Self::List { index, .. } => {
+                Some(index)
+            }
+        }
+    }
+
     /// Whether it leads to one row at most.
     #[must_use]
     pub fn is_single(&self) -> bool {
@@ -174,14 +221,18 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
     let mut used = Vec::new();
     let mut prefix = Vec::new();
     for key in &index.columns {
-        let Some(equal) = usable
+        let equal = usable
             .iter()
-            .find(|each| each.column == key.column && each.comparison == Comparison::Equal)
-        else {
+            .filter(|each| each.column == key.column)
+            .find_map(|each| match &each.test {
+                Test::Compare(Comparison::Equal, value) => Some((each.condition, value)),
+                _ => None,
+            });
+        let Some((condition, value)) = equal else {
             break;
         };
-        used.push(equal.condition);
-        prefix.push(equal.value.clone());
+        used.push(condition);
+        prefix.push(value.clone());
     }
     let fixed = prefix.len();
     if fixed == index.columns.len() && index.is_unique() {
@@ -194,7 +245,26 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
     let (mut lower, mut upper) = (None, None);
     if let Some(key) = index.columns.get(fixed) {
         for each in usable.iter().filter(|each| each.column == key.column) {
-            let (limit, inclusive) = match each.comparison {
+            let (comparison, value) = match &each.test {
+                Test::Compare(comparison, value) => (*comparison, value),
+                Test::OneOf(list) => {
+                    used.push(each.condition);
+                    let whole = fixed + 1 == index.columns.len() && index.is_unique();
+                    let path = Path::List {
+                        index: Arc::clone(index),
+                        prefix,
+                        list: list.clone(),
+                    };
+                    // A few rows of a unique key are better than any range.
+                    let score = if whole {
+                        u32::MAX - 1
+                    } else {
+                        fixed as u32 * 4 + 3
+                    };
+                    return Some((score, path, used));
+                }
+            };
+            let (limit, inclusive) = match comparison {
                 Comparison::Greater => (&mut lower, false),
                 Comparison::GreaterOrEqual => (&mut lower, true),
                 Comparison::Less => (&mut upper, false),
@@ -203,7 +273,7 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
             };
             if limit.is_none() {
                 *limit = Some(RangeLimit {
-                    value: each.value.clone(),
+                    value: value.clone(),
                     inclusive,
                 });
                 used.push(each.condition);
@@ -224,7 +294,8 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
     Some((score, path, used))
 }
 
-/// Reads a condition as `column comparison value`, either way round.
+/// Reads a condition as `column comparison value`, either way round, or as
+/// `column is one of values`.
 fn usable(
     table: &Table,
     offset: usize,
@@ -232,12 +303,6 @@ fn usable(
     expression: &Expression,
     known: &dyn Fn(usize) -> bool,
 ) -> Option<Usable> {
-    let Expression::Compare(comparison, operands) = expression else {
-        return None;
-    };
-    if *comparison == Comparison::NotEqual {
-        return None;
-    }
     let is_known = |value: &Expression| {
         !value.is_volatile()
             && !value.any(&|each| match each {
@@ -246,23 +311,42 @@ fn usable(
                 _ => false,
             })
     };
-    let [left, right] = &**operands;
-    for (column, value, comparison) in [
-        (left, right, *comparison),
-        (right, left, comparison.swapped()),
-    ] {
-        if let Some(column) = plain_column(table, offset, column)
-            && is_known(value)
-        {
-            return Some(Usable {
-                condition,
-                column,
-                comparison,
-                value: value.clone(),
-            });
+    let found = |column, test| {
+        Some(Usable {
+            condition,
+            column,
+            test,
+        })
+    };
+    match expression {
+        Expression::Compare(comparison, operands) if *comparison != Comparison::NotEqual => {
+            let [left, right] = &**operands;
+            for (column, value, comparison) in [
+                (left, right, *comparison),
+                (right, left, comparison.swapped()),
+            ] {
+                if let Some(column) = plain_column(table, offset, column)
+                    && is_known(value)
+                {
+                    return found(column, Test::Compare(comparison, value.clone()));
+                }
+            }
+            None
         }
+        Expression::InList(operand, values) if values.iter().all(is_known) => found(
+            plain_column(table, offset, operand)?,
+            Test::OneOf(List::Values(values.clone())),
+        ),
+        Expression::Quantified {
+            comparison: Comparison::Equal,
+            all: false,
+            operands,
+        } if is_known(&operands[1]) => found(
+            plain_column(table, offset, &operands[0])?,
+            Test::OneOf(List::Array(operands[1].clone())),
+        ),
+        _ => None,
     }
-    None
 }
 
 /// The column that an expression is, or is a cast of that keeps order and tells

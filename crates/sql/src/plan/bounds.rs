@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use coeval_txn::Bounds;
 
-use super::access::{Path, RangeLimit};
+use super::access::{List, Path, RangeLimit};
 use crate::catalog::{Index, KeyColumn};
 use crate::expression::{EvaluationContext, Expression};
 use crate::value::DataType;
@@ -21,6 +21,10 @@ pub enum Keys {
     One(Vec<u8>),
     /// The rows in this range.
     Range(KeyRange),
+    /// The rows with these keys of an index that is unique, in order, each once.
+    Some(Vec<Vec<u8>>),
+    /// The rows whose keys begin with one of these, in order, each once.
+    Prefixes(Vec<Vec<u8>>),
 }
 
 /// A range of encoded keys.
@@ -33,6 +37,15 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// The keys that begin with `prefix`.
+    #[must_use]
+    pub fn of_prefix(prefix: Vec<u8>) -> Self {
+        Self {
+            lower: Bound::Included(prefix.clone()),
+            upper: Bound::Included(prefix),
+        }
+    }
+
     /// Every key.
     pub const ALL: Self = Self {
         lower: Bound::Unbounded,
@@ -83,14 +96,62 @@ impl Path {
                         range(&key, next, lower.as_ref(), upper.as_ref(), context, row)
                     }
                     _ if key.is_empty() => Ok(Keys::Range(KeyRange::ALL)),
-                    _ => Ok(Keys::Range(KeyRange {
-                        lower: Bound::Included(key.clone()),
-                        upper: Bound::Included(key),
-                    })),
+                    _ => Ok(Keys::Range(KeyRange::of_prefix(key))),
                 }
+            }
+            Self::List {
+                index,
+                prefix,
+                list,
+            } => {
+                let Some(start) = write_prefix(index, prefix, context, row)? else {
+                    return Ok(Keys::None);
+                };
+                let keys = list_keys(&start, &index.columns[prefix.len()], list, context, row)?;
+                let whole = prefix.len() + 1 == index.columns.len();
+                Ok(if keys.is_empty() {
+                    Keys::None
+                } else if whole && index.is_unique() {
+                    Keys::Some(keys)
+                } else {
+                    Keys::Prefixes(keys)
+                })
             }
         }
     }
+}
+
+/// `prefix` with each value of a list behind it, in order, each once.
+fn list_keys(
+    prefix: &[u8],
+    next: &KeyColumn,
+    list: &List,
+    context: &mut EvaluationContext<'_>,
+    row: &[Value],
+) -> Result<Vec<Vec<u8>>> {
+    let mut keys = Vec::new();
+    let mut add = |value: Value| {
+        if let Fitted::Value(value) = fit(value, next.column_type.data_type) {
+            let mut key = prefix.to_vec();
+            value.write_key(next.order, &mut key);
+            keys.push(key);
+        }
+    };
+    match list {
+        List::Values(values) => {
+            for value in values {
+                add(value.evaluate(context, row)?);
+            }
+        }
+        List::Array(array) => {
+            if let Value::Array(elements) = array.evaluate(context, row)? {
+                elements.iter().cloned().for_each(add);
+            }
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
 }
 
 /// The encoding of the first columns; `None` when no row has such.

@@ -45,6 +45,14 @@ impl Path {
                 }
                 lines
             }
+            Self::List { index, prefix, .. } => {
+                let column = index.columns[prefix.len()].column;
+                vec![
+                    format!("Index Scan using {} on {named}", index.name),
+                    key_columns(index, prefix.len() + 1),
+                    format!("  List of: {}", table.columns[column].name),
+                ]
+            }
         };
         if filtered {
             lines.push("  Filter: remaining conditions".to_owned());

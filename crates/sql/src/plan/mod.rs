@@ -10,6 +10,7 @@
 //!   where a = $1 and b = 2             the one row with key ($1, 2)
 //!   where a = $1 and b > 5 and c = 1   keys from ($1, 5) on that begin with $1;
 //!                                      filter c = 1
+//!   where a = $1 and b in (2, 3)    the two rows with those keys
 //!   where c = 1                        the whole table; filter c = 1
 //! ```
 //!
@@ -30,6 +31,6 @@ pub mod bounds;
 mod describe;
 pub mod row;
 
-pub use access::{Access, Path, RangeLimit};
+pub use access::{Access, List, Path, RangeLimit};
 pub use bounds::{KeyRange, Keys};
 pub use row::RowReader;

@@ -37,6 +37,19 @@ fn rows_are_found_by_the_index_that_fixes_most() {
             "Index Scan using b_pkey on b",
         ),
         (
+            "select * from a where id in (1, 2)",
+            "Index Scan using a_pkey on a",
+        ),
+        (
+            "select * from a where id = any($1)",
+            "Index Scan using a_pkey on a",
+        ),
+        (
+            "select * from b where a in (1, 2)",
+            "Index Scan using b_pkey on b",
+        ),
+        ("select * from b where a = 7 and n in (1, 2)", "List of: n"),
+        (
             "select * from a order by id",
             "Index Scan using a_pkey on a",
         ),

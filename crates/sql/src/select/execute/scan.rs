@@ -24,6 +24,8 @@ const MOST_CHUNK: usize = 256;
 pub(in crate::select) struct ScanState {
     driving: Row,
     keys: Keys,
+    /// Which key of a list comes next.
+    next_key: usize,
     /// Where the next chunk begins, once there was one.
     position: Option<Vec<u8>>,
     complete: bool,
@@ -39,6 +41,7 @@ impl Default for ScanState {
         Self {
             driving: Row::new(),
             keys: Keys::None,
+            next_key: 0,
             position: None,
             complete: true,
             chunk: FIRST_CHUNK,
@@ -74,6 +77,7 @@ impl ScanState {
         self.driving.clear();
         self.driving.extend_from_slice(driving);
         self.keys = scan.path.keys(context, driving)?;
+        self.next_key = 0;
         self.position = None;
         self.complete = self.keys == Keys::None;
         self.chunk = FIRST_CHUNK;
@@ -111,6 +115,31 @@ impl ScanState {
             if self.complete {
                 return Ok(Step::Done);
             }
+            if let (Keys::One(key), Path::Key { index, .. }) = (&self.keys, &scan.path) {
+                // The one row goes straight to where it is wanted.
+                self.complete = true;
+                row.clear();
+                row.extend_from_slice(&self.driving);
+                let mut result = Ok(());
+                let found = context.reads()?.get(
+                    scan.table.storage,
+                    index.id,
+                    key,
+                    &mut |rid, version| {
+                        result = read(&scan.reader, scan.with_record, rid, version, row);
+                    },
+                )?;
+                result?;
+                if !found {
+                    return Ok(Step::Done);
+                }
+                if let Some(filter) = &scan.filter
+                    && !is_true(&filter.evaluate(context, row)?)
+                {
+                    return Ok(Step::Done);
+                }
+                return Ok(Step::Row);
+            }
             self.values.clear();
             self.next = 0;
             self.fill(scan, context)?;
@@ -123,25 +152,34 @@ impl ScanState {
         let storage = scan.table.storage;
         let mut failure = None;
         let (values, rows_left) = (&mut self.values, &mut self.rows_left);
-        if let Keys::One(key) = &self.keys {
-            self.complete = true;
-            let Path::Key { index, .. } = &scan.path else {
-                return Ok(());
-            };
+        if let (Keys::Some(keys), Some(index)) = (&self.keys, scan.path.index()) {
+            let end = keys.len().min(self.next_key + MOST_CHUNK);
+            let chunk: Vec<&[u8]> = keys[self.next_key..end].iter().map(Vec::as_slice).collect();
+            self.next_key = end;
+            self.complete = end == keys.len();
             context
                 .reads()?
-                .get(storage, index.id, key, &mut |rid, row| {
-                    failure = read(&scan.reader, scan.with_record, rid, row, values).err();
-                    *rows_left += 1;
+                .get_many(storage, index.id, &chunk, &mut |_, rid, row| {
+                    if failure.is_none() {
+                        failure = read(&scan.reader, scan.with_record, rid, row, values).err();
+                        *rows_left += 1;
+                    }
                 })?;
             return failure.map_or(Ok(()), Err);
         }
-        let source = match &scan.path {
-            Path::Table => ScanSource::Table,
-            Path::Key { index, .. } | Path::Range { index, .. } => ScanSource::Index(index.id),
+        let source = match scan.path.index() {
+            None => ScanSource::Table,
+            Some(index) => ScanSource::Index(index.id),
         };
         let mut bounds = match &self.keys {
             Keys::Range(range) => range.bounds(),
+            Keys::Prefixes(prefixes) => {
+                let prefix = &prefixes[self.next_key];
+                Bounds {
+                    lower: Bound::Included(prefix),
+                    upper: Bound::Included(prefix),
+                }
+            }
             _ => Bounds::ALL,
         };
         if let Some(position) = &self.position {
@@ -177,7 +215,14 @@ impl ScanState {
             return Err(error);
         }
         match progress {
-            ScanProgress::Complete => self.complete = true,
+            ScanProgress::Complete => {
+                self.position = None;
+                self.next_key += 1;
+                self.complete = match &self.keys {
+                    Keys::Prefixes(prefixes) => self.next_key == prefixes.len(),
+                    _ => true,
+                };
+            }
             ScanProgress::More(position) => self.position = Some(position),
         }
         self.chunk = (self.chunk * 4).min(MOST_CHUNK);

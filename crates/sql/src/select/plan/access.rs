@@ -244,6 +244,10 @@ fn uses_row(path: &Path) -> bool {
                     .chain(upper)
                     .any(|limit| limit.value.uses_row())
         }
+        Path::List { prefix, list, .. } => prefix
+            .iter()
+            .chain(list.expressions())
+            .any(Expression::uses_row),
     }
 }
 

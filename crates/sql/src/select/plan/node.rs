@@ -294,6 +294,12 @@ impl Node {
                             visit(&limit.value);
                         }
                     }
+                    Path::List { prefix, list, .. } => {
+                        prefix
+                            .iter()
+                            .chain(list.expressions())
+                            .for_each(&mut *visit);
+                    }
                 }
                 scan.filter.iter().for_each(visit);
             }
