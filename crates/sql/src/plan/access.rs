@@ -244,25 +244,33 @@ fn path_through(index: &Arc<Index>, usable: &[Usable]) -> Option<(u32, Path, Vec
     }
     let (mut lower, mut upper) = (None, None);
     if let Some(key) = index.columns.get(fixed) {
+        let list = usable
+            .iter()
+            .filter(|each| each.column == key.column)
+            .find_map(|each| match &each.test {
+                Test::OneOf(list) => Some((each.condition, list)),
+                Test::Compare(..) => None,
+            });
+        if let Some((condition, list)) = list {
+            used.push(condition);
+            let whole = fixed + 1 == index.columns.len() && index.is_unique();
+            let path = Path::List {
+                index: Arc::clone(index),
+                prefix,
+                list: list.clone(),
+            };
+            // A few rows of a unique key are better than any range.
+            let score = if whole {
+                u32::MAX - 1
+            } else {
+                fixed as u32 * 4 + 3
+            };
+            return Some((score, path, used));
+        }
         for each in usable.iter().filter(|each| each.column == key.column) {
             let (comparison, value) = match &each.test {
                 Test::Compare(comparison, value) => (*comparison, value),
-                Test::OneOf(list) => {
-                    used.push(each.condition);
-                    let whole = fixed + 1 == index.columns.len() && index.is_unique();
-                    let path = Path::List {
-                        index: Arc::clone(index),
-                        prefix,
-                        list: list.clone(),
-                    };
-                    // A few rows of a unique key are better than any range.
-                    let score = if whole {
-                        u32::MAX - 1
-                    } else {
-                        fixed as u32 * 4 + 3
-                    };
-                    return Some((score, path, used));
-                }
+                Test::OneOf(_) => continue,
             };
             let (limit, inclusive) = match comparison {
                 Comparison::Greater => (&mut lower, false),
