@@ -75,6 +75,15 @@ impl Index {
         self.kind != IndexKind::Secondary
     }
 
+    /// Whether two rows have the same key.
+    #[must_use]
+    pub(crate) fn same_key(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        self.extractor.extract(one, &mut first);
+        self.extractor.extract(other, &mut second);
+        first == second
+    }
+
     /// As the engine needs to know it.
     #[must_use]
     pub fn definition(&self) -> IndexDefinition {

@@ -9,6 +9,7 @@ use coeval_types::{IndexId, Rid, RowRef};
 use super::execute::{Replacing, Returned, holds};
 use super::row::{RowWriter, unique_violation};
 use super::{ChangePlan, ConflictUpdate, InsertPlan, InsertSource};
+use crate::catalog::Index;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, Expression};
 use crate::plan::RowReader;
@@ -158,11 +159,11 @@ impl<'plan> Inserting<'plan> {
                     return returned.add(self.plan.returning.as_ref(), context, &self.values);
                 }
             };
+            let unique = table
+                .index(index)
+                .ok_or_else(|| Error::internal("an index nobody knows"))?;
             if !self.expects(index) {
-                return Err(match table.index(index) {
-                    Some(index) => unique_violation(table, index, row),
-                    None => Error::internal("an index nobody knows"),
-                });
+                return Err(unique_violation(table, unique, row));
             }
             let Some(update) = self
                 .insert
@@ -172,7 +173,10 @@ impl<'plan> Inserting<'plan> {
             else {
                 return Ok(());
             };
-            if self.update(update, rid, context, returned).await? {
+            if self
+                .update(update, (unique, rid), context, returned)
+                .await?
+            {
                 return Ok(());
             }
         }
@@ -198,11 +202,12 @@ impl<'plan> Inserting<'plan> {
             .is_some_and(|conflict| conflict.index.is_none_or(|wanted| wanted == index))
     }
 
-    /// ON CONFLICT DO UPDATE of the row that is there. False when it is gone.
+    /// ON CONFLICT DO UPDATE of the row that is there. False when it is gone, or has
+    /// given up the key that was in the way before it was locked.
     async fn update(
         &mut self,
         update: &ConflictUpdate,
-        rid: Rid,
+        (unique, rid): (&Index, Rid),
         context: &mut EvaluationContext<'_>,
         returned: &mut Returned,
     ) -> Result<bool> {
@@ -228,6 +233,9 @@ impl<'plan> Inserting<'plan> {
         .await?;
         if matches!(locked, LockedRow::Gone | LockedRow::Skipped) {
             self.touched.remove(&rid);
+            return Ok(false);
+        }
+        if !unique.same_key(RowRef::trusted(&old), RowRef::trusted(&self.row)) {
             return Ok(false);
         }
         let mut values = Vec::with_capacity(self.values.len() * 2);

@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod client;
+mod concurrent;
 mod engines;
 mod extended;
 mod reopen;
