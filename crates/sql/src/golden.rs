@@ -7,7 +7,8 @@
 //! ! 22012 division by zero the error it fails with
 //! ```
 //!
-//! The results were written by PostgreSQL itself, so a difference is a difference
+//! The results were written by PostgreSQL itself (`tests/golden/record.sh`), so a
+//! difference is a difference
 //! from PostgreSQL. Tables are made and filled by a few lines here, below the
 //! session, because these transcripts are about queries.
 
