@@ -7,6 +7,10 @@
 //! Fills a table, updates its rows from several clients until there is enough log,
 //! kills the server, and takes the time and the processor time from its start to its
 //! first answer. The rows must add up before and after. Ends with 1 when they do not.
+//!
+//! Twice: once with updates that change a counter, whose entries in the log are some
+//! thirty bytes, and once with updates that change a row of a hundred bytes whole. What
+//! an entry costs hardly depends on its size, so the two are far apart in bytes.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program of its own that drives processes; nothing of it is simulated"
@@ -24,10 +28,17 @@ use coeval_env as env;
 use coeval_workload::chance::Chance;
 use coeval_workload::server::{Launch, build_coeval, free_port};
 use coeval_workload::{Connection, connect};
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 /// Bytes of log that one core is to recover in a second.
 const AIM: f64 = 200e6;
+
+/// What an update changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Counter,
+    WholeRow,
+}
 
 /// Measures recovery after a kill.
 #[derive(Debug, Parser)]
@@ -74,16 +85,27 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(binary) => binary,
         None => build_coeval()?,
     };
+    println!(
+        "{:<10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>16}",
+        "change", "updates", "MB", "wall, s", "CPU, s", "MB/s", "MB/s and core"
+    );
+    for change in [Change::Counter, Change::WholeRow] {
+        measure(&binary, &arguments, change).await?;
+    }
+    Ok(())
+}
+
+async fn measure(binary: &Path, arguments: &Arguments, change: Change) -> Result<(), Failure> {
     let parent = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new()
         .prefix("coeval-recovery-")
         .tempdir_in(parent)?;
+    let binary = binary.to_owned();
     let launch = Launch::coeval(binary, folder.path(), free_port().await?)?;
     let mut server = launch.start()?;
     let connection = server.ready().await?;
     fill(&connection, arguments.rows).await?;
-    println!("{} rows are there; updating them", arguments.rows);
-    let updated = update(launch.port, &arguments, folder.path()).await?;
+    let updated = update(launch.port, arguments, change, folder.path()).await?;
     let expected = (i64::from(arguments.rows), updated);
     let before = totals(&connection).await?;
     if before != expected {
@@ -114,7 +136,12 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         server.kill()?;
         let per_core = bytes as f64 / processor.as_secs_f64();
         println!(
-            "{:>8.2} {:>10.2} {:>8.0} {:>16.0}  aim {:.0}: {}",
+            "{:<10} {updated:>8} {:>8.0} {:>8.2} {:>8.2} {:>8.0} {:>16.0}  aim {:.0}: {}",
+            match change {
+                Change::Counter => "counter",
+                Change::WholeRow => "whole row",
+            },
+            bytes as f64 / 1e6,
             wall.as_secs_f64(),
             processor.as_secs_f64(),
             bytes as f64 / wall.as_secs_f64() / 1e6,
@@ -143,7 +170,12 @@ async fn fill(connection: &Connection, rows: i32) -> Result<(), Failure> {
 }
 
 /// Updates rows until there is enough log; how many rows were updated.
-async fn update(port: u16, arguments: &Arguments, folder: &Path) -> Result<i64, Failure> {
+async fn update(
+    port: u16,
+    arguments: &Arguments,
+    change: Change,
+    folder: &Path,
+) -> Result<i64, Failure> {
     let enough = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..arguments.clients)
         .map(|client| {
@@ -153,7 +185,7 @@ async fn update(port: u16, arguments: &Arguments, folder: &Path) -> Result<i64, 
                 arguments.rows_per_commit,
             );
             env::spawn("updates", async move {
-                update_until(port, client, rows, batch, &enough).await
+                update_until(port, client, (rows, batch), change, &enough).await
             })
         })
         .collect();
@@ -175,24 +207,32 @@ async fn update(port: u16, arguments: &Arguments, folder: &Path) -> Result<i64, 
 async fn update_until(
     port: u16,
     client: u64,
-    rows: i32,
-    batch: i32,
+    (rows, batch): (i32, i32),
+    change: Change,
     enough: &AtomicBool,
 ) -> Result<i64, Failure> {
     let connection = connect(port).await?;
+    let filler = match change {
+        Change::Counter => "",
+        Change::WholeRow => ", filler = $3",
+    };
+    let text = format!("UPDATE item SET value = value + 1{filler} WHERE id >= $1 AND id < $2");
+    let types = [Type::INT4, Type::INT4, Type::BPCHAR];
+    let parameters = match change {
+        Change::Counter => 2,
+        Change::WholeRow => 3,
+    };
     let update = connection
-        .prepare_typed(
-            "UPDATE item SET value = value + 1 WHERE id >= $1 AND id < $2",
-            &[Type::INT4, Type::INT4],
-        )
+        .prepare_typed(&text, &types[..parameters])
         .await?;
     let mut chance = Chance::of(1, client);
     let mut updated = 0;
     while !enough.load(Ordering::Relaxed) {
         let first = i32::try_from(chance.within(0..u64::from((rows - batch + 1).cast_unsigned())))?;
-        let count = connection
-            .execute(&update, &[&first, &(first + batch)])
-            .await?;
+        // Another text each time: a cell that stays the same is not written.
+        let filler = chance.next().to_string();
+        let values: [&(dyn ToSql + Sync); 3] = [&first, &(first + batch), &filler];
+        let count = connection.execute(&update, &values[..parameters]).await?;
         updated += i64::try_from(count)?;
     }
     Ok(updated)
