@@ -174,13 +174,19 @@ impl Running {
     }
 
     /// Goes back to a savepoint, which stays. Returns the settings of then.
-    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Arc<Settings>> {
+    pub(crate) fn rollback_to(&mut self, name: &str, engine: &dyn Engine) -> Result<Arc<Settings>> {
         let position = self.find_savepoint(name)?;
         let savepoint = &self.savepoints[position];
         self.transaction.rollback_to(savepoint.savepoint)?;
-        // Others may still be told of what was made by the undo itself, so it is
-        // dropped when all is over.
-        self.useless.extend(self.made.drain(savepoint.made..));
+        for physical in self.made.drain(savepoint.made..) {
+            match physical {
+                // Others may still be told of it by the undo itself, so it is dropped
+                // when all is over.
+                Physical::Storage(_) => self.useless.push(physical),
+                // At once: it must not go on refusing rows.
+                Physical::Index(..) => physical.drop_from(engine),
+            }
+        }
         self.replaced.truncate(savepoint.replaced);
         let settings = Arc::clone(&savepoint.settings);
         self.savepoints.truncate(position + 1);
@@ -225,6 +231,15 @@ impl Running {
     /// Undoes everything. Returns the newest commit it was shown.
     pub(crate) fn abort(mut self, engine: &dyn Engine) -> Timestamp {
         let seen = self.transaction.newest_seen();
+        // Indexes while its locks keep writers out: one that nobody knows must not
+        // refuse their rows.
+        self.made.retain(|physical| {
+            let is_index = matches!(physical, Physical::Index(..));
+            if is_index {
+                physical.drop_from(engine);
+            }
+            !is_index
+        });
         self.transaction.abort();
         self.drop_made(engine);
         seen
