@@ -43,7 +43,9 @@ impl Expression {
             Self::Constant(_) | Self::Column(_) | Self::Outer(_) | Self::Parameter(_) => {
                 self.evaluate(context, row)
             }
-            Self::Aggregate(_) => Err(Error::internal("an aggregate outside grouping")),
+            Self::Aggregate(_) | Self::SetResult(_) => {
+                Err(Error::internal("a placeholder that planning left behind"))
+            }
             Self::Arithmetic(operator, operands) => {
                 let left = operands[0].evaluate(context, row)?;
                 let right = operands[1].evaluate(context, row)?;

@@ -22,7 +22,8 @@
 //! Invariants:
 //! - Trees are as deep as the parser admits, which bounds recursion here; chains of
 //!   AND and OR become lists.
-//! - [`Expression::Aggregate`] exists only between binding and grouping.
+//! - [`Expression::Aggregate`] and [`Expression::SetResult`] exist only while a
+//!   query is planned.
 
 mod bind;
 mod cast;
@@ -71,6 +72,9 @@ pub enum Expression {
     Parameter(usize),
     /// The result of an aggregate of the query being bound, by position.
     Aggregate(usize),
+    /// What a set-returning function in the list of the query being bound gives for
+    /// the row, by position.
+    SetResult(usize),
     /// Arithmetic on two values of types that fit.
     Arithmetic(ArithmeticOperator, Box<[Expression; 2]>),
     /// The negative of a number.
@@ -182,7 +186,8 @@ impl Expression {
             | Self::Column(_)
             | Self::Outer(_)
             | Self::Parameter(_)
-            | Self::Aggregate(_) => {}
+            | Self::Aggregate(_)
+            | Self::SetResult(_) => {}
             Self::Arithmetic(_, operands)
             | Self::Compare(_, operands)
             | Self::Distinct(operands)
@@ -229,7 +234,8 @@ impl Expression {
             | Self::Column(_)
             | Self::Outer(_)
             | Self::Parameter(_)
-            | Self::Aggregate(_) => {}
+            | Self::Aggregate(_)
+            | Self::SetResult(_) => {}
             Self::Arithmetic(_, operands)
             | Self::Compare(_, operands)
             | Self::Distinct(operands)
@@ -283,7 +289,12 @@ impl Expression {
     /// Whether it depends on the row it is evaluated over.
     #[must_use]
     pub fn uses_row(&self) -> bool {
-        self.any(&|each| matches!(each, Self::Column(_) | Self::Aggregate(_)))
+        self.any(&|each| {
+            matches!(
+                each,
+                Self::Column(_) | Self::Aggregate(_) | Self::SetResult(_)
+            )
+        })
     }
 
     /// Whether two evaluations may differ though nothing they read does.
@@ -300,6 +311,7 @@ impl Expression {
             | Self::Outer(_)
             | Self::Parameter(_)
             | Self::Aggregate(_)
+            | Self::SetResult(_)
             | Self::Subquery(_) => true,
             Self::Call(call) => !call.function.immutable,
             Self::Cast(cast) => !cast.is_immutable(),

@@ -43,7 +43,7 @@ use crate::expression::Expression;
 use crate::session::Column;
 use crate::value::ColumnType;
 
-pub(crate) use plan::Node;
+pub(crate) use plan::{Node, SetFunction, bind_set_function, is_set_function};
 
 /// A planned query. Immutable, shared by executions.
 #[derive(Debug)]

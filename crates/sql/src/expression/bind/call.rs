@@ -4,9 +4,10 @@ use sqlparser::ast::{
     self, CeilFloorKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TrimWhereField,
 };
 
-use super::{Binder, fold_name, span_of};
+use super::{Aggregates, Binder, fold_name, span_of};
 use crate::expression::function;
 use crate::expression::{Bound, Call, Comparison, Expression, Scope};
+use crate::select::{bind_set_function, is_set_function};
 use crate::value::{ColumnType, DataType, Value};
 use crate::{Error, Result, SqlState};
 
@@ -248,6 +249,7 @@ impl Binder<'_> {
                 return Ok(Bound::new(expression, column_type).at(position));
             }
             "nullif" => return self.null_if(arguments, position),
+            name if is_set_function(name) => return self.set_result(name, arguments, position),
             _ => {}
         }
         if self.is_cast_by_call(name, &arguments) {
@@ -277,6 +279,44 @@ impl Binder<'_> {
             types: bound_types,
         }));
         Ok(Bound::new(call, result).at(position))
+    }
+
+    /// A set-returning function outside FROM.
+    fn set_result(
+        &mut self,
+        name: &str,
+        arguments: Vec<Bound>,
+        position: Option<u32>,
+    ) -> Result<Bound> {
+        let unsupported = |what: &str| {
+            Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("set-returning functions are not allowed {what}"),
+            )
+            .at(position)
+        };
+        let nested = arguments.iter().any(|bound| {
+            bound
+                .expression
+                .any(&|each| matches!(each, Expression::SetResult(_)))
+        });
+        if nested {
+            return Err(unsupported("in the arguments of others"));
+        }
+        let (function, mut columns) = bind_set_function(self, name, arguments, position)?;
+        let Some((_, data_type)) = columns.pop() else {
+            return Err(Error::internal("a set of no column"));
+        };
+        let Some(sets) = &mut self.sets else {
+            let place = match &self.aggregates {
+                Aggregates::Forbidden(clause) => format!("in {clause}"),
+                Aggregates::Collected(_) => "in HAVING".to_owned(),
+            };
+            return Err(unsupported(&place));
+        };
+        sets.push(function);
+        let number = sets.len() - 1;
+        Ok(Bound::new(Expression::SetResult(number), data_type).at(position))
     }
 
     fn null_if(&mut self, arguments: Vec<Bound>, position: Option<u32>) -> Result<Bound> {

@@ -21,6 +21,7 @@ pub use aggregate::{AggregateCall, AggregateFunction};
 use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
 use crate::catalog::Catalog;
+use crate::select::SetFunction;
 use crate::value::{ColumnType, DataType, Numeric, Value};
 use crate::{Error, Result, SqlState};
 
@@ -134,6 +135,8 @@ pub struct Binder<'a> {
     /// The statement's parameters.
     pub parameters: Parameters,
     pub(crate) aggregates: Aggregates,
+    /// Set-returning functions of the list being bound, where they may stand.
+    pub(crate) sets: Option<Vec<SetFunction>>,
     pub(crate) with: Vec<crate::select::CommonTable>,
     subqueries: usize,
 }
@@ -152,6 +155,7 @@ impl<'a> Binder<'a> {
             locate,
             parameters,
             aggregates: Aggregates::Forbidden("this expression"),
+            sets: None,
             with: Vec::new(),
             subqueries: 0,
         }

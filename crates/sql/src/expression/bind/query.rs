@@ -20,8 +20,10 @@ impl Binder<'_> {
     ) -> Result<(Arc<QueryPlan>, Vec<Expression>)> {
         let frame = Frame::inside(scope);
         let outside = std::mem::replace(&mut self.aggregates, Aggregates::Forbidden("a subquery"));
+        let sets = self.sets.take();
         let plan = select::plan_in_frame(self, query, &frame);
         self.aggregates = outside;
+        self.sets = sets;
         Ok((Arc::new(plan?), frame.into_taken()))
     }
 

@@ -1,10 +1,10 @@
 //! Functions of arrays.
 
 use super::kinds::{ARRAY, ELEMENT, INT4, TEXT, TEXTS};
+use crate::Result;
 use crate::expression::EvaluationContext;
 use crate::expression::function::{Arguments, Function};
 use crate::value::{ColumnType, DataType, Value};
-use crate::{Error, Result};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("array_length", &[ARRAY, INT4], INT4, |a, _| {
@@ -72,21 +72,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Array(kept.into()))
     })
     .null_aware(),
-    // A set in FROM; elsewhere there is no place for its rows.
-    Function::new("unnest", &[ARRAY], ELEMENT, |_, _| {
-        Err(set_elsewhere("unnest"))
-    }),
-    Function::new("generate_series", &[INT4, INT4], INT4, |_, _| {
-        Err(set_elsewhere("generate_series"))
-    }),
-    Function::new("generate_subscripts", &[ARRAY, INT4], INT4, |_, _| {
-        Err(set_elsewhere("generate_subscripts"))
-    }),
 ];
-
-fn set_elsewhere(name: &str) -> Error {
-    Error::unsupported(format_args!("{name} outside FROM"))
-}
 
 fn elements<'a>(a: Arguments<'a>, position: usize) -> &'a [Value] {
     match a.values.get(position) {

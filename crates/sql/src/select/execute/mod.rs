@@ -7,6 +7,7 @@
 mod group;
 mod join;
 mod lock;
+mod rows;
 mod scan;
 mod set;
 mod sort;
@@ -66,7 +67,8 @@ pub(super) enum State {
         next: usize,
     },
     Scan(Box<scan::ScanState>),
-    Rows(Box<scan::RowsState>),
+    Rows(Box<rows::RowsState>),
+    ProjectSet(Box<rows::ProjectSetState>),
     Filter {
         input: Box<State>,
     },
@@ -116,6 +118,9 @@ impl State {
             },
             Node::Scan(_) => Self::Scan(Box::default()),
             Node::System(_) | Node::Function(_) => Self::Rows(Box::default()),
+            Node::ProjectSet(project) => {
+                Self::ProjectSet(Box::new(rows::ProjectSetState::new(project)))
+            }
             Node::Filter { input, .. } => Self::Filter {
                 input: Box::new(Self::new(input)),
             },
@@ -175,6 +180,9 @@ impl State {
             (Self::Rows(state), Node::System(table)) => state.open_system(table, context, driving),
             (Self::Rows(state), Node::Function(function)) => {
                 state.open_function(function, context, driving)
+            }
+            (Self::ProjectSet(state), Node::ProjectSet(project)) => {
+                state.open(project, context, driving)
             }
             (Self::Filter { input }, Node::Filter { input: node, .. }) => {
                 input.open(node, context, driving)
@@ -262,6 +270,9 @@ impl State {
             }
             (Self::Scan(state), Node::Scan(scan)) => state.next(scan, context, row),
             (Self::Rows(state), Node::System(_) | Node::Function(_)) => state.next(context, row),
+            (Self::ProjectSet(state), Node::ProjectSet(project)) => {
+                state.next(project, context, row)
+            }
             (
                 Self::Filter { input },
                 Node::Filter {

@@ -41,6 +41,7 @@ pub(crate) fn explain(node: &Node, depth: usize, lines: &mut Vec<String>) {
             SetKind::Subscripts => "Function Scan on generate_subscripts".to_owned(),
             SetKind::Scalar => "Function Scan".to_owned(),
         },
+        Node::ProjectSet(_) => "ProjectSet".to_owned(),
         Node::Filter { .. } => "Filter".to_owned(),
         Node::Join(join) if join.outer.is_some() => "Nested Loop Left Join".to_owned(),
         Node::Join(_) => "Nested Loop".to_owned(),

@@ -1,11 +1,11 @@
-//! Functions in the FROM list.
+//! Functions in the FROM list, and those that return sets.
 
 use smol_str::SmolStr;
 use sqlparser::ast::{FunctionArg, FunctionArgExpr, ObjectName, Spanned, TableAlias};
 
 use super::from::{From, FromKind, FromNode};
 use super::node::{SetFunction, SetKind};
-use crate::expression::{Expression, ScopeColumn, fold_name};
+use crate::expression::{Binder, Bound, Expression, ScopeColumn, common_type, fold_name};
 use crate::value::{DataType, Value};
 use crate::{Error, Result, SqlState};
 
@@ -31,63 +31,22 @@ impl From<'_, '_, '_> {
             };
             bounds.push(self.binder.bind(expr, &self.scope)?);
         }
-        let mut kind = SetKind::Scalar;
-        let mut columns: Vec<(SmolStr, DataType)> = Vec::new();
-        let mut expressions = Vec::new();
-        match function.as_str() {
-            "generate_series" if matches!(bounds.len(), 2 | 3) => {
-                let (unified, column_type) = self.binder.unify(bounds, "generate_series")?;
-                let data_type = match column_type.data_type {
-                    DataType::Int2 | DataType::Text => DataType::Int4,
-                    other => other,
-                };
-                if !matches!(
-                    data_type,
-                    DataType::Int4 | DataType::Int8 | DataType::Numeric
-                ) {
-                    return Err(
-                        Error::unsupported(format_args!("generate_series of {data_type}"))
-                            .at(position),
-                    );
-                }
-                for expression in unified {
-                    let bound = crate::expression::Bound::new(expression, column_type);
-                    let cast = self.binder.cast(
-                        bound,
-                        data_type.into(),
-                        crate::expression::CastContext::Explicit,
-                    )?;
-                    expressions.push(cast.expression);
-                }
-                kind = SetKind::Series(data_type);
-                columns.push((SmolStr::from(function.as_str()), data_type));
-            }
-            "unnest" | "generate_subscripts" if !bounds.is_empty() => {
-                let array = bounds[0].column_type.data_type;
-                let Some(element) = array.element() else {
-                    return Err(Error::new(
-                        SqlState::UNDEFINED_FUNCTION,
-                        format!("function {function}({array}) does not exist"),
-                    )
-                    .at(position));
-                };
-                let vector = matches!(array, DataType::Int2Vector | DataType::OidVector);
-                if function == "unnest" {
-                    kind = SetKind::Unnest;
-                    columns.push((SmolStr::from("unnest"), element));
-                } else {
-                    kind = SetKind::Subscripts;
-                    columns.push((SmolStr::from("generate_subscripts"), DataType::Int4));
-                }
-                expressions.push(bounds.swap_remove(0).expression);
-                expressions.push(Expression::Constant(Value::Int4(i32::from(!vector))));
-            }
-            name => {
-                let bound = self.binder.call_with(name, bounds, position)?;
-                columns.push((SmolStr::from(name), bound.column_type.data_type));
-                expressions.push(bound.expression);
-            }
-        }
+        let (mut set, mut columns) = if is_set_function(&function) {
+            bind_set_function(self.binder, &function, bounds, position)?
+        } else {
+            let bound = self.binder.call_with(&function, bounds, position)?;
+            let column = (
+                SmolStr::from(function.as_str()),
+                bound.column_type.data_type,
+            );
+            let set = SetFunction {
+                kind: SetKind::Scalar,
+                arguments: vec![bound.expression],
+                ordinality: false,
+            };
+            (set, vec![column])
+        };
+        set.ordinality = ordinality;
         if ordinality {
             columns.push(("ordinality".into(), DataType::Int8));
         }
@@ -111,11 +70,73 @@ impl From<'_, '_, '_> {
             .collect();
         self.add(SmolStr::from(function.as_str()), None, scope_columns, alias)
             .map_err(|error| error.at(position))?;
-        let function = SetFunction {
-            kind,
-            arguments: expressions,
-            ordinality,
-        };
-        Ok(self.place(FromKind::Function(function), width))
+        Ok(self.place(FromKind::Function(set), width))
     }
+}
+
+/// Whether a function of this name returns a set.
+pub(crate) fn is_set_function(name: &str) -> bool {
+    matches!(name, "generate_series" | "unnest" | "generate_subscripts")
+}
+
+/// A function that returns a set, and its columns.
+type BoundSet = (SetFunction, Vec<(SmolStr, DataType)>);
+
+/// Binds a call of a function that returns a set.
+pub(crate) fn bind_set_function(
+    binder: &mut Binder<'_>,
+    name: &str,
+    mut arguments: Vec<Bound>,
+    position: Option<u32>,
+) -> Result<BoundSet> {
+    let types: Vec<DataType> = arguments
+        .iter()
+        .map(|bound| bound.column_type.data_type)
+        .collect();
+    let none_such = || {
+        let names: Vec<&str> = types.iter().map(|each| each.sql_name()).collect();
+        Error::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("function {name}({}) does not exist", names.join(", ")),
+        )
+        .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+        .at(position)
+    };
+    let (kind, column, arguments) = match name {
+        "generate_series" if matches!(types.len(), 2 | 3) => {
+            let data_type = match common_type(&types) {
+                Some(DataType::Int2 | DataType::Int4 | DataType::Text) => DataType::Int4,
+                Some(known @ (DataType::Int8 | DataType::Numeric)) => known,
+                Some(other) => {
+                    return Err(
+                        Error::unsupported(format_args!("generate_series of {other}")).at(position),
+                    );
+                }
+                None => return Err(none_such()),
+            };
+            let mut bounds = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                bounds.push(binder.implicit(argument, data_type)?.expression);
+            }
+            (SetKind::Series(data_type), data_type, bounds)
+        }
+        "unnest" | "generate_subscripts" if !types.is_empty() => {
+            let element = types[0].element().ok_or_else(none_such)?;
+            let vector = matches!(types[0], DataType::Int2Vector | DataType::OidVector);
+            let array = arguments.swap_remove(0).expression;
+            let first = Expression::Constant(Value::Int4(i32::from(!vector)));
+            if name == "unnest" {
+                (SetKind::Unnest, element, vec![array])
+            } else {
+                (SetKind::Subscripts, DataType::Int4, vec![array, first])
+            }
+        }
+        _ => return Err(none_such()),
+    };
+    let function = SetFunction {
+        kind,
+        arguments,
+        ordinality: false,
+    };
+    Ok((function, vec![(SmolStr::from(name), column)]))
 }

@@ -25,9 +25,10 @@ mod query;
 mod select;
 
 pub(crate) use explain::explain;
+pub(crate) use function::{bind_set_function, is_set_function};
 pub(crate) use node::{
-    Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Node, Scan, SetFunction, SetKind,
-    SetOperation, Sort,
+    Aggregate, Cache, FullJoin, Join, Lock, LockTarget, Node, ProjectSet, Scan, SetFunction,
+    SetKind, SetOperation, Sort,
 };
 pub use query::{CommonTable, plan_in_frame, plan_query, plan_source};
 pub use select::bind_list;

@@ -53,6 +53,8 @@ pub(crate) enum Node {
         /// The expressions.
         expressions: Vec<Expression>,
     },
+    /// For every row of the input the rows of functions, side by side.
+    ProjectSet(Box<ProjectSet>),
     /// Groups: their keys, then their aggregates. *New row.*
     Aggregate(Box<Aggregate>),
     /// The input's rows in order.
@@ -173,6 +175,16 @@ pub(crate) struct Derived {
     pub correlations: Option<Vec<Expression>>,
 }
 
+/// Set-returning functions in the list of a SELECT: as many rows as the longest
+/// gives, the others filled up with nulls.
+#[derive(Debug)]
+pub(crate) struct ProjectSet {
+    /// The rows.
+    pub input: Node,
+    /// The functions; each appends its one column.
+    pub functions: Vec<SetFunction>,
+}
+
 /// Groups and their aggregates.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
@@ -258,6 +270,7 @@ impl Node {
             }
             Self::Cache(cache) => visit(&cache.input),
             Self::Derived(derived) => visit(&derived.plan),
+            Self::ProjectSet(project) => visit(&project.input),
             Self::Aggregate(aggregate) => visit(&aggregate.input),
             Self::Sort(sort) => visit(&sort.input),
             Self::Append(inputs) => inputs.iter().for_each(visit),
@@ -304,6 +317,11 @@ impl Node {
                 scan.filter.iter().for_each(visit);
             }
             Self::Function(function) => function.arguments.iter().for_each(visit),
+            Self::ProjectSet(project) => project
+                .functions
+                .iter()
+                .flat_map(|function| &function.arguments)
+                .for_each(visit),
             Self::Filter { condition, .. } => visit(condition),
             Self::FullJoin(join) => visit(&join.condition),
             Self::Cache(cache) => {

@@ -1,7 +1,7 @@
 //! One SELECT: its list, its groups, its order.
 //!
 //! ```text
-//!   Limit ─ Distinct ─ Project ─ Lock ─ Sort ─ [Filter having ─ Aggregate] ─ FROM
+//!   Limit ─ Distinct ─ Project ─ Lock ─ Sort ─ [ProjectSet] ─ [Filter having ─ Aggregate] ─ FROM
 //! ```
 //!
 //! Everything above FROM is bound against its columns; with groups, what is not
@@ -17,7 +17,7 @@ use super::from::bind_from;
 use super::group::{Regroup, bind_groups};
 use super::lock::bind_locks;
 use super::name::column_name;
-use super::node::{Aggregate, Node, Sort};
+use super::node::{Aggregate, Node, ProjectSet, Sort};
 use super::query::{Limits, Planned, Untyped, by_number, key_order};
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
@@ -52,8 +52,10 @@ pub(super) fn plan_select(
 ) -> Result<Planned> {
     refuse_unsupported(binder, select)?;
     let outside = std::mem::replace(&mut binder.aggregates, Aggregates::Forbidden("FROM"));
+    let sets = binder.sets.take();
     let planned = plan_here(binder, select, around, frame);
     binder.aggregates = outside;
+    binder.sets = sets;
     planned
 }
 
@@ -102,10 +104,12 @@ fn plan_here(
     };
 
     binder.aggregates = Aggregates::Collected(Vec::new());
+    binder.sets = Some(Vec::new());
     let mut outputs = Vec::with_capacity(select.projection.len());
     for item in &select.projection {
         bind_item(binder, item, &scope, untyped, &mut outputs)?;
     }
+    let mut sets = binder.sets.take().unwrap_or_default();
     let having = match &select.having {
         Some(having) => Some(binder.bind_condition(having, &scope, "HAVING")?),
         None => None,
@@ -132,6 +136,7 @@ fn plan_here(
             .chain(sort.iter().map(|(key, _)| key))
             .chain(distinct_on.iter().flatten())
             .chain(groups.iter().flatten())
+            .chain(sets.iter().flat_map(|set| &set.arguments))
             .chain(calls.iter().flat_map(|call| {
                 call.argument
                     .iter()
@@ -157,6 +162,7 @@ fn plan_here(
         None
     };
     let lock = bind_locks(binder, locks, tree.as_ref(), &conditions, collected)?;
+    let tree_width = tree.as_ref().map_or(0, |tree| tree.end);
     let never = conditions.iter().any(is_never_true);
     let mut node = match tree {
         Some(tree) => Spread {
@@ -178,6 +184,7 @@ fn plan_here(
         };
     }
 
+    let mut width = tree_width;
     let mut distinct_on = distinct_on;
     if grouped {
         let keys = groups.unwrap_or_default();
@@ -196,6 +203,10 @@ fn plan_here(
         for expression in distinct_on.iter_mut().flatten() {
             regroup.apply(expression)?;
         }
+        for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
+            regroup.apply(argument)?;
+        }
+        width = keys.len() + calls.len();
         let having = match having {
             Some(mut having) => {
                 regroup.apply(&mut having)?;
@@ -214,6 +225,21 @@ fn plan_here(
                 condition,
             };
         }
+    }
+
+    if !sets.is_empty() {
+        let expressions = outputs
+            .iter_mut()
+            .map(|output| &mut output.bound.expression)
+            .chain(sort.iter_mut().map(|(key, _)| key))
+            .chain(distinct_on.iter_mut().flatten());
+        for expression in expressions {
+            place_sets(expression, width);
+        }
+        node = Node::ProjectSet(Box::new(ProjectSet {
+            input: node,
+            functions: sets,
+        }));
     }
 
     let columns = outputs
@@ -295,6 +321,15 @@ fn plan_here(
         node: limits.apply(node),
         columns,
     })
+}
+
+/// Set-returning functions have their results behind the row's own columns.
+fn place_sets(expression: &mut Expression, width: usize) {
+    if let Expression::SetResult(number) = expression {
+        *expression = Expression::Column(width + *number);
+        return;
+    }
+    expression.children_mut(&mut |child| place_sets(child, width));
 }
 
 /// Lets an index give the order, if a single table is read and one can.

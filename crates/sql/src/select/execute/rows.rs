@@ -1,0 +1,270 @@
+//! Rows of system tables and of functions.
+
+use super::{Row, State, Step, row_or_return, spend};
+use crate::expression::EvaluationContext;
+use crate::select::plan::{ProjectSet, SetFunction, SetKind};
+use crate::system::SystemTable;
+use crate::value::{DataType, Numeric};
+use crate::{Result, Value};
+
+/// Rows that were made all at once, or are counted up.
+#[derive(Debug, Default)]
+pub(in crate::select) struct RowsState {
+    driving: Row,
+    source: Source,
+    /// Rows given so far, for WITH ORDINALITY; `None` without it.
+    ordinal: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    Empty,
+    Rows(std::vec::IntoIter<Row>),
+    /// From here, by steps, up to a last one.
+    Integers {
+        data_type: DataType,
+        next: Option<i64>,
+        last: i64,
+        step: i64,
+    },
+    Numbers {
+        next: Numeric,
+        last: Numeric,
+        step: Numeric,
+    },
+}
+
+impl RowsState {
+    pub(super) fn open_system(
+        &mut self,
+        table: &'static SystemTable,
+        context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        self.driving = driving.to_vec();
+        self.ordinal = None;
+        self.source = Source::Rows(table.rows(context).into_iter());
+        Ok(())
+    }
+
+    pub(super) fn open_function(
+        &mut self,
+        function: &SetFunction,
+        context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        self.driving = driving.to_vec();
+        self.ordinal = function.ordinality.then_some(0);
+        let mut arguments = Vec::with_capacity(function.arguments.len());
+        for argument in &function.arguments {
+            arguments.push(argument.evaluate(context, driving)?);
+        }
+        let rows = |rows: Vec<Row>| Source::Rows(rows.into_iter());
+        self.source = match function.kind {
+            SetKind::Scalar => rows(vec![arguments]),
+            SetKind::Unnest => match arguments.first() {
+                Some(Value::Array(elements)) => {
+                    rows(elements.iter().map(|each| vec![each.clone()]).collect())
+                }
+                _ => Source::Empty,
+            },
+            SetKind::Subscripts => match (&arguments[0], &arguments[1]) {
+                (Value::Array(elements), Value::Int4(first)) => Source::Integers {
+                    data_type: DataType::Int4,
+                    next: Some(i64::from(*first)),
+                    last: i64::from(*first) + elements.len() as i64 - 1,
+                    step: 1,
+                },
+                _ => Source::Empty,
+            },
+            SetKind::Series(data_type) => series(data_type, &arguments)?,
+        };
+        Ok(())
+    }
+
+    pub(super) fn next(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Step> {
+        if spend(context)? {
+            return Ok(Step::Pause);
+        }
+        row.clear();
+        row.extend_from_slice(&self.driving);
+        match &mut self.source {
+            Source::Empty => return Ok(Step::Done),
+            Source::Rows(rows) => match rows.next() {
+                Some(own) => row.extend(own),
+                None => return Ok(Step::Done),
+            },
+            Source::Integers {
+                data_type,
+                next,
+                last,
+                step,
+            } => {
+                let Some(number) = *next else {
+                    return Ok(Step::Done);
+                };
+                if (*step > 0 && number > *last) || (*step < 0 && number < *last) {
+                    return Ok(Step::Done);
+                }
+                *next = number.checked_add(*step);
+                row.push(match data_type {
+                    DataType::Int4 => Value::Int4(number as i32),
+                    _ => Value::Int8(number),
+                });
+            }
+            Source::Numbers { next, last, step } => {
+                let beyond = if step.signum() > 0 {
+                    *next > *last
+                } else {
+                    *next < *last
+                };
+                if beyond {
+                    return Ok(Step::Done);
+                }
+                row.push(Value::Numeric(Box::new(next.clone())));
+                *next = next.add(step)?;
+            }
+        }
+        if let Some(ordinal) = &mut self.ordinal {
+            *ordinal += 1;
+            row.push(Value::Int8(*ordinal));
+        }
+        Ok(Step::Row)
+    }
+}
+
+fn series(data_type: DataType, arguments: &[Value]) -> Result<Source> {
+    if arguments.iter().any(Value::is_null) {
+        return Ok(Source::Empty);
+    }
+    let zero = || {
+        crate::Error::new(
+            crate::SqlState::INVALID_PARAMETER_VALUE,
+            "step size cannot equal zero",
+        )
+    };
+    if data_type == DataType::Numeric {
+        let number = |position: usize, otherwise: i32| match arguments.get(position) {
+            Some(Value::Numeric(number)) => (**number).clone(),
+            _ => Numeric::from(otherwise),
+        };
+        let step = number(2, 1);
+        if step.is_zero() {
+            return Err(zero());
+        }
+        if [number(0, 0), number(1, 0), step.clone()]
+            .iter()
+            .any(|each| each.parts().is_none())
+        {
+            return Err(crate::Error::new(
+                crate::SqlState::INVALID_PARAMETER_VALUE,
+                "start, stop and step values must be finite numbers",
+            ));
+        }
+        return Ok(Source::Numbers {
+            next: number(0, 0),
+            last: number(1, 0),
+            step,
+        });
+    }
+    let integer = |position: usize, otherwise: i64| match arguments.get(position) {
+        Some(Value::Int4(number)) => i64::from(*number),
+        Some(Value::Int8(number)) => *number,
+        _ => otherwise,
+    };
+    let step = integer(2, 1);
+    if step == 0 {
+        return Err(zero());
+    }
+    Ok(Source::Integers {
+        data_type,
+        next: Some(integer(0, 0)),
+        last: integer(1, 0),
+        step,
+    })
+}
+
+/// For every row of the input the rows of functions, side by side.
+#[derive(Debug)]
+pub(in crate::select) struct ProjectSetState {
+    input: State,
+    row: Row,
+    /// The functions over `row`, and which of them have no more rows; none while
+    /// there is no row.
+    functions: Vec<(RowsState, bool)>,
+    /// Their values for the next row, as far as they are there.
+    values: Row,
+}
+
+impl ProjectSetState {
+    pub(super) fn new(project: &ProjectSet) -> Self {
+        Self {
+            input: State::new(&project.input),
+            row: Row::new(),
+            functions: Vec::new(),
+            values: Row::new(),
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        project: &ProjectSet,
+        context: &mut EvaluationContext<'_>,
+        driving: &[Value],
+    ) -> Result<()> {
+        self.functions.clear();
+        self.values.clear();
+        self.input.open(&project.input, context, driving)
+    }
+
+    pub(super) fn next(
+        &mut self,
+        project: &ProjectSet,
+        context: &mut EvaluationContext<'_>,
+        row: &mut Row,
+    ) -> Result<Step> {
+        let mut own = Row::new();
+        loop {
+            if self.functions.is_empty() {
+                row_or_return!(self.input.next(&project.input, context, &mut self.row)?);
+                for function in &project.functions {
+                    let mut state = RowsState::default();
+                    state.open_function(function, context, &self.row)?;
+                    // Only its own column is wanted of each.
+                    state.driving.clear();
+                    self.functions.push((state, false));
+                }
+            }
+            while let Some((state, done)) = self.functions.get_mut(self.values.len()) {
+                let step = if *done {
+                    Step::Done
+                } else {
+                    state.next(context, &mut own)?
+                };
+                match step {
+                    Step::Row => self.values.append(&mut own),
+                    Step::Done => {
+                        *done = true;
+                        self.values.push(Value::Null);
+                    }
+                    other => return Ok(other),
+                }
+            }
+            let over = self.functions.iter().all(|(_, done)| *done);
+            if over {
+                self.functions.clear();
+                self.values.clear();
+                continue;
+            }
+            row.clear();
+            row.extend_from_slice(&self.row);
+            row.append(&mut self.values);
+            return Ok(Step::Row);
+        }
+    }
+}
