@@ -130,6 +130,9 @@ impl<'a> Scope<'a> {
     pub fn column(&self, name: &str) -> Result<ScopeColumn> {
         match self.find(name)? {
             Some(column) => Ok(column),
+            None if self.relation(None, name)?.is_some() => {
+                Err(Error::unsupported("a whole row as a value"))
+            }
             None => {
                 let error = Error::new(
                     SqlState::UNDEFINED_COLUMN,

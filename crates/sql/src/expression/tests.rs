@@ -78,6 +78,32 @@ fn parameters_are_values_at_execution() {
 }
 
 #[test]
+fn what_is_not_there_is_named() {
+    let mut bench = Bench::new();
+    bench
+        .run("create table t (a int primary key);", &[])
+        .unwrap();
+    for (sql, feature) in [
+        ("select t from t;", "a whole row as a value"),
+        ("select interval '1 day';", "the type interval"),
+        ("select '{}'::json;", "the type json"),
+        ("select row_number() over () from t;", "a window function"),
+        (
+            "with recursive r as (select 1 union all select * from r) select * from r;",
+            "WITH RECURSIVE",
+        ),
+        ("select a from t group by cube (a);", "CUBE"),
+        ("select (1, 2);", "a row as a value"),
+        ("select 'a' collate \"de_DE\";", "the collation"),
+    ] {
+        let error = bench.run(sql, &[]).unwrap_err();
+        assert_eq!(error.state(), SqlState::FEATURE_NOT_SUPPORTED, "{sql}");
+        let message = &error.report().message;
+        assert!(message.contains(feature), "{sql}: {message}");
+    }
+}
+
+#[test]
 fn depth_is_no_danger() {
     // As deep as the statement parser admits, on a thread like those that serve.
     let thread = std::thread::Builder::new().stack_size(2 << 20);
