@@ -32,6 +32,7 @@ mod delivery;
 mod explain;
 mod output;
 mod prepared;
+mod recent;
 mod run;
 mod set;
 pub mod settings;
@@ -61,6 +62,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::statement::{self, Modes, Statement};
 use delivery::Watched;
+use recent::Recent;
 use settings::Settings;
 use transaction::{Block, Running};
 
@@ -110,6 +112,8 @@ pub struct Session {
     reported: Vec<(&'static str, String)>,
     /// The settings when they were last compared with what was reported.
     compared: Option<Arc<Settings>>,
+    /// Statements that came lately.
+    recent: Recent,
 }
 
 impl Session {
@@ -145,6 +149,7 @@ impl Session {
             copy: None,
             reported: Vec::new(),
             compared: None,
+            recent: Recent::default(),
         };
         session.apply_settings();
         Ok(session)
@@ -152,7 +157,14 @@ impl Session {
 
     /// Parses a query string. Nothing is looked up and nothing runs.
     pub fn parse(&mut self, text: &str) -> Result<Vec<Statement>> {
-        statement::parse(text)
+        if let Some(statement) = self.recent.statement(text) {
+            return Ok(vec![statement]);
+        }
+        let statements = statement::parse(text)?;
+        if let [statement] = &statements[..] {
+            self.recent.note(text, statement);
+        }
+        Ok(statements)
     }
 
     /// Resolves a statement's names and types. `parameter_oids` says what the

@@ -232,17 +232,31 @@ impl Session {
             | Command::Explain(_) => {
                 self.ensure_running().await?;
                 let catalog = self.current_catalog()?;
+                let version = catalog.version();
+                let recent = &self.recent;
+                let known = recent.prepared(&statement, parameter_oids, version, &self.settings);
+                if let Some(prepared) = known {
+                    return Ok(prepared);
+                }
                 let (plan, types) = self.plan(&statement, parameter_oids, &catalog)?;
-                return Ok(Arc::new(Prepared {
+                let prepared = Arc::new(Prepared {
                     parameter_oids: types.iter().map(|each| each.oid()).collect(),
                     parameter_types: types,
                     columns: plan.columns(),
                     plan: Mutex::new(Some(Planned {
-                        version: catalog.version(),
+                        version,
                         plan: Arc::new(plan),
                     })),
                     statement,
-                }));
+                });
+                let statement = &prepared.statement;
+                // What EXPLAIN EXECUTE shows depends on what else was prepared.
+                if !matches!(statement.command(), Command::Explain(_)) {
+                    let settings = &self.settings;
+                    let recent = &mut self.recent;
+                    recent.remember(statement, parameter_oids, version, settings, &prepared);
+                }
+                return Ok(prepared);
             }
             Command::Show(name) => Some(show_columns(name)),
             Command::Execute { name, .. } => self.named(name)?.columns.clone(),

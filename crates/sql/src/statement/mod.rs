@@ -72,6 +72,11 @@ impl Statement {
         }))
     }
 
+    /// Whether the other is this very statement, not only one of the same text.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Its text.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -1,0 +1,201 @@
+//! Statements seen lately: a text that comes again is neither parsed nor planned
+//! again.
+//!
+//! Many clients prepare every statement anew under no name, so the same few texts
+//! come over and over. What is kept for a text:
+//!
+//! ```text
+//!   text ──▶ statement                        always the same
+//!              └─▶ prepared statement         while parameter types, catalog
+//!                                             version and settings are the same
+//! ```
+//!
+//! A text is kept when it is seen for the second time, so that statements with
+//! their values written into them, each a text of its own, drive nothing out.
+//!
+//! Invariant: nobody can tell a remembered statement from a new one. Settings are
+//! compared by identity: a changed setting makes new settings.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use super::prepared::Prepared;
+use super::settings::Settings;
+use crate::statement::Statement;
+
+/// How many texts are kept.
+const KEPT: usize = 16;
+
+/// How many texts are known to have been seen once.
+const SEEN: usize = 64;
+
+/// The longest text kept, in bytes.
+const LONGEST: usize = 1024;
+
+/// What a session remembers of its statements.
+#[derive(Debug)]
+pub(super) struct Recent {
+    kept: Vec<Kept>,
+    /// The entry of `kept` that goes next, when all are taken.
+    oldest: usize,
+    /// Hashes of texts, each at the place its low bits say.
+    seen: [u64; SEEN],
+}
+
+#[derive(Debug)]
+struct Kept {
+    hash: u64,
+    text: Box<str>,
+    statement: Statement,
+    prepared: Option<Remembered>,
+}
+
+/// A prepared statement and what it holds for.
+#[derive(Debug)]
+struct Remembered {
+    parameter_oids: Box<[u32]>,
+    catalog_version: u64,
+    settings: Arc<Settings>,
+    prepared: Arc<Prepared>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            kept: Vec::new(),
+            oldest: 0,
+            seen: [0; SEEN],
+        }
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+impl Recent {
+    /// The one statement of this text, if it is remembered.
+    pub(super) fn statement(&self, text: &str) -> Option<Statement> {
+        if text.len() > LONGEST || self.kept.is_empty() {
+            return None;
+        }
+        let hash = hash(text);
+        let mut kept = self.kept.iter();
+        let found = kept.find(|kept| kept.hash == hash && *kept.text == *text);
+        found.map(|kept| kept.statement.clone())
+    }
+
+    /// Notes that a text was parsed and is this one statement.
+    pub(super) fn note(&mut self, text: &str, statement: &Statement) {
+        if text.len() > LONGEST {
+            return;
+        }
+        let hash = hash(text);
+        let seen = &mut self.seen[hash as usize % SEEN];
+        if *seen != hash {
+            *seen = hash;
+            return;
+        }
+        let kept = Kept {
+            hash,
+            text: text.into(),
+            statement: statement.clone(),
+            prepared: None,
+        };
+        if self.kept.len() < KEPT {
+            self.kept.push(kept);
+        } else {
+            self.kept[self.oldest] = kept;
+            self.oldest = (self.oldest + 1) % KEPT;
+        }
+    }
+
+    /// What preparing this statement would make, if that is remembered.
+    pub(super) fn prepared(
+        &self,
+        statement: &Statement,
+        parameter_oids: &[u32],
+        catalog_version: u64,
+        settings: &Arc<Settings>,
+    ) -> Option<Arc<Prepared>> {
+        let mut kept = self.kept.iter();
+        let kept = kept.find(|kept| kept.statement.is(statement))?;
+        let remembered = kept.prepared.as_ref()?;
+        let same = *remembered.parameter_oids == *parameter_oids
+            && remembered.catalog_version == catalog_version
+            && Arc::ptr_eq(&remembered.settings, settings);
+        same.then(|| Arc::clone(&remembered.prepared))
+    }
+
+    /// Remembers what preparing a statement has made, if its text is kept.
+    pub(super) fn remember(
+        &mut self,
+        statement: &Statement,
+        parameter_oids: &[u32],
+        catalog_version: u64,
+        settings: &Arc<Settings>,
+        prepared: &Arc<Prepared>,
+    ) {
+        let mut kept = self.kept.iter_mut();
+        if let Some(kept) = kept.find(|kept| kept.statement.is(statement)) {
+            kept.prepared = Some(Remembered {
+                parameter_oids: parameter_oids.into(),
+                catalog_version,
+                settings: Arc::clone(settings),
+                prepared: Arc::clone(prepared),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement;
+
+    fn parsed(text: &str) -> Statement {
+        statement::parse(text).unwrap().swap_remove(0)
+    }
+
+    #[test]
+    fn a_text_is_kept_when_it_comes_again() {
+        let mut recent = Recent::default();
+        let statement = parsed("select 1");
+        recent.note("select 1", &statement);
+        assert!(recent.statement("select 1").is_none());
+        recent.note("select 1", &statement);
+        assert!(recent.statement("select 1").unwrap().is(&statement));
+        assert!(recent.statement("select 2").is_none());
+    }
+
+    #[test]
+    fn texts_that_never_come_again_drive_nothing_out() {
+        let mut recent = Recent::default();
+        let statement = parsed("select 1");
+        recent.note("select 1", &statement);
+        recent.note("select 1", &statement);
+        for number in 0..10_000 {
+            recent.note(&format!("select {number} + 1"), &statement);
+        }
+        assert!(recent.statement("select 1").is_some());
+    }
+
+    #[test]
+    fn no_more_than_so_many_and_none_too_long() {
+        let mut recent = Recent::default();
+        let statement = parsed("select 1");
+        for number in 0..100 {
+            let text = format!("select {number}");
+            recent.note(&text, &statement);
+            recent.note(&text, &statement);
+            assert!(recent.statement(&text).is_some());
+        }
+        assert_eq!(recent.kept.len(), KEPT);
+        let long = format!("select '{}'", "x".repeat(LONGEST));
+        recent.note(&long, &statement);
+        recent.note(&long, &statement);
+        assert!(recent.statement(&long).is_none());
+    }
+}
