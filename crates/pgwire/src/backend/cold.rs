@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use pgwire::messages::Message;
 use pgwire::messages::copy::{CopyInResponse, CopyOutResponse};
-use pgwire::messages::data::{FieldDescription, ParameterDescription, RowDescription};
+use pgwire::messages::data::ParameterDescription;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
@@ -193,50 +193,6 @@ pub fn negotiate_protocol_version(
     let options = options.iter().map(|&option| option.to_owned()).collect();
     let message = NegotiateProtocolVersion::new(protocol.number(), options);
     try_encode(out, &message)
-}
-
-/// A column of a result.
-#[derive(Clone, Copy, Debug)]
-pub struct Column<'text> {
-    /// Its name.
-    pub name: &'text str,
-    /// The table it comes from, else 0.
-    pub table: u32,
-    /// Its number in that table, from 1, else 0.
-    pub number: i16,
-    /// Its type's object id.
-    pub data_type: u32,
-    /// Its type's size in bytes, negative when it varies.
-    pub size: i16,
-    /// What is between the type's parentheses, -1 for nothing.
-    pub modifier: i32,
-    /// How its values are sent.
-    pub format: Format,
-}
-
-/// What rows will look like.
-///
-/// # Errors
-/// When there are more columns than the protocol can count (32,767), or their
-/// names are too long together.
-pub fn row_description<'text>(
-    out: &mut Vec<u8>,
-    columns: impl IntoIterator<Item = Column<'text>>,
-) -> Result<(), Error> {
-    let describe = |column: Column<'_>| {
-        FieldDescription::new(
-            sendable(column.name),
-            column.table.cast_signed(),
-            column.number,
-            column.data_type,
-            column.size,
-            column.modifier,
-            column.format.code(),
-        )
-    };
-    let fields: Vec<_> = columns.into_iter().map(describe).collect();
-    count(fields.len())?;
-    try_encode(out, &RowDescription::new(fields))
 }
 
 /// The types of a prepared statement's parameters.

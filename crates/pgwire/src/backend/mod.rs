@@ -1,16 +1,36 @@
 //! What a server answers, written straight into the output buffer.
 //!
-//! [`hot`] and [`row`] hold what is sent for every statement and every row; their
-//! functions write a few constant bytes or fill a length in afterwards, and cannot
-//! fail but for a row too long for the protocol. [`cold`] holds the rest, by way of
-//! the pgwire library's message types.
+//! [`hot`], [`row_description`] and [`RowWriter`] write what is sent for every
+//! statement and every row: a few constant bytes, or contents whose length is filled
+//! in afterwards. They fail only on what is too long for the protocol. [`cold`] holds
+//! the rest, by way of the pgwire library's message types.
 
 pub mod cold;
+mod description;
 pub mod hot;
 mod row;
 
+pub use description::{Column, row_description};
 pub use row::RowWriter;
+
+use crate::Error;
 
 /// The longest message we send, in bytes: what PostgreSQL and its clients can hold
 /// in one piece.
 pub const LONGEST: usize = (1 << 30) - 1;
+
+/// Fills in the length of the message that begins at `start`, or takes it back when
+/// it is too long.
+fn finish(out: &mut Vec<u8>, start: usize) -> Result<(), Error> {
+    let length = out.len() - start - 1;
+    match u32::try_from(length) {
+        Ok(sent) if length <= LONGEST => {
+            out[start + 1..start + 5].copy_from_slice(&sent.to_be_bytes());
+            Ok(())
+        }
+        _ => {
+            out.truncate(start);
+            Err(Error::Unsendable(length))
+        }
+    }
+}

@@ -3,7 +3,6 @@
 use bytes::BufMut;
 
 use crate::Error;
-use crate::backend::LONGEST;
 
 /// Writes one DataRow or CopyData message into the output buffer: the value bytes
 /// go where they are sent from, their lengths are filled in behind them.
@@ -112,14 +111,8 @@ impl<'out> RowWriter<'out> {
     #[inline]
     pub fn finish(mut self) -> Result<(), Error> {
         assert_eq!(self.missing, 0, "fewer values than columns");
-        let length = self.out.len() - self.start - 1;
-        if length > LONGEST {
-            return Err(Error::Unsendable(length));
-        }
-        let place = self.start + 1..self.start + 5;
-        self.out[place].copy_from_slice(&(length as u32).to_be_bytes());
         self.finished = true;
-        Ok(())
+        super::finish(self.out, self.start)
     }
 }
 

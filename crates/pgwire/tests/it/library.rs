@@ -1,7 +1,7 @@
 //! What the pgwire library's client side writes, we read; what we write, it reads.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use coeval_pgwire::backend::{RowWriter, cold, hot};
+use coeval_pgwire::backend::{Column, RowWriter, cold, hot, row_description};
 use coeval_pgwire::frontend::{Format, Message, Parameter, Target};
 use coeval_pgwire::startup::Protocol;
 use coeval_pgwire::{Frame, Limits, frame};
@@ -177,7 +177,7 @@ fn every_answer_is_one_the_library_knows() {
     cold::parameter_description(&mut out, &[23, 25]).unwrap();
     cold::copy_in_response(&mut out, Format::Text, 4).unwrap();
     cold::copy_out_response(&mut out, Format::Binary, 2).unwrap();
-    let column = cold::Column {
+    let column = Column {
         name: "balance",
         table: 16400,
         number: 3,
@@ -186,7 +186,7 @@ fn every_answer_is_one_the_library_knows() {
         modifier: -1,
         format: Format::Binary,
     };
-    cold::row_description(&mut out, [column]).unwrap();
+    row_description(&mut out, [column].into_iter()).unwrap();
 
     let answers = answers(out);
     let names: Vec<_> = answers
@@ -275,5 +275,15 @@ fn what_cannot_be_sent_leaves_nothing() {
     assert!(cold::backend_key_data(&mut out, 7, &[1; 300]).is_err());
     assert!(cold::copy_in_response(&mut out, Format::Text, 40_000).is_err());
     assert!(cold::parameter_description(&mut out, &[0; 65_536]).is_err());
+    let column = Column {
+        name: "name",
+        table: 0,
+        number: 0,
+        data_type: 25,
+        size: -1,
+        modifier: -1,
+        format: Format::Text,
+    };
+    assert!(row_description(&mut out, vec![column; 32_768].into_iter()).is_err());
     assert!(out.is_empty());
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use coeval_pgwire::backend::{cold, hot};
+use coeval_pgwire::backend::{self, cold, hot};
 use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
 use coeval_sql::session::{Column, CommandTag, Format};
 use coeval_sql::statement::Statement;
@@ -249,7 +249,7 @@ pub(super) fn describe_row(
 ) -> Result<(), Error> {
     let described = columns.iter().enumerate().map(|(position, column)| {
         let column_type = column.column_type;
-        cold::Column {
+        backend::Column {
             name: &column.name,
             table: column.table_oid,
             number: column.attribute,
@@ -262,7 +262,7 @@ pub(super) fn describe_row(
             },
         }
     });
-    cold::row_description(out, described).map_err(|error| report::from_wire(&error))
+    backend::row_description(out, described).map_err(|error| report::from_wire(&error))
 }
 
 fn no_statement(name: &str) -> Error {

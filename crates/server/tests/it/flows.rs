@@ -372,3 +372,55 @@ fn a_query_after_an_extended_error_waits_for_the_sync() {
         assert_eq!(kinds(&answers), "EZ");
     });
 }
+
+#[test]
+fn a_statement_prepared_again_and_again_is_always_the_present_one() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        let ask = |text: &str| {
+            [
+                parse("", text, &[]),
+                describe(b'S', ""),
+                bind("", "", &[]),
+                execute("", 0),
+                sync(),
+            ]
+        };
+        // Often enough to be remembered; then the settings change,
+        let instant = "select timestamptz '2026-01-01 12:00:00+00'";
+        for (zone, shown) in [
+            ("UTC", "2026-01-01 12:00:00+00"),
+            ("Asia/Tokyo", "2026-01-01 21:00:00+09"),
+            ("UTC", "2026-01-01 12:00:00+00"),
+        ] {
+            wire.rows(&format!("set timezone = '{zone}'")).await;
+            for _ in 0..4 {
+                let answers = wire.ask(&ask(instant)).await;
+                assert_eq!(kinds(&answers), "1tT2DCZ");
+                assert_eq!(answers[4].values(), [Some(shown.into())]);
+            }
+        }
+        let local = "select timestamptz '2026-01-01 12:00:00' = '2026-01-01 12:00:00+00'";
+        for (zone, same) in [("UTC", "t"), ("Asia/Tokyo", "f")] {
+            wire.rows(&format!("set timezone = '{zone}'")).await;
+            for _ in 0..4 {
+                let answers = wire.ask(&ask(local)).await;
+                assert_eq!(answers[4].values(), [Some(same.into())]);
+            }
+        }
+        // and the schema, here by somebody else.
+        let mut other = Wire::connect(address).await;
+        for columns in ["a int", "a int, b text", "a text"] {
+            other.query("drop table t").await;
+            other.rows(&format!("create table t ({columns})")).await;
+            let mut described = Vec::new();
+            for _ in 0..4 {
+                let answers = wire.ask(&ask("select * from t")).await;
+                assert_eq!(kinds(&answers), "1tT2CZ", "{columns}: {answers:?}");
+                described.push(answers[2].contents.clone());
+            }
+            assert_eq!(usize::from(described[0][1]), columns.split(',').count());
+            assert!(described.iter().all(|contents| *contents == described[0]));
+        }
+    });
+}

@@ -51,6 +51,10 @@ struct Running {
 
 impl Running {
     async fn start(data: &Path) -> Self {
+        Self::start_with(data, &[]).await
+    }
+
+    async fn start_with(data: &Path, arguments: &[&str]) -> Self {
         let data = data.to_str().unwrap();
         let mut command = coeval(&[
             "start",
@@ -61,6 +65,7 @@ impl Running {
             "--log-format",
             "json",
         ]);
+        let command = command.args(arguments);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = loop {
@@ -168,6 +173,44 @@ fn a_data_directory_has_one_server() {
         let mut wire = Wire::connect(server.address).await;
         assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
     });
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_the_server() {
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let small = ["--log-segment-bytes", "65536"];
+        let server = Running::start_with(data.path(), &small).await;
+        let mut wire = Wire::connect(server.address).await;
+        wire.rows("create table t (id int primary key, filler text)")
+            .await;
+        // The disk loses the log's directory: the next file cannot be made.
+        remove(&data.path().join("log"));
+        let filler = "x".repeat(10_000);
+        let mut acknowledged = 0;
+        let refused = loop {
+            let insert = format!("insert into t values ({acknowledged}, '{filler}')");
+            wire.send(&crate::wire::query(&insert)).await;
+            let answers = wire.until_ready_or_closed().await;
+            match answers.last() {
+                Some(last) if last.kind == 'Z' => acknowledged += 1,
+                _ => break answers,
+            }
+            assert!(acknowledged < 10_000, "it goes on without a disk");
+        };
+        // No acknowledgement; an explanation, or nothing at all.
+        assert!(
+            refused.iter().all(|answer| answer.kind == 'E'),
+            "{refused:?}"
+        );
+        let ended = server.ended().await;
+        assert_eq!(ended.code(), Some(1));
+    });
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test plays the failing disk")]
+fn remove(directory: &Path) {
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

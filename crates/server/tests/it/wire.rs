@@ -240,6 +240,18 @@ impl Wire {
         answers
     }
 
+    /// The messages up to ReadyForQuery, or until the server closes.
+    pub async fn until_ready_or_closed(&mut self) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        while let Some(answer) = self.receive().await {
+            answers.push(answer);
+            if answers.last().is_some_and(|answer| answer.kind == 'Z') {
+                break;
+            }
+        }
+        answers
+    }
+
     /// Sends messages that end in a Sync or are a Query; returns the answers.
     pub async fn ask(&mut self, messages: &[Vec<u8>]) -> Vec<Answer> {
         self.send(&messages.concat()).await;
