@@ -31,8 +31,11 @@ pub(crate) const SEGMENT_HEADER_BYTES: u64 = 4096;
 const MAGIC: [u8; 8] = *b"COEVALSG";
 const SUFFIX: &str = ".log";
 const NEW_SUFFIX: &str = ".new";
-/// How much is written at once while a segment is filled with zeros.
-const FILL_BYTES: usize = 1 << 20;
+/// How much is written at once while a segment is filled with zeros: one page. A
+/// file system that caches a large write as one large folio writes the whole
+/// folio again for every small write into it, a megabyte for a commit of a
+/// hundred bytes.
+const FILL_BYTES: usize = 4096;
 
 /// An open segment.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use coeval_pgwire::backend::hot;
 use coeval_sql::Error;
-use coeval_sql::session::Completion;
+use coeval_sql::session::{Completion, Portal};
 use coeval_sql::statement::Statement;
 
 use super::Ended;
@@ -15,6 +15,12 @@ impl Conversation {
         // The unnamed statement and portal do not outlive a simple query.
         self.statements.unnamed = None;
         self.portals.unnamed = None;
+        if let Some(portal) = self.session.recall(text).await {
+            return match self.run_portal(portal, true, watch).await {
+                Ok(()) => self.ready(watch).await,
+                Err(error) => self.failed(&error, watch).await,
+            };
+        }
         match self.session.parse(text) {
             Ok(statements) if statements.is_empty() => {
                 hot::empty_query_response(&mut self.output.buffer);
@@ -54,15 +60,27 @@ impl Conversation {
         watch: &mut Watch,
     ) -> Result<(), Error> {
         let Self {
+            session, signal, ..
+        } = self;
+        let prepared = watch.over(signal, session.prepare(statement, &[])).await;
+        let prepared = prepared.inspect_err(|_| session.fail())?;
+        let portal = session.bind(&prepared, &[], &[], &[]);
+        let portal = portal.inspect_err(|_| session.fail())?;
+        self.run_portal(portal, last, watch).await
+    }
+
+    async fn run_portal(
+        &mut self,
+        mut portal: Portal,
+        last: bool,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        let Self {
             session,
             output,
             signal,
             ..
         } = self;
-        let prepared = watch.over(signal, session.prepare(statement, &[])).await;
-        let prepared = prepared.inspect_err(|_| session.fail())?;
-        let portal = session.bind(&prepared, &[], &[], &[]);
-        let mut portal = portal.inspect_err(|_| session.fail())?;
         if let Some(columns) = portal.columns() {
             super::extended::describe_row(&mut output.buffer, columns, portal.formats())
                 .inspect_err(|_| session.fail())?;

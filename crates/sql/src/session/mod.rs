@@ -36,6 +36,7 @@ mod recent;
 mod run;
 mod set;
 pub mod settings;
+mod texts;
 pub(crate) mod transaction;
 mod utility;
 
@@ -64,6 +65,7 @@ use crate::statement::{self, Modes, Statement};
 use delivery::Watched;
 use recent::Recent;
 use settings::Settings;
+use texts::Texts;
 use transaction::{Block, Running};
 
 /// How a session begins.
@@ -107,6 +109,8 @@ pub struct Session {
     catalog: Option<Arc<Catalog>>,
     /// Statements that PREPARE has prepared.
     named: BTreeMap<String, Arc<Prepared>>,
+    /// Simple queries that were run before.
+    texts: Texts,
     copy: Option<CopyIn>,
     /// The reported settings, as the client knows them.
     reported: Vec<(&'static str, String)>,
@@ -146,6 +150,7 @@ impl Session {
             newest_seen: Timestamp::ZERO,
             catalog: None,
             named: BTreeMap::new(),
+            texts: Texts::default(),
             copy: None,
             reported: Vec::new(),
             compared: None,

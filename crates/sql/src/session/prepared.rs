@@ -85,6 +85,14 @@ impl Prepared {
         matches!(self.statement.command(), Command::Empty)
     }
 
+    /// Whether it is planned, so that its plan depends on the catalog.
+    pub(super) fn has_plan(&self) -> bool {
+        self.plan
+            .lock()
+            .expect("no panic while it was held")
+            .is_some()
+    }
+
     /// The types of its parameters.
     pub(super) fn types(&self) -> &[DataType] {
         &self.parameter_types

@@ -1,0 +1,361 @@
+//! Statements remembered by their text, so that a simple query that differs from
+//! an earlier one in numbers only is neither parsed nor planned again.
+//!
+//! ```text
+//! UPDATE t SET b = b + -7 WHERE a = 4711;
+//!                      │            └ int4 4711 ─┐
+//!                      └ int4 7 ──┐              │
+//! UPDATE t SET b = b + -$1 WHERE a = $2          the shape, and its numbers
+//! ```
+//!
+//! Only integers are taken out, each with the type that it has as a literal, and
+//! only where a parameter of that type means the same: behind a comparison, `+`,
+//! `-`, BETWEEN or AND, and in the rows of VALUES. Behind ORDER BY, LIMIT or in a
+//! type's name a number stays part of the shape. A text that is not plain (several
+//! statements, comments, parameters, escapes) has no shape, and a shape that cannot
+//! be prepared is remembered as such: both go the ordinary way, so every error is
+//! reported for the text that the client sent.
+//!
+//! Shapes are a session's own, and at most [`MOST_SHAPES`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::output::Format;
+use super::prepared::{Portal, Prepared, Progress};
+use super::transaction::Block;
+use super::{Session, statement};
+use crate::value::{DataType, Value};
+
+/// When there are more, all are forgotten.
+const MOST_SHAPES: usize = 256;
+/// Longer texts are not worth looking at twice, in bytes.
+const LONGEST_TEXT: usize = 4096;
+/// More numbers than a hand-written statement has.
+const MOST_NUMBERS: usize = 128;
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    /// `None` for a shape that cannot be prepared.
+    shapes: BTreeMap<String, Option<Arc<Prepared>>>,
+    /// The shape that is being looked up; kept for its buffers.
+    shape: Shape,
+}
+
+/// A text without its numbers.
+#[derive(Debug, Default)]
+struct Shape {
+    /// The statement with parameters, then a NUL and a letter for each one's type.
+    text: String,
+    numbers: Vec<Value>,
+}
+
+/// The words a statement begins with that are worth remembering.
+const FIRST_WORDS: [&str; 9] = [
+    "select", "insert", "update", "delete", "begin", "commit", "end", "rollback", "abort",
+];
+
+impl Shape {
+    /// The statement itself.
+    fn statement(&self) -> &str {
+        self.text.split('\0').next().unwrap_or_default()
+    }
+
+    /// Takes the numbers out of `text`. False when it has no shape.
+    fn read(&mut self, text: &str) -> bool {
+        self.text.clear();
+        self.numbers.clear();
+        if text.len() > LONGEST_TEXT {
+            return false;
+        }
+        let text = text.trim_ascii().trim_end_matches(';').trim_ascii_end();
+        let first = text
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(text.len());
+        if !FIRST_WORDS
+            .iter()
+            .any(|word| word.eq_ignore_ascii_case(&text[..first]))
+        {
+            return false;
+        }
+        self.read_tokens(text)
+    }
+
+    fn read_tokens(&mut self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        // Whether a number that comes next may be taken out.
+        let mut open = false;
+        let mut in_values = false;
+        let mut depth = 0_u32;
+        while let Some(&byte) = bytes.get(at) {
+            let start = at;
+            match byte {
+                b' ' | b'\t' | b'\n' | b'\r' => {
+                    at += 1;
+                    self.text.push(char::from(byte));
+                    continue;
+                }
+                b'0'..=b'9' => {
+                    at = end_of(bytes, at, |byte| byte.is_ascii_digit());
+                    if is_word(bytes.get(at).copied()) || bytes.get(at) == Some(&b'.') {
+                        // 1e5, 0x10, 1_000, 1.5: part of the shape.
+                        at = end_of(bytes, at, |byte| is_word(Some(byte)) || byte == b'.');
+                        self.text.push_str(&text[start..at]);
+                    } else if !(open && self.take_number(&text[start..at])) {
+                        self.text.push_str(&text[start..at]);
+                    }
+                    open = false;
+                    continue;
+                }
+                b'\'' | b'"' => {
+                    at = end_of(bytes, at + 1, |here| here != byte) + 1;
+                    open = false;
+                }
+                b'.' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => return false,
+                b'-' if bytes.get(at + 1) == Some(&b'-') => return false,
+                b'/' if bytes.get(at + 1) == Some(&b'*') => return false,
+                b';' | b'$' | b'\\' | b'\0' | b':' => return false,
+                b'=' | b'<' | b'>' | b'+' | b'-' => {
+                    at += 1;
+                    open = true;
+                }
+                b'(' | b',' | b')' => {
+                    at += 1;
+                    match byte {
+                        b'(' => depth += 1,
+                        b')' => depth = depth.saturating_sub(1),
+                        _ => {}
+                    }
+                    open = in_values && depth == 1 && byte != b')';
+                }
+                _ if is_word(Some(byte)) => {
+                    at = end_of(bytes, at, |byte| is_word(Some(byte)));
+                    let word = &text[start..at];
+                    if bytes.get(at) == Some(&b'\'') {
+                        // E'…', B'…' and the like have rules of their own.
+                        return false;
+                    }
+                    in_values = match word.len() {
+                        6 if word.eq_ignore_ascii_case("values") => depth == 0,
+                        // What comes behind the rows is not one of them.
+                        _ => in_values && depth > 0,
+                    };
+                    open = word.eq_ignore_ascii_case("between") || word.eq_ignore_ascii_case("and");
+                }
+                _ => {
+                    at += 1;
+                    open = false;
+                }
+            }
+            let Some(token) = text.get(start..at) else {
+                return false;
+            };
+            self.text.push_str(token);
+        }
+        self.text.push('\0');
+        for number in &self.numbers {
+            self.text.push(match number {
+                Value::Int4(_) => '4',
+                _ => '8',
+            });
+        }
+        true
+    }
+
+    /// Puts a parameter in the place of a number, with the type that the literal
+    /// has.
+    fn take_number(&mut self, digits: &str) -> bool {
+        if self.numbers.len() == MOST_NUMBERS {
+            return false;
+        }
+        let Ok(number) = digits.parse::<i64>() else {
+            return false;
+        };
+        self.numbers.push(match i32::try_from(number) {
+            Ok(number) => Value::Int4(number),
+            Err(_) => Value::Int8(number),
+        });
+        self.text.push('$');
+        self.text.push_str(itoa(self.numbers.len()).as_str());
+        true
+    }
+}
+
+fn itoa(number: usize) -> smol_str::SmolStr {
+    smol_str::format_smolstr!("{number}")
+}
+
+fn is_word(byte: Option<u8>) -> bool {
+    byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80)
+}
+
+/// The first position from `at` on where `inside` does not hold.
+fn end_of(bytes: &[u8], at: usize, inside: impl Fn(u8) -> bool) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest
+        .iter()
+        .position(|&byte| !inside(byte))
+        .unwrap_or(rest.len())
+}
+
+impl Session {
+    /// A portal for a simple query whose like has been run before, or can be
+    /// remembered now; `None` when the text has to go the ordinary way.
+    pub async fn recall(&mut self, text: &str) -> Option<Portal> {
+        if self.block == Block::Failed {
+            return None;
+        }
+        let mut texts = std::mem::take(&mut self.texts);
+        let portal = self.recall_among(&mut texts, text).await;
+        self.texts = texts;
+        portal
+    }
+
+    async fn recall_among(&mut self, texts: &mut Texts, text: &str) -> Option<Portal> {
+        let Texts { shapes, shape } = texts;
+        if !shape.read(text) {
+            return None;
+        }
+        let prepared = match shapes.get(shape.text.as_str()) {
+            Some(known) => Arc::clone(known.as_ref()?),
+            None => {
+                let prepared = self.prepare_shape(shape).await;
+                if shapes.len() >= MOST_SHAPES {
+                    shapes.clear();
+                }
+                shapes.insert(shape.text.clone(), prepared.clone());
+                prepared?
+            }
+        };
+        if prepared.has_plan() {
+            // The table may be another one by now, or gone: then the text is
+            // looked at anew, for its own errors and its new columns.
+            self.ensure_running().await.ok()?;
+            let catalog = self.current_catalog().ok()?;
+            if self.current_plan(&prepared, &catalog).is_err() {
+                shapes.remove(shape.text.as_str());
+                return None;
+            }
+        }
+        let columns = prepared.columns().map_or(0, <[_]>::len);
+        Some(Portal {
+            formats: vec![Format::Text; columns],
+            parameters: shape.numbers.drain(..).collect(),
+            prepared,
+            progress: Progress::New,
+        })
+    }
+
+    /// Prepares a shape; `None` when that fails, which is no failure of the
+    /// transaction: the text itself is still to be tried.
+    async fn prepare_shape(&mut self, shape: &Shape) -> Option<Arc<Prepared>> {
+        let oids: Vec<u32> = shape
+            .numbers
+            .iter()
+            .map(|number| match number {
+                Value::Int4(_) => DataType::Int4.oid(),
+                _ => DataType::Int8.oid(),
+            })
+            .collect();
+        let mut statements = statement::parse(shape.statement()).ok()?;
+        let statement = statements.pop()?;
+        if !statements.is_empty() {
+            return None;
+        }
+        let prepared = self.prepare_statement(statement, &oids).await.ok()?;
+        (prepared.parameter_types() == oids).then_some(prepared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(text: &str) -> Option<(String, Vec<Value>)> {
+        let mut shape = Shape::default();
+        shape
+            .read(text)
+            .then(|| (shape.statement().to_owned(), shape.numbers.clone()))
+    }
+
+    #[track_caller]
+    fn assert_shape(text: &str, expected: &str, numbers: &[i64]) {
+        let (found, values) = shape(text).expect("it has a shape");
+        assert_eq!(found, expected);
+        let values: Vec<i64> = values
+            .iter()
+            .map(|value| match value {
+                Value::Int4(number) => i64::from(*number),
+                Value::Int8(number) => *number,
+                other => panic!("{other:?} is no integer"),
+            })
+            .collect();
+        assert_eq!(values, numbers);
+    }
+
+    #[test]
+    fn numbers_are_taken_out_where_a_parameter_means_the_same() {
+        assert_shape(
+            "UPDATE t SET b = b + -7 WHERE a = 4711;",
+            "UPDATE t SET b = b + -$1 WHERE a = $2",
+            &[7, 4711],
+        );
+        assert_shape(
+            "INSERT INTO t1 (a, b) VALUES (1, -2, now(), 'x1'), (3,4) RETURNING a",
+            "INSERT INTO t1 (a, b) VALUES ($1, -$2, now(), 'x1'), ($3,$4) RETURNING a",
+            &[1, 2, 3, 4],
+        );
+        assert_shape(
+            "select a from t where a between 1 and 5000000000",
+            "select a from t where a between $1 and $2",
+            &[1, 5_000_000_000],
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_no_values_stay() {
+        for text in [
+            "SELECT a FROM t ORDER BY 1 LIMIT 10",
+            "SELECT 1, a::varchar FROM t"
+                .split("::")
+                .next()
+                .unwrap_or_default(),
+            "SELECT CAST(a AS varchar(10)) FROM t2",
+            "SELECT a FROM t WHERE a = 1.5 AND b = 1e3 AND c = 'it''s 5'",
+            "SELECT \"a = 5\" FROM t",
+            "INSERT INTO t SELECT f(1, 2)",
+        ] {
+            assert_shape(text, text, &[]);
+        }
+    }
+
+    #[test]
+    fn the_type_of_a_number_is_part_of_the_key() {
+        let mut one = Shape::default();
+        let mut other = Shape::default();
+        assert!(one.read("SELECT a FROM t WHERE a = 1"));
+        assert!(other.read("SELECT a FROM t WHERE a = 5000000000"));
+        assert_eq!(one.statement(), other.statement());
+        assert_ne!(one.text, other.text);
+    }
+
+    #[test]
+    fn a_text_that_is_not_plain_has_no_shape() {
+        for text in [
+            "SELECT 1; SELECT 2",
+            "SELECT a FROM t -- WHERE a = 1",
+            "SELECT a /* 1 */ FROM t",
+            "SELECT $1",
+            "SELECT E'\\'' FROM t WHERE a = 1",
+            "SELECT a::int FROM t",
+            "CREATE TABLE t (a int)",
+            "SELECT a FROM t WHERE a = .5",
+            "",
+            ";",
+        ] {
+            assert_eq!(shape(text), None, "{text}");
+        }
+    }
+}
