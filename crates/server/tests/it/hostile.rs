@@ -299,9 +299,11 @@ fn a_megabyte_of_sql() {
         assert_eq!(error(&answers).sqlstate(), "42601");
         assert!(error(&answers).contents.len() < 100_000);
         // Very many statements in one string.
-        let many = "select 1;".repeat(100_000);
-        let answers = wire.query(&many[..1 << 20 >> 4]).await;
-        assert!(matches!(answers.last(), Some(last) if last.kind == 'Z'));
+        let answers = wire.query(&"select 1;".repeat(7_000)).await;
+        assert_eq!(
+            answers.iter().filter(|answer| answer.kind == 'C').count(),
+            7_000
+        );
         // Blanks and comments.
         let blank = " ".repeat(1 << 20);
         assert_eq!(kinds(&wire.query(&blank).await), "IZ");

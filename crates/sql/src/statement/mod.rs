@@ -38,7 +38,7 @@ pub(crate) use command::{
     Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand, Modes,
     SetCommand, SettingName,
 };
-use text::Text;
+use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
 
@@ -121,9 +121,10 @@ pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
             };
             Error::syntax(message).at(text.position(error.location))
         })?;
+    let mut cursor = Cursor::new(query, &text);
     let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
-        if let Some(statement) = parse_one(query, &text, &dialect, part)? {
+        if let Some(statement) = parse_one(query, &text, &mut cursor, &dialect, part)? {
             statements.push(statement);
         }
     }
@@ -134,6 +135,7 @@ pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
 fn parse_one(
     query: &str,
     text: &Arc<Text>,
+    cursor: &mut Cursor<'_>,
     dialect: &PostgreSqlDialect,
     tokens: &[TokenWithSpan],
 ) -> Result<Option<Statement>> {
@@ -146,8 +148,8 @@ fn parse_one(
     };
     let tokens = &tokens[first..=last];
     refuse_deep(tokens)?;
-    let start = text.offset(query, tokens[0].span.start);
-    let end = text.offset(query, tokens[tokens.len() - 1].span.end);
+    let start = cursor.offset(tokens[0].span.start);
+    let end = cursor.offset(tokens[tokens.len() - 1].span.end);
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(MOST_RECURSION)
         .with_options(ParserOptions::new())

@@ -35,16 +35,81 @@ impl Text {
         let (characters, _) = self.line(location)?;
         characters.checked_add(u32::try_from(location.column).ok()?)
     }
+}
+
+/// Finds the bytes of one place after the other. A place behind the one before
+/// costs only the way between them, so that a long line of many statements is
+/// walked once and not once for each.
+#[derive(Debug)]
+pub(super) struct Cursor<'query> {
+    query: &'query str,
+    text: &'query Text,
+    /// The place found last.
+    line: u64,
+    column: u64,
+    offset: usize,
+}
+
+impl<'query> Cursor<'query> {
+    pub(super) const fn new(query: &'query str, text: &'query Text) -> Self {
+        Self {
+            query,
+            text,
+            line: 1,
+            column: 1,
+            offset: 0,
+        }
+    }
 
     /// In bytes, from 0; the end of the string for a place outside it.
-    pub(super) fn offset(&self, query: &str, location: Location) -> usize {
-        let Some((_, start)) = self.line(location) else {
-            return query.len();
-        };
-        let column = usize::try_from(location.column.saturating_sub(1)).unwrap_or(usize::MAX);
-        match query[start..].char_indices().nth(column) {
-            Some((offset, _)) => start + offset,
-            None => query.len(),
+    pub(super) fn offset(&mut self, location: Location) -> usize {
+        if location.line != self.line || location.column < self.column {
+            let Some((_, start)) = self.text.line(location) else {
+                return self.query.len();
+            };
+            (self.line, self.column, self.offset) = (location.line, 1, start);
+        }
+        let further = location.column.saturating_sub(self.column);
+        let further = usize::try_from(further).unwrap_or(usize::MAX);
+        match self.query[self.offset..].char_indices().nth(further) {
+            Some((offset, _)) => {
+                self.offset += offset;
+                self.column = location.column.max(1);
+                self.offset
+            }
+            None => self.query.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_any_order_are_found() {
+        let query = "a b\nä β c\n\nd";
+        let text = Text::new(query);
+        let mut cursor = Cursor::new(query, &text);
+        for (line, column, offset) in [
+            (1, 1, 0),
+            (1, 3, 2),
+            (2, 1, 4),
+            (2, 2, 6),
+            (2, 5, 10),
+            (2, 3, 7),
+            (4, 1, 13),
+            (1, 2, 1),
+            (4, 2, 14),
+            (9, 1, 14),
+            (2, 3, 7),
+            (0, 0, 14),
+        ] {
+            assert_eq!(
+                cursor.offset(Location { line, column }),
+                offset,
+                "{line}:{column}"
+            );
         }
     }
 }
