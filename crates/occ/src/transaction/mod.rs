@@ -91,7 +91,6 @@ impl Run<'_> {
         }
         let snapshot = self.state.snapshot.as_mut().expect("it runs");
         snapshot.refresh(|| log.installed());
-        self.state.newest_seen = self.state.newest_seen.max(self.state.snapshot());
         Ok(())
     }
 }
@@ -139,14 +138,14 @@ impl OccTransaction {
         state.cancel.clone_from(&options.cancel);
         state.lock_timeout = None;
         state.snapshot = Some(snapshot);
-        state.newest_seen = timestamp;
+        state.newest_seen = Timestamp::ZERO;
         Self {
             shared,
             state: Some(state),
             id,
             isolation: options.isolation,
             snapshot: timestamp,
-            newest_seen: timestamp,
+            newest_seen: Timestamp::ZERO,
         }
     }
 

@@ -1,15 +1,32 @@
 //! Reads: by key, by record, by range. Each is one pinned step.
+//!
+//! # What a read depends on
+//!
+//! Every version that a read comes across in its snapshot is noted as seen, whether
+//! it is shown or not: a tombstone, a row whose key is another by now and one that
+//! the caller will filter out decide the answer too. What is not come across decides
+//! nothing that could be lost: a record that is gone from an index went when its
+//! tombstone, or the version with its next key, was durable. So a read of rows that
+//! have rested for a while waits for no disk, however busy the log is.
+//!
+//! # Garbage on the way
+//!
+//! A version that was found in a record's list shows that there is a list, and with
+//! it perhaps garbage (EMS §2.3.5). It is collected once the read is over.
 
 use std::ops::{Bound, ControlFlow};
 
-use coeval_storage::{RecordRef, Version};
+use coeval_memory::epoch::Guard;
+use coeval_storage::{Collector, Expiry, Version};
 use coeval_txn::contract::{Visit, VisitScan};
 use coeval_txn::{Direction, Error, ScanProgress, ScanRequest, ScanSource};
 use coeval_types::key::successor_of_prefix;
-use coeval_types::{IndexId, IndexKind, Rid, RowRef, StorageId};
+use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp};
 
 use super::Run;
 use super::state::{Read, StorageAt};
+use crate::engine::Shared;
+use crate::storage::{Storage, Upkeep};
 
 /// Half-open bounds of entries: at or above the first, below the second.
 struct EntryBounds {
@@ -59,9 +76,51 @@ impl EntryBounds {
     }
 }
 
+/// What a read has come across.
+struct Met {
+    /// The newest version.
+    newest: Timestamp,
+    /// Records with lists, the first few.
+    listed: [Option<Rid>; MOST_COLLECTED],
+    listed_count: usize,
+}
+
+/// A read of many records with lists leaves the rest of them to the sweep.
+const MOST_COLLECTED: usize = 8;
+
+impl Met {
+    const fn nothing() -> Self {
+        Self {
+            newest: Timestamp::ZERO,
+            listed: [None; MOST_COLLECTED],
+            listed_count: 0,
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, rid: Rid, version: &Version<'_>) {
+        if version.cts().is_finite() && version.cts() > self.newest {
+            self.newest = version.cts();
+        }
+        if version.jumps() > 0 && self.listed_count < MOST_COLLECTED {
+            self.listed[self.listed_count] = Some(rid);
+            self.listed_count += 1;
+        }
+    }
+}
+
 impl Run<'_> {
-    /// What a row's visible version is noted as: for the read set, and for what
-    /// must be durable before results leave.
+    /// Ends a read: notes what its answer depends on, and removes garbage that it
+    /// came across.
+    #[inline]
+    fn leave(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) {
+        self.state.seen(met.newest);
+        if met.listed_count > 0 {
+            collect_records(self.shared, table, &met.listed, guard);
+        }
+    }
+
+    /// Notes a row that was shown in the read set.
     fn note_read(&mut self, storage: StorageAt, rid: Rid, version: &Version<'_>) {
         if self.state.is_serializable() && !version.is_own() {
             self.state.reads.push(Read {
@@ -92,11 +151,13 @@ impl Run<'_> {
         }
         let guard = self.shared.domain.pin();
         let mut found = None;
+        let mut met = Met::nothing();
         index.candidates(key, |rid| {
             let version = table
                 .records
                 .record(rid)
-                .and_then(|record| record.read(snapshot, id, &guard));
+                .and_then(|record| record.read(snapshot, id, &guard))
+                .inspect(|version| met.note(rid, version));
             match version.map(|version| (version, version.row())) {
                 Some((version, Some(row))) if index.has_key(row, key) => {
                     found = Some((rid, version, row));
@@ -105,6 +166,7 @@ impl Run<'_> {
                 _ => ControlFlow::Continue(()),
             }
         });
+        self.leave(&met, &table, &guard);
         let Some((rid, version, row)) = found else {
             if self.state.is_serializable() {
                 let upper = successor_of_prefix(key);
@@ -133,10 +195,13 @@ impl Run<'_> {
         let table = std::sync::Arc::clone(&self.state.storages[at]);
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
         let guard = self.shared.domain.pin();
+        let mut met = Met::nothing();
         let version = table
             .records
             .record(rid)
-            .and_then(|record| record.read(snapshot, id, &guard));
+            .and_then(|record| record.read(snapshot, id, &guard))
+            .inspect(|version| met.note(rid, version));
+        self.leave(&met, &table, &guard);
         // A record that this transaction has found and does not find any more is
         // one that it deleted, or at READ COMMITTED another did: nothing to note.
         let Some((version, row)) = version.and_then(|version| Some((version, version.row()?)))
@@ -181,12 +246,14 @@ impl Run<'_> {
         let guard = self.shared.domain.pin();
         let mut looked_at = 0;
         let mut progress = ScanProgress::Complete;
+        let mut met = Met::nothing();
         let mut visit_entry = |entry: &[u8], rid: Rid| {
             looked_at += 1;
             let version = table
                 .records
                 .record(rid)
-                .and_then(|record| record.read(snapshot, id, &guard));
+                .and_then(|record| record.read(snapshot, id, &guard))
+                .inspect(|version| met.note(rid, version));
             let mut flow = ControlFlow::Continue(());
             if let Some(version) = version
                 && let Some(row) = version.row()
@@ -216,6 +283,7 @@ impl Run<'_> {
                     .scan_backward(lower, bounds.upper(), &mut visit_entry)
             }
         };
+        self.leave(&met, &table, &guard);
         if self.state.is_serializable() {
             let looked_at = bounds.looked_at(request.direction, &progress);
             index.ranges.predicates(
@@ -248,14 +316,19 @@ impl Run<'_> {
             .min(table.records.high_water().0);
         let mut progress = ScanProgress::Complete;
         let mut looked_at = 0;
+        let mut met = Met::nothing();
         let mut visit_rid = |rid: u64| {
             let Some(record) = table.records.record(Rid(rid)) else {
                 return ControlFlow::Continue(());
             };
             looked_at += 1;
             let mut flow = ControlFlow::Continue(());
-            if let Some(row) = visible_row(&record, snapshot, id, &guard) {
-                flow = visit(Rid(rid), row);
+            let version = record.read(snapshot, id, &guard);
+            if let Some(version) = version {
+                met.note(Rid(rid), &version);
+                if let Some(row) = version.row() {
+                    flow = visit(Rid(rid), row);
+                }
             }
             if flow.is_break() || looked_at >= request.limit {
                 progress = ScanProgress::More(rid.to_be_bytes().to_vec());
@@ -269,6 +342,7 @@ impl Run<'_> {
                 Direction::Backward => (first..end).rev().try_for_each(&mut visit_rid),
             };
         }
+        self.leave(&met, &table, &guard);
         if self.state.is_serializable() {
             let predicates = &mut self.state.predicates;
             if let Some(ranges) = table.rows_by_rid() {
@@ -284,13 +358,21 @@ impl Run<'_> {
     }
 }
 
-fn visible_row<'guard>(
-    record: &RecordRef<'_>,
-    snapshot: coeval_types::Timestamp,
-    id: coeval_types::TransactionId,
-    guard: &'guard coeval_memory::epoch::Guard<'_>,
-) -> Option<RowRef<'guard>> {
-    record.read(snapshot, id, guard)?.row()
+/// Removes what has expired in records that a read came across.
+#[cold]
+fn collect_records(shared: &Shared, table: &Storage, rids: &[Option<Rid>], guard: &Guard<'_>) {
+    let expiry = Expiry::new(shared.horizon(), &shared.snapshots);
+    let indexes = table.indexes();
+    let collector = Collector {
+        guard,
+        expiry: &expiry,
+        indexes: &Upkeep(&indexes),
+    };
+    for rid in rids.iter().flatten() {
+        if let Some(record) = table.records.record(*rid) {
+            record.collect(&collector);
+        }
+    }
 }
 
 /// The first RID whose bytes are at or above `bound`.

@@ -7,5 +7,6 @@ mod recovery;
 #[path = "../../../txn/tests/support/script.rs"]
 mod script;
 mod scripts;
+mod seen;
 mod serializability;
 mod support;

@@ -6,4 +6,5 @@ mod concurrent;
 mod engines;
 mod extended;
 mod reopen;
+mod simulated;
 mod transcript;
