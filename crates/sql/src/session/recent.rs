@@ -24,9 +24,9 @@ use super::settings::Settings;
 use crate::statement::Statement;
 
 /// How many texts are kept.
-const KEPT: usize = 16;
+const KEPT: usize = 32;
 
-/// How many texts are known to have been seen once.
+/// How many of the texts that came last are known to have been seen once.
 const SEEN: usize = 64;
 
 /// The longest text kept, in bytes.
@@ -38,8 +38,10 @@ pub(super) struct Recent {
     kept: Vec<Kept>,
     /// The entry of `kept` that goes next, when all are taken.
     oldest: usize,
-    /// Hashes of texts, each at the place its low bits say.
+    /// Hashes of texts seen once.
     seen: [u64; SEEN],
+    /// The entry of `seen` that goes next.
+    first: usize,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl Default for Recent {
             kept: Vec::new(),
             oldest: 0,
             seen: [0; SEEN],
+            first: 0,
         }
     }
 }
@@ -93,11 +96,12 @@ impl Recent {
             return;
         }
         let hash = hash(text);
-        let seen = &mut self.seen[hash as usize % SEEN];
-        if *seen != hash {
-            *seen = hash;
+        let Some(seen) = self.seen.iter_mut().find(|seen| **seen == hash) else {
+            self.seen[self.first] = hash;
+            self.first = (self.first + 1) % SEEN;
             return;
-        }
+        };
+        *seen = 0;
         let kept = Kept {
             hash,
             text: text.into(),
