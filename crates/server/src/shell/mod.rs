@@ -7,6 +7,7 @@ mod lines;
 mod table;
 
 use std::io::{IsTerminal, Read, Write};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use rustyline::error::ReadlineError;
@@ -72,17 +73,62 @@ async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
     let mut script = String::new();
     let read = std::io::stdin().read_to_string(&mut script);
     read.map_err(|error| format!("standard input: {error}"))?;
-    let mut lines = Lines::default();
-    let mut good = true;
+    let mut shell = Shell::new(&client);
     for line in script.lines() {
-        for statement in lines.push(line) {
-            good &= execute(&client, &statement).await;
+        if shell.line(line).await.is_break() {
+            return Ok(shell.good);
         }
     }
-    if let Some(statement) = lines.finish() {
-        good &= execute(&client, &statement).await;
+    shell.finish().await;
+    Ok(shell.good)
+}
+
+/// Lines become statements and commands, whether somebody types them or not.
+struct Shell<'client> {
+    client: &'client Client,
+    lines: Lines,
+    /// Whether all statements have succeeded so far.
+    good: bool,
+}
+
+impl<'client> Shell<'client> {
+    fn new(client: &'client Client) -> Self {
+        Self {
+            client,
+            lines: Lines::default(),
+            good: true,
+        }
     }
-    Ok(good)
+
+    /// Takes one line; breaks at `\q`.
+    async fn line(&mut self, line: &str) -> ControlFlow<()> {
+        if self.lines.is_empty()
+            && let Some(command) = line.trim().strip_prefix('\\')
+        {
+            match command.split_whitespace().collect::<Vec<_>>()[..] {
+                ["q"] => return ControlFlow::Break(()),
+                ["d"] => self.good &= execute(self.client, TABLES).await,
+                ["d", name] => self.good &= describe(self.client, name).await,
+                ["?"] => println!("{HELP}"),
+                _ => {
+                    println!("There is no \\{command}.\n{HELP}");
+                    self.good = false;
+                }
+            }
+            return ControlFlow::Continue(());
+        }
+        for statement in self.lines.push(line) {
+            self.good &= execute(self.client, &statement).await;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Runs what is left, which lacks its semicolon.
+    async fn finish(&mut self) {
+        if let Some(statement) = std::mem::take(&mut self.lines).finish() {
+            self.good &= execute(self.client, &statement).await;
+        }
+    }
 }
 
 async fn drive(
@@ -112,38 +158,27 @@ async fn drive(
 async fn interact(client: &Client, url: &str) -> Result<bool, String> {
     println!("Connected to {url}. \\? helps, \\q ends.");
     let mut editor = rustyline::DefaultEditor::new().map_err(|error| error.to_string())?;
-    let mut lines = Lines::default();
+    let mut shell = Shell::new(client);
     loop {
-        let prompt = if lines.is_empty() { "=> " } else { "-> " };
+        let prompt = if shell.lines.is_empty() { "=> " } else { "-> " };
         let line = match editor.readline(prompt) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
-                lines = Lines::default();
+                shell.lines = Lines::default();
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(true),
             Err(error) => return Err(error.to_string()),
         };
         let _ = editor.add_history_entry(&line);
-        if lines.is_empty()
-            && let Some(command) = line.trim().strip_prefix('\\')
-        {
-            match command.split_whitespace().collect::<Vec<_>>()[..] {
-                ["q"] => return Ok(true),
-                ["d"] => drop(execute(client, TABLES).await),
-                ["d", name] => describe(client, name).await,
-                _ => println!("{HELP}"),
-            }
-            continue;
-        }
-        for statement in lines.push(&line) {
-            execute(client, &statement).await;
+        if shell.line(&line).await.is_break() {
+            return Ok(true);
         }
     }
 }
 
 /// `\d NAME`.
-async fn describe(client: &Client, name: &str) {
+async fn describe(client: &Client, name: &str) -> bool {
     let name = name.replace('\'', "''");
     let columns = format!(
         "select a.attname as \"column\", pg_catalog.format_type(a.atttypid, a.atttypmod) as \"type\", \
@@ -151,13 +186,15 @@ async fn describe(client: &Client, name: &str) {
          where a.attrelid = '{name}'::pg_catalog.regclass and a.attnum > 0 \
          and not a.attisdropped order by a.attnum"
     );
-    if execute(client, &columns).await {
+    let described = execute(client, &columns).await;
+    if described {
         let indexes = format!(
             "select pg_catalog.pg_get_indexdef(i.indexrelid) as \"index\" \
              from pg_catalog.pg_index i where i.indrelid = '{name}'::pg_catalog.regclass order by 1"
         );
-        execute(client, &indexes).await;
+        return execute(client, &indexes).await;
     }
+    described
 }
 
 /// Runs one statement and shows what it gives; says whether it succeeded.

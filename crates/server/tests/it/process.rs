@@ -302,6 +302,16 @@ fn the_shell_talks_sql() {
         let lines = text(&shown.stdout);
         assert!(lines.contains("  1  one"), "{lines}");
         assert!(lines.contains("(1 row)"), "{lines}");
+        let script = "select 1 as\n  one;\n\\d\n\\d t\nselect name from t";
+        let mut command = Command::new("sh");
+        let piped = format!("printf '%s' \"$1\" | \"$0\" sql {url}");
+        command
+            .args(["-c", &piped, COEVAL, script])
+            .kill_on_drop(true);
+        let shown = text(&output(command).await.stdout);
+        for part in [" one ", " table ", "integer", " name "] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
         let failed = output(coeval(&["sql", &url, "-c", "select nothing"])).await;
         assert_eq!(failed.status.code(), Some(1));
         assert!(
