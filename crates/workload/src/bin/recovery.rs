@@ -114,11 +114,6 @@ async fn measure(binary: &Path, arguments: &Arguments, change: Change) -> Result
     drop(connection);
     server.kill()?;
     let bytes = log_bytes(folder.path())?;
-    println!("{updated} updates, {:.0} MB of log", bytes as f64 / 1e6);
-    println!(
-        "{:>8} {:>10} {:>8} {:>16}",
-        "wall, s", "CPU, s", "MB/s", "MB/s and core"
-    );
     for _ in 0..arguments.repeat {
         let started = env::now();
         let mut server = launch.start()?;
@@ -230,7 +225,7 @@ async fn update_until(
     while !enough.load(Ordering::Relaxed) {
         let first = i32::try_from(chance.within(0..u64::from((rows - batch + 1).cast_unsigned())))?;
         // Another text each time: a cell that stays the same is not written.
-        let filler = chance.next().to_string();
+        let filler = format!("{:020}", chance.next()).repeat(4);
         let values: [&(dyn ToSql + Sync); 3] = [&first, &(first + batch), &filler];
         let count = connection.execute(&update, &values[..parameters]).await?;
         updated += i64::try_from(count)?;
