@@ -15,7 +15,7 @@
 //!
 //! A line that begins with a name and `>` is a statement; lines that begin with `|`
 //! go with it: more of its text, or its data if it is a COPY FROM STDIN. The rest
-//! is what is said, and is compared. With `COEVAL_UPDATE_TRANSCRIPTS=1` set it is
+//! is what is said, and is compared. With `UPDATE_TRANSCRIPTS=1` set it is
 //! written instead; look at the difference before you keep it.
 //!
 //! Scripts whose first line is `# concurrent` need sessions that run at once, so
@@ -176,7 +176,7 @@ fn scripts() -> Vec<PathBuf> {
 }
 
 fn run(engine: fn() -> Arc<dyn Engine>, concurrent: bool) {
-    let update = std::env::var_os("COEVAL_UPDATE_TRANSCRIPTS").is_some();
+    let update = std::env::var_os("UPDATE_TRANSCRIPTS").is_some();
     let mut wrong = Vec::new();
     for path in scripts() {
         #[expect(clippy::disallowed_methods, reason = "a test reads its scripts")]
