@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn other_paths_pass() {
-        let text = "crates/work/src ./home/x https://example.org/home/x /usr/lib/postgresql /tmp/x a/root/b\n";
+        let text = "crates/home/src ./home/x https://example.org/home/x /usr/lib/postgresql /tmp/x a/root/b\n";
         assert_eq!(check(&Workspace::of(&[("a.md", text)])), []);
     }
 }
