@@ -269,6 +269,19 @@ pub trait Transaction: Send {
     /// durable before any of its results leaves the process.
     fn newest_seen(&self) -> Timestamp;
 
+    /// Until the next statement begins, or [`Transaction::disclose_all`]: of what
+    /// reads by key and row locks show, the caller lets nobody know more than which
+    /// rows are there. The rest is for its own work, whose result is part of its
+    /// commit. So [`Transaction::newest_seen`] need not include a version that only
+    /// changed a row, and the caller can be answered while the disk still works on
+    /// that version. Who reads the transaction's own version of such a row later
+    /// learns of it, and is counted then. Engines are free to ignore this.
+    fn disclose_presence_only(&mut self) {}
+
+    /// From now on [`Transaction::newest_seen`] includes everything worked upon: for
+    /// an error, whose text may tell more, and before a commit.
+    fn disclose_all(&mut self) {}
+
     /// How long a lock may be waited for; `None` for ever.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>);
 

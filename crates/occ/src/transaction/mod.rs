@@ -81,12 +81,14 @@ impl Run<'_> {
     fn begin_statement(&mut self) -> Result<(), Error> {
         self.check_read()?;
         self.stop_waiting(false);
+        self.state.presence_only = false;
         if self.state.isolation != Isolation::ReadCommitted {
             return Ok(());
         }
         let log = &self.shared.log;
         let mut backoff = Backoff::default();
-        while log.installed() < self.state.newest_seen {
+        let includes = self.state.newest_seen.max(self.state.undisclosed);
+        while log.installed() < includes {
             backoff.wait();
         }
         let snapshot = self.state.snapshot.as_mut().expect("it runs");
@@ -199,6 +201,18 @@ impl Transaction for OccTransaction {
         self.state
             .as_ref()
             .map_or(self.newest_seen, |state| state.newest_seen)
+    }
+
+    fn disclose_presence_only(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.presence_only = true;
+        }
+    }
+
+    fn disclose_all(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.disclose_all();
+        }
     }
 
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {

@@ -76,6 +76,10 @@ pub(crate) struct State {
     /// Registered for as long as the transaction runs.
     pub(super) snapshot: Option<Snapshot>,
     pub(super) newest_seen: Timestamp,
+    /// Whether the caller discloses only which rows are there.
+    pub(super) presence_only: bool,
+    /// The newest version worked upon that `newest_seen` may leave out.
+    pub(super) undisclosed: Timestamp,
 
     pub(super) storages: Vec<Arc<Storage>>,
     pub(super) held: Vec<Held>,
@@ -115,6 +119,8 @@ impl State {
             lock_timeout: None,
             snapshot: None,
             newest_seen: Timestamp::ZERO,
+            presence_only: false,
+            undisclosed: Timestamp::ZERO,
             storages: Vec::new(),
             held: Vec::new(),
             written: 0,
@@ -165,6 +171,8 @@ impl State {
         clear(&mut self.bytes);
         clear(&mut self.registrations);
         clear(&mut self.scratch);
+        self.presence_only = false;
+        self.undisclosed = Timestamp::ZERO;
         self.space_wait = SpaceWait::new();
         self.prepared = false;
         self.written = 0;
@@ -189,6 +197,26 @@ impl State {
         if cts.is_finite() && cts > self.newest_seen {
             self.newest_seen = cts;
         }
+    }
+
+    /// Notes that a version was worked upon of which the caller discloses nothing.
+    pub(super) fn worked_upon(&mut self, cts: Timestamp) {
+        if cts.is_finite() && cts > self.undisclosed {
+            self.undisclosed = cts;
+        }
+    }
+
+    /// Notes that the caller was shown a version of its own.
+    pub(super) fn seen_own(&mut self) {
+        if !self.presence_only {
+            self.seen(self.undisclosed);
+        }
+    }
+
+    /// Everything worked upon counts as seen.
+    pub(super) fn disclose_all(&mut self) {
+        self.presence_only = false;
+        self.seen(self.undisclosed);
     }
 
     pub(super) fn is_serializable(&self) -> bool {

@@ -93,6 +93,7 @@ impl Run<'_> {
             let Some(row) = version.and_then(|version| version.row()) else {
                 return Ok(LockedRow::Gone);
             };
+            self.state.seen_own();
             visit(rid, row);
             return Ok(LockedRow::Unchanged);
         }
@@ -115,7 +116,16 @@ impl Run<'_> {
             }
             return Ok(LockedRow::Gone);
         };
-        self.state.seen(version.cts());
+        let present_since = if self.state.presence_only {
+            record
+                .version_before(id, &guard)
+                .filter(|before| !before.is_tombstone())
+                .map_or(version.cts(), |before| before.cts())
+        } else {
+            version.cts()
+        };
+        self.state.seen(present_since);
+        self.state.worked_upon(version.cts());
         visit(rid, row);
         Ok(if changed {
             LockedRow::Changed

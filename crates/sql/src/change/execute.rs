@@ -71,11 +71,15 @@ pub(crate) async fn execute(
         return Ok(Changed::Outdated);
     }
     let mut returned = Returned::default();
-    let count = match &plan.kind {
-        ChangeKind::Insert(insert) => insert::execute(plan, insert, context, &mut returned).await?,
-        ChangeKind::Update(update) => execute_update(plan, update, context, &mut returned).await?,
-        ChangeKind::Delete(delete) => execute_delete(plan, delete, context, &mut returned).await?,
+    let counted = match &plan.kind {
+        ChangeKind::Insert(insert) => insert::execute(plan, insert, context, &mut returned).await,
+        ChangeKind::Update(update) => execute_update(plan, update, context, &mut returned).await,
+        ChangeKind::Delete(delete) => execute_delete(plan, delete, context, &mut returned).await,
     };
+    if counted.is_err() {
+        context.reads()?.disclose_all();
+    }
+    let count = counted?;
     Ok(Changed::Rows {
         count,
         returned: returned.rows,
@@ -131,12 +135,20 @@ fn passes(
 }
 
 /// The records of the rows that a statement wants to change.
+///
+/// Of a row found by its primary key alone the client learns only that it is there,
+/// unless the statement returns something or fails: see
+/// [`coeval_txn::Transaction::disclose_presence_only`].
 async fn collect(
-    table: &Table,
+    plan: &ChangePlan,
     target: &Target,
     context: &mut EvaluationContext<'_>,
 ) -> Result<Vec<Rid>> {
+    let table = &*plan.table;
     let keys = target.access.path.keys(context, &[])?;
+    if plan.returning.is_none() && target.is_by_given_primary_key() {
+        context.reads()?.disclose_presence_only();
+    }
     let index = target.access.path.index();
     let source = index.map_or(ScanSource::Table, |index| ScanSource::Index(index.id));
     let mut rids = Vec::new();
@@ -295,7 +307,7 @@ async fn execute_update(
     returned: &mut Returned,
 ) -> Result<u64> {
     let table = &*plan.table;
-    let rids = collect(table, &update.target, context).await?;
+    let rids = collect(plan, &update.target, context).await?;
     let mut replacing = Replacing::new(table);
     let (mut old, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
@@ -379,7 +391,7 @@ async fn execute_delete(
     returned: &mut Returned,
 ) -> Result<u64> {
     let table = &*plan.table;
-    let rids = collect(table, &delete.target, context).await?;
+    let rids = collect(plan, &delete.target, context).await?;
     let (mut row, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
     for rid in rids {

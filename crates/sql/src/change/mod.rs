@@ -39,11 +39,11 @@ pub(crate) use row::{
     RowWriter, check_default, default_cell, default_expression, key_text, unique_violation,
 };
 
-use coeval_types::IndexId;
+use coeval_types::{IndexId, IndexKind};
 
 use crate::catalog::Table;
 use crate::expression::Expression;
-use crate::plan::{Access, RowReader};
+use crate::plan::{Access, Path, RowReader};
 use crate::select::QueryPlan;
 use crate::session::Column;
 
@@ -122,6 +122,22 @@ pub(crate) struct Target {
     pub(crate) condition: Option<Expression>,
     /// Reads the columns that any expression names.
     pub(crate) reader: RowReader,
+}
+
+impl Target {
+    /// Whether one row is wanted, by nothing but values for its primary key that the
+    /// statement or its client gives.
+    pub(crate) fn is_by_given_primary_key(&self) -> bool {
+        let Path::Key { index, key } = &self.access.path else {
+            return false;
+        };
+        let is_read = |part: &Expression| {
+            part.any(&|each| matches!(each, Expression::Subquery(_) | Expression::Call(_)))
+        };
+        index.kind == IndexKind::Primary
+            && self.access.filter.is_empty()
+            && !key.iter().any(is_read)
+    }
 }
 
 /// A column and what it is set to.

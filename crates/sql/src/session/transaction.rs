@@ -204,6 +204,8 @@ impl Running {
 
     /// Commits. The timestamp is what must be durable before anybody is told.
     pub(crate) async fn commit(mut self, engine: &dyn Engine) -> Result<Timestamp> {
+        // What was worked upon and has changed nothing has no commit to wait for.
+        self.transaction.disclose_all();
         let seen = self.transaction.newest_seen();
         let outcome = coeval_txn::commit(&mut *self.transaction).await;
         match outcome {

@@ -138,6 +138,23 @@ impl Record {
         }
     }
 
+    /// The version right before the newest committed one, if it is still in the
+    /// record. For the lock's holder, before it writes.
+    pub(crate) fn version_before<'guard>(
+        &self,
+        _guard: &'guard Guard<'_>,
+    ) -> Option<Version<'guard>> {
+        // Nobody else writes here (invariant 1), so the region stays as it is.
+        let region = self.region(self.word().primary().other());
+        let cts = region.cts.load(Ordering::Acquire);
+        let value = region.value.load(Ordering::Acquire);
+        if cts == INFINITE || !is_present(value) {
+            return None;
+        }
+        // SAFETY: reached under the guard, and committed.
+        Some(unsafe { Version::new(Timestamp::from_bits(cts), value, 0) })
+    }
+
     /// The newest committed version, whatever the snapshot. Never blocks.
     pub(crate) fn newest_committed<'guard>(
         &self,

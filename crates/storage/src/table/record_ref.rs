@@ -61,6 +61,17 @@ impl<'table> RecordRef<'table> {
         self.record.newest_committed(guard)
     }
 
+    /// The version right before the newest committed one, if it is still at hand.
+    /// For the holder, as long as it has written nothing.
+    pub fn version_before<'guard>(
+        &self,
+        holder: TransactionId,
+        guard: &'guard Guard<'_>,
+    ) -> Option<Version<'guard>> {
+        assert_eq!(self.holder(), Some(holder), "not the holder");
+        self.record.version_before(guard)
+    }
+
     /// Takes the lock if nobody has it. Never waits for a transaction.
     pub fn try_lock(&self, id: TransactionId) -> TryLock {
         self.record.try_lock(id)
