@@ -13,6 +13,8 @@ use crate::session::signal::Signal;
 #[derive(Debug)]
 pub(crate) struct Registry {
     limit: usize,
+    /// How many of them are for superusers only.
+    reserved: usize,
     sessions: Mutex<Sessions>,
     /// How many there are.
     count: watch::Sender<usize>,
@@ -33,9 +35,10 @@ struct Reachable {
 }
 
 impl Registry {
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, reserved: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
+            reserved,
             sessions: Mutex::default(),
             count: watch::Sender::new(0),
         })
@@ -51,6 +54,7 @@ impl Registry {
         self: &Arc<Self>,
         signal: &Arc<Signal>,
         protocol: Protocol,
+        superuser: bool,
     ) -> Result<Entry, Error> {
         let length = match protocol {
             Protocol::V3_0 => 4,
@@ -65,7 +69,20 @@ impl Registry {
         }
         if sessions.by_process_id.len() >= self.limit {
             let full = Error::new(SqlState("53300"), "sorry, too many clients already");
-            return Err(full.with_hint("Close connections, or raise the setting max_connections."));
+            return Err(full.with_hint(format!(
+                "There are {} connections. Close some, or raise the server's setting \
+                 max_connections.",
+                self.limit
+            )));
+        }
+        if !superuser && sessions.by_process_id.len() + self.reserved >= self.limit {
+            let full = "remaining connection slots are reserved for roles with the \
+                        SUPERUSER attribute";
+            return Err(Error::new(SqlState("53300"), full).with_hint(format!(
+                "Of {} connections {} are reserved. Close some, or raise the server's \
+                 setting max_connections.",
+                self.limit, self.reserved
+            )));
         }
         let mut process_id = sessions.last;
         loop {
@@ -170,13 +187,13 @@ mod tests {
 
     fn enter(registry: &Arc<Registry>) -> (Arc<Signal>, Result<Entry, Error>) {
         let signal = Arc::new(Signal::default());
-        let entry = registry.enter(&signal, Protocol::V3_0);
+        let entry = registry.enter(&signal, Protocol::V3_0, false);
         (signal, entry)
     }
 
     #[test]
     fn no_more_than_the_limit_at_once() {
-        let registry = Registry::new(2);
+        let registry = Registry::new(2, 0);
         let (_, first) = enter(&registry);
         let (_, second) = enter(&registry);
         assert_eq!(enter(&registry).1.unwrap_err().state().0, "53300");
@@ -186,8 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn the_last_places_are_for_superusers() {
+        let registry = Registry::new(3, 1);
+        let (_, _first) = enter(&registry);
+        let (_, second) = enter(&registry);
+        let refused = enter(&registry).1.unwrap_err();
+        assert_eq!(refused.state().0, "53300");
+        assert!(refused.report().message.contains("SUPERUSER"));
+        let superuser = |registry: &Arc<Registry>| {
+            let signal = Arc::new(Signal::default());
+            registry.enter(&signal, Protocol::V3_0, true)
+        };
+        let third = superuser(&registry).unwrap();
+        assert!(superuser(&registry).is_err());
+        drop((second, third));
+        enter(&registry).1.unwrap();
+    }
+
+    #[test]
     fn cancel_needs_the_secret() {
-        let registry = Registry::new(2);
+        let registry = Registry::new(2, 0);
         let (signal, entry) = enter(&registry);
         let entry = entry.unwrap();
         let mut wrong = entry.secret().to_vec();
@@ -202,7 +237,7 @@ mod tests {
 
     #[test]
     fn closing_ends_those_inside_and_keeps_others_out() {
-        let registry = Registry::new(2);
+        let registry = Registry::new(2, 0);
         let (signal, entry) = enter(&registry);
         registry.close();
         assert!(signal.is_terminated());

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_sql::session::Database;
+use coeval_sql::session::{AdmissionCounts, Database};
 use coeval_txn::Engine;
 use coeval_types::Remedy;
 use tokio::sync::watch;
@@ -108,6 +108,8 @@ impl Server {
         let ready = async {
             let database = Database::open(Arc::clone(&engine)).await;
             let database = database.map_err(StartError::Database)?;
+            let admission = database.admission();
+            admission.set_places(settings.running_transactions());
             let listening = coeval_env::listen(settings.listen).await;
             let refused = |error| StartError::Listen {
                 address: settings.listen,
@@ -125,7 +127,10 @@ impl Server {
             }
         };
         let shared = Arc::new(Shared {
-            registry: Registry::new(settings.max_connections),
+            registry: Registry::new(
+                settings.max_connections,
+                settings.superuser_reserved_connections,
+            ),
             settings,
             engine,
             closing: opened.engine,
@@ -168,6 +173,12 @@ impl RunningServer {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.shared.registry.len()
+    }
+
+    /// How many transactions work and wait.
+    #[must_use]
+    pub fn admission(&self) -> AdmissionCounts {
+        self.shared.database.admission().counts()
     }
 
     /// Waits until the engine has stopped by itself, which is for ever if all goes

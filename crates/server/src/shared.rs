@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_sql::session::Database;
+use coeval_sql::session::{Database, Limits};
 use coeval_txn::Engine;
 use tokio::sync::watch;
 
@@ -25,6 +25,15 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn startup_timeout(&self) -> Duration {
         Duration::from_millis(self.settings.startup_timeout_milliseconds)
+    }
+
+    /// How large the statements of a session may be.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            statement_bytes: self.settings.max_statement_bytes,
+            parameters: self.settings.max_parameters,
+            prepared_statements: self.settings.max_prepared_statements,
+        }
     }
 
     /// Remembers why the engine has stopped.

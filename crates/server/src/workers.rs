@@ -50,10 +50,7 @@ struct Worker {
 impl Workers {
     /// Starts as many workers as the settings say.
     pub(crate) fn start(shared: &Arc<Shared>, listener: Listener) -> Self {
-        let count = match shared.settings.worker_threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            count => count,
-        };
+        let count = shared.settings.workers();
         let listener = Arc::new(listener);
         let places = Arc::new(Semaphore::new(shared.settings.max_connections + ANTEROOM));
         let (used, was_used) = mpsc::unbounded_channel();

@@ -178,6 +178,12 @@ states! {
     TOO_MANY_COLUMNS = "54011";
     /// Canceled on request.
     QUERY_CANCELED = "57014";
+    /// A client was silent for too long in a transaction.
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT = "25P03";
+    /// A transaction was open for too long.
+    TRANSACTION_TIMEOUT = "25P04";
+    /// A client was silent for too long.
+    IDLE_SESSION_TIMEOUT = "57P05";
     /// The server is stopping.
     ADMIN_SHUTDOWN = "57P01";
     /// The disk failed.
@@ -365,6 +371,17 @@ impl Error {
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         self.0.remedy
+    }
+
+    /// Whether the session ends with it, and not only the statement.
+    #[must_use]
+    pub fn ends_session(&self) -> bool {
+        matches!(
+            self.state(),
+            SqlState::TRANSACTION_TIMEOUT
+                | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+                | SqlState::IDLE_SESSION_TIMEOUT
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use coeval_types::{
     IndexDefinition, IndexId, Rid, RowRef, StorageDefinition, StorageId, Timestamp, TransactionId,
 };
 
-use crate::Error;
+use crate::{Error, Place};
 
 /// What a transaction may see of others. Stronger levels permit fewer anomalies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -38,6 +38,18 @@ pub struct BeginOptions {
     /// Set from outside to end waits and scans with [`Error::Canceled`]. Ignored
     /// once the commit has drawn its timestamp.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Told when the transaction waits for a lock.
+    pub observer: Option<Arc<dyn LockObserver>>,
+}
+
+/// Told of a transaction's waits for locks, by the engine, while the transaction is
+/// being polled. Must not block.
+pub trait LockObserver: Send + Sync + std::fmt::Debug {
+    /// The transaction begins to wait for a lock on `place`.
+    fn waits(&self, place: &Place);
+
+    /// It waits no more: it has the lock, or has given up.
+    fn goes_on(&self);
 }
 
 /// How a commit ended.

@@ -35,8 +35,9 @@ pub mod serial;
 mod wait;
 
 pub use contract::{
-    BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, LockWait, LockedRow,
-    Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction, Update,
+    BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, LockObserver, LockWait,
+    LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
+    Update,
 };
 pub use error::{Cause, Conflict, Error, Place};
 pub use serial::Serial;

@@ -8,6 +8,7 @@
 //! - [`server`]: a server as a process: start, wait until it answers, kill.
 //! - [`crash`]: clients that remember what they were told, a kill at a random
 //!   moment, a restart, and the ledger judge; again and again on one directory.
+//! - [`overload`]: more clients than a server can serve.
 //! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and whether the balances
 //!   it leaves behind add up.
 //! - [`chance`]: numbers that a seed decides.
@@ -16,6 +17,7 @@
 
 pub mod chance;
 pub mod crash;
+pub mod overload;
 pub mod pgbench;
 pub mod server;
 mod wire;

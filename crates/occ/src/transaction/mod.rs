@@ -138,6 +138,7 @@ impl OccTransaction {
         state.isolation = options.isolation;
         state.read_only = options.read_only;
         state.cancel.clone_from(&options.cancel);
+        state.observer.clone_from(&options.observer);
         state.lock_timeout = None;
         state.snapshot = Some(snapshot);
         state.newest_seen = Timestamp::ZERO;

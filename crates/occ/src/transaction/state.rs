@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coeval_log::{EntryBuilder, SpaceWait};
 use coeval_storage::{Snapshot, Value};
-use coeval_txn::{Error, Isolation};
+use coeval_txn::{Error, Isolation, LockObserver};
 use coeval_types::{IndexId, Rid, StorageId, Timestamp, TransactionId};
 
 use super::wait::Waiting;
@@ -72,6 +72,7 @@ pub(crate) struct State {
     pub(super) isolation: Isolation,
     pub(super) read_only: bool,
     pub(super) cancel: Option<Arc<AtomicBool>>,
+    pub(super) observer: Option<Arc<dyn LockObserver>>,
     pub(super) lock_timeout: Option<Duration>,
     /// Registered for as long as the transaction runs.
     pub(super) snapshot: Option<Snapshot>,
@@ -116,6 +117,7 @@ impl State {
             isolation: Isolation::default(),
             read_only: false,
             cancel: None,
+            observer: None,
             lock_timeout: None,
             snapshot: None,
             newest_seen: Timestamp::ZERO,
@@ -157,6 +159,7 @@ impl State {
             }
         }
         self.cancel = None;
+        self.observer = None;
         self.had_row = None;
         self.snapshot = None;
         self.storages.clear();

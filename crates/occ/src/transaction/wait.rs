@@ -147,6 +147,9 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let id = self.state.id;
         self.shared.queues.enqueue(&name, id, context.waker());
+        if let Some(observer) = &self.state.observer {
+            observer.waits(&wait.place());
+        }
         self.state.waiting = Some(Waiting {
             wait,
             name,
@@ -192,6 +195,9 @@ impl Run<'_> {
             return;
         };
         let id = self.state.id;
+        if let Some(observer) = &self.state.observer {
+            observer.goes_on();
+        }
         let granted = self.shared.queues.leave(&waiting.name, id, acquired);
         self.shared.graph.leave(id);
         match waiting.wait {

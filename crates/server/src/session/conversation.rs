@@ -8,7 +8,7 @@ use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::Message;
 use coeval_sql::Error;
-use coeval_sql::session::{Portal, Prepared, Session, TransactionStatus};
+use coeval_sql::session::{Limits, Portal, Prepared, Session, TimeLimit, TransactionStatus};
 use coeval_sql::statement::Statement;
 use coeval_types::Remedy;
 
@@ -45,9 +45,6 @@ pub(super) struct Named<T> {
 }
 
 impl<T> Named<T> {
-    /// The most a session may name; beyond that it is a leak.
-    pub(super) const LIMIT: usize = 10_000;
-
     const fn new() -> Self {
         Self {
             unnamed: None,
@@ -88,6 +85,7 @@ impl<T> Named<T> {
 /// A session and its side of the wire.
 pub(super) struct Conversation {
     pub(super) session: Session,
+    pub(super) limits: Limits,
     pub(super) output: Output,
     pub(super) signal: Arc<Signal>,
     pub(super) statements: Named<Arc<Prepared>>,
@@ -102,9 +100,15 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(session: Session, output: Output, signal: Arc<Signal>) -> Self {
+    pub(super) fn new(
+        session: Session,
+        output: Output,
+        signal: Arc<Signal>,
+        limits: Limits,
+    ) -> Self {
         Self {
             session,
+            limits,
             output,
             signal,
             statements: Named::new(),
@@ -127,14 +131,26 @@ impl Conversation {
                 }
                 Ok(None) => {
                     let cancelable = self.mode == Mode::CopyIn;
-                    match input.fill(&self.signal, cancelable).await {
+                    let patience = self.session.patience();
+                    match input.fill(&self.signal, cancelable, patience).await {
                         Wake::Bytes => continue,
                         Wake::Gone => return Ended::Gone,
                         Wake::Terminated => return self.end(shutdown()).await,
-                        Wake::Canceled => match self.copy_canceled(&mut input.watch).await {
-                            Ok(()) => continue,
-                            Err(ended) => return ended,
-                        },
+                        Wake::Canceled => {
+                            let error = Error::canceled();
+                            match self.copy_interrupted(&error, &mut input.watch).await {
+                                Ok(()) => continue,
+                                Err(ended) => return ended,
+                            }
+                        }
+                        Wake::Late(TimeLimit::Statement) => {
+                            let error = TimeLimit::Statement.error();
+                            match self.copy_interrupted(&error, &mut input.watch).await {
+                                Ok(()) => continue,
+                                Err(ended) => return ended,
+                            }
+                        }
+                        Wake::Late(limit) => return self.end(limit.error()).await,
                     }
                 }
                 Err(error) => return self.end(report::from_wire(&error)).await,
@@ -215,6 +231,9 @@ impl Conversation {
             self.end(error.clone()).await;
             return Err(Ended::EngineStopped(reason));
         }
+        if error.ends_session() {
+            return Err(self.end(error.clone()).await);
+        }
         report::error(&mut self.output.buffer, error);
         match self.asked {
             Asked::Simple => {
@@ -239,6 +258,7 @@ impl Conversation {
                 self.end(error).await;
                 return Err(Ended::EngineStopped(reason));
             }
+            Err(error) if error.ends_session() => return Err(self.end(error).await),
             Err(error) => report::error(&mut self.output.buffer, &error),
         }
         let status = match self.session.transaction_status() {

@@ -73,11 +73,14 @@ impl Conversation {
         self.complete(done, last, watch).await
     }
 
-    /// The COPY that runs was asked to end.
-    pub(super) async fn copy_canceled(&mut self, watch: &mut Watch) -> Result<(), Ended> {
-        let error = Error::canceled();
+    /// The COPY that runs was asked to end, or has run out of time.
+    pub(super) async fn copy_interrupted(
+        &mut self,
+        error: &Error,
+        watch: &mut Watch,
+    ) -> Result<(), Ended> {
         let _ = self.session.copy_fail(&error.report().message);
-        self.copy_failed(&error, watch).await
+        self.copy_failed(error, watch).await
     }
 
     async fn copy_failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use coeval_pgwire::backend::{self, cold, hot};
 use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
-use coeval_sql::session::{Column, CommandTag, Format};
+use coeval_sql::session::{Column, CommandTag, Format, over_limit};
 use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 
-use super::conversation::{Conversation, Named};
+use super::conversation::Conversation;
 use super::input::Watch;
 use super::report;
 
@@ -39,8 +39,8 @@ impl Conversation {
         } else if self.statements.named.contains_key(parse.statement) {
             let message = format!("prepared statement \"{}\" already exists", parse.statement);
             return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
-        } else if self.statements.named.len() >= Named::<()>::LIMIT {
-            return Err(too_many("prepared statements"));
+        } else if self.statements.named.len() >= self.limits.prepared_statements {
+            return Err(self.too_many("prepared statements"));
         }
         let mut statements = self.session.parse(parse.query)?.into_iter();
         let statement = statements.next().unwrap_or_else(Statement::empty);
@@ -66,8 +66,8 @@ impl Conversation {
                 let message = format!("cursor \"{}\" already exists", bind.portal);
                 return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
             }
-            if self.portals.named.len() >= Named::<()>::LIMIT {
-                return Err(too_many("portals"));
+            if self.portals.named.len() >= self.limits.prepared_statements {
+                return Err(self.too_many("portals"));
             }
         }
         let count = bind.parameters().len();
@@ -178,6 +178,16 @@ impl Conversation {
         hot::close_complete(&mut self.output.buffer);
     }
 
+    fn too_many(&self, what: &str) -> Error {
+        let limit = self.limits.prepared_statements;
+        over_limit(
+            format_args!("a session with {} {what}", limit + 1),
+            limit as u64,
+            "max_prepared_statements",
+            "Close those that are not needed any more",
+        )
+    }
+
     /// CommandComplete, without allocating.
     pub(super) fn tag(&mut self, tag: CommandTag) {
         let mut text = TagText::default();
@@ -277,10 +287,4 @@ fn no_statement(name: &str) -> Error {
 fn no_portal(name: &str) -> Error {
     let message = format!("portal \"{name}\" does not exist");
     Error::new(SqlState::INVALID_CURSOR_NAME, message)
-}
-
-fn too_many(what: &str) -> Error {
-    let message = format!("too many {what} in one session");
-    Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
-        .with_hint("Close those that are not needed any more.")
 }

@@ -58,7 +58,8 @@ pub(super) async fn greet(
     let signal = Arc::new(Signal::default());
     let engine = Arc::clone(&shared.engine);
     let high_water = shared.settings.output_buffer_bytes;
-    let mut output = Output::new(stream, engine, Arc::clone(&signal), high_water);
+    let most = shared.settings.max_result_bytes;
+    let mut output = Output::new(stream, engine, Arc::clone(&signal), high_water, most);
 
     let patience = shared.startup_timeout();
     let first = coeval_env::timeout(patience, first(shared, &mut input, &mut output, &signal));
@@ -71,7 +72,7 @@ pub(super) async fn greet(
                     user,
                     entry,
                     input,
-                    conversation: Conversation::new(session, output, signal),
+                    conversation: Conversation::new(session, output, signal, shared.limits()),
                 });
             }
             Err(refused) => refused,
@@ -96,9 +97,11 @@ async fn first(shared: &Shared, input: &mut Input, output: &mut Output, signal: 
     loop {
         let packet = match input.buffer.next_packet() {
             Ok(Some(packet)) => packet,
-            Ok(None) => match input.fill(signal, false).await {
+            Ok(None) => match input.fill(signal, false, None).await {
                 Wake::Bytes => continue,
-                Wake::Gone | Wake::Terminated | Wake::Canceled => return First::Done,
+                Wake::Gone | Wake::Terminated | Wake::Canceled | Wake::Late(_) => {
+                    return First::Done;
+                }
             },
             Err(error) => return First::Refused(report::from_wire(&error)),
         };
@@ -150,14 +153,18 @@ async fn admit(
     {
         return Err(Error::unsupported("replication by PostgreSQL's protocol"));
     }
-    let entry = shared.registry.enter(signal, request.protocol)?;
+    let superuser = is_superuser(&user);
+    let entry = shared.registry.enter(signal, request.protocol, superuser)?;
     let mut options = SessionOptions {
         database: request.take("database").unwrap_or_else(|| user.clone()),
         user: user.clone(),
         application_name: request.take("application_name").unwrap_or_default(),
         process_id: entry.process_id(),
         cancel: signal.cancel_flag(),
+        defaults: shared.settings.of_sessions(),
         parameters: Vec::new(),
+        limits: shared.limits(),
+        privileged: superuser,
     };
     if let Some(switches) = request.take("options") {
         options.parameters.extend(command_line(&switches)?);
@@ -179,6 +186,12 @@ async fn admit(
     let idle = coeval_pgwire::backend::hot::TransactionStatus::Idle;
     coeval_pgwire::backend::hot::ready_for_query(out, idle);
     Ok((user, entry, session))
+}
+
+/// Whether this user may take the connections that are reserved, and need not wait
+/// for admission. Without authentication a name is all there is to go by.
+fn is_superuser(user: &str) -> bool {
+    matches!(user, "coeval" | "postgres")
 }
 
 /// Settings as command line switches: `-c name=value` and `--name=value`, with a

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::BufMut;
 use coeval_pgwire::{Limits, ReadBuffer};
+use coeval_sql::session::{Deadline, TimeLimit};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::signal::Signal;
@@ -26,6 +27,8 @@ pub(crate) enum Wake {
     Terminated,
     /// What the session is waiting for more of shall end.
     Canceled,
+    /// The client was silent for too long.
+    Late(TimeLimit),
 }
 
 /// The receiving side of a connection.
@@ -54,8 +57,14 @@ impl Input {
     }
 
     /// Waits for more bytes. Between statements nobody minds a cancel request; in
-    /// the middle of a COPY, `cancelable` says, it ends the wait.
-    pub(crate) async fn fill(&mut self, signal: &Signal, cancelable: bool) -> Wake {
+    /// the middle of a COPY, `cancelable` says, it ends the wait. `patience` says how
+    /// long the client may take.
+    pub(crate) async fn fill(
+        &mut self,
+        signal: &Signal,
+        cancelable: bool,
+        patience: Option<Deadline>,
+    ) -> Wake {
         if !self.watch.ahead.is_empty() {
             self.buffer.extend(&self.watch.ahead);
             self.watch.ahead.clear();
@@ -67,6 +76,15 @@ impl Input {
         let room = self.buffer.make_room();
         let stream = &mut self.watch.stream;
         let mut read = pin!(tokio::io::AsyncReadExt::read_buf(stream, room));
+        let mut late = pin!(async {
+            match patience {
+                Some(Deadline { at, limit }) => {
+                    coeval_env::sleep_until(at).await;
+                    limit
+                }
+                None => std::future::pending().await,
+            }
+        });
         poll_fn(|context| match read.as_mut().poll(context) {
             Poll::Ready(Ok(1..)) => Poll::Ready(Wake::Bytes),
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Wake::Gone),
@@ -77,7 +95,7 @@ impl Input {
                 } else if cancelable && signal.is_canceled() {
                     Poll::Ready(Wake::Canceled)
                 } else {
-                    Poll::Pending
+                    late.as_mut().poll(context).map(Wake::Late)
                 }
             }
         })

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use coeval_pgwire::backend::{RowWriter, cold, hot};
-use coeval_sql::session::{Column, Format, Notice, OutputRow, Sink};
+use coeval_sql::session::{Column, Format, Notice, OutputRow, Sink, over_limit};
 use coeval_sql::{Error, SqlState};
 use coeval_txn::Engine;
 use coeval_types::Timestamp;
@@ -51,6 +51,10 @@ pub(crate) struct Output {
     /// them: what is left if it starts anew.
     execution: usize,
     notices: Vec<u8>,
+    /// The most bytes of rows that an execution may send; 0 for no limit.
+    most: u64,
+    /// How many the one that runs has sent.
+    rows_bytes: u64,
     /// A row that could not be sent: the statement has to fail.
     unsendable: Option<Error>,
     /// Whether COPY data were announced and not yet ended.
@@ -64,6 +68,7 @@ impl Output {
         engine: Arc<dyn Engine>,
         signal: Arc<Signal>,
         high_water: usize,
+        most: u64,
     ) -> Self {
         Self {
             buffer: Vec::new(),
@@ -75,6 +80,8 @@ impl Output {
             durable: Timestamp::ZERO,
             execution: 0,
             notices: Vec::new(),
+            most,
+            rows_bytes: 0,
             unsendable: None,
             copying: false,
             lost: None,
@@ -131,6 +138,7 @@ impl Output {
     /// From here on, answers belong to one execution.
     pub(crate) fn begin_execution(&mut self) {
         self.execution = self.buffer.len();
+        self.rows_bytes = 0;
         self.notices.clear();
     }
 
@@ -161,6 +169,19 @@ impl Output {
             self.unsendable = Some(report::from_wire(&error));
         }
     }
+
+    /// Counts a row or line that begins at `start` of the buffer.
+    fn count(&mut self, start: usize) {
+        self.rows_bytes += (self.buffer.len() - start) as u64;
+        if self.most > 0 && self.rows_bytes > self.most && self.unsendable.is_none() {
+            self.unsendable = Some(over_limit(
+                "a result of more bytes",
+                self.most,
+                "max_result_bytes",
+                "Ask for fewer rows, or for some at a time",
+            ));
+        }
+    }
 }
 
 impl Sink for Output {
@@ -168,6 +189,11 @@ impl Sink for Output {
     fn columns(&mut self, _columns: &[Column], _formats: &[Format]) {}
 
     fn row(&mut self, row: OutputRow<'_>) {
+        // The statement fails as soon as it looks; until then nothing piles up.
+        if self.unsendable.is_some() {
+            return;
+        }
+        let start = self.buffer.len();
         let columns = u16::try_from(row.len()).unwrap_or(u16::MAX);
         let mut writer = RowWriter::data_row(&mut self.buffer, columns);
         for column in 0..usize::from(columns) {
@@ -175,11 +201,17 @@ impl Sink for Output {
         }
         let written = writer.finish();
         self.keep(written);
+        self.count(start);
+    }
+
+    fn refused(&mut self) -> Option<Error> {
+        self.take_unsendable()
     }
 
     fn restart(&mut self) {
         self.buffer.truncate(self.execution);
         self.buffer.extend_from_slice(&self.notices);
+        self.rows_bytes = 0;
         self.unsendable = None;
         self.copying = false;
     }
@@ -198,10 +230,15 @@ impl Sink for Output {
     }
 
     fn copy_data(&mut self, data: &[u8]) {
+        if self.unsendable.is_some() {
+            return;
+        }
+        let start = self.buffer.len();
         let mut writer = RowWriter::copy_data(&mut self.buffer);
         writer.bytes().extend_from_slice(data);
         let written = writer.finish();
         self.keep(written);
+        self.count(start);
     }
 
     fn poll_drain(

@@ -15,11 +15,15 @@ impl Conversation {
         // The unnamed statement and portal do not outlive a simple query.
         self.statements.unnamed = None;
         self.portals.unnamed = None;
-        if let Some(portal) = self.session.recall(text).await {
-            return match self.run_portal(portal, true, watch).await {
-                Ok(()) => self.ready(watch).await,
-                Err(error) => self.failed(&error, watch).await,
-            };
+        match watch.over(&self.signal, self.session.recall(text)).await {
+            Ok(Some(portal)) => {
+                return match self.run_portal(portal, true, watch).await {
+                    Ok(()) => self.ready(watch).await,
+                    Err(error) => self.failed(&error, watch).await,
+                };
+            }
+            Ok(None) => {}
+            Err(error) => return self.failed(&error, watch).await,
         }
         match self.session.parse(text) {
             Ok(statements) if statements.is_empty() => {

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use source::{Effective, Origin, SettingsError};
-pub use value::{LogFormat, SettingValue};
+pub use value::{LogFormat, SettingValue, Timeout};
 
 /// One setting, as data.
 #[derive(Clone, Copy, Debug)]
@@ -75,14 +75,43 @@ settings! {
     listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5433)), "ADDRESS";
     /// The most sessions at once; further ones are refused with 53300.
     max_connections: usize = 500, "N";
+    /// How many of those are kept for superusers, so that one of them can get in when
+    /// all others are taken.
+    superuser_reserved_connections: usize = 3, "N";
+    /// How many transactions work at once; further ones wait their turn before they
+    /// begin. One that rests, for a lock or for its client, gives its place away after
+    /// a few milliseconds. 0 takes 64 for each worker thread.
+    max_running_transactions: usize = 0, "N";
     /// How many threads run sessions; 0 takes one for each core.
     worker_threads: usize = 0, "N";
     /// The longest message taken from a client, in bytes: a statement, or the
     /// values for one.
     max_message_bytes: usize = 64 << 20, "BYTES";
+    /// The longest text of a statement, or of several sent as one, in bytes.
+    max_statement_bytes: usize = 16 << 20, "BYTES";
+    /// The most parameters of one statement.
+    max_parameters: usize = 65_535, "N";
+    /// The most statements a session keeps prepared, and the most portals it keeps
+    /// open, by name.
+    max_prepared_statements: usize = 10_000, "N";
+    /// The largest result of one statement, in bytes as sent; 0 for no limit.
+    max_result_bytes: u64 = 0, "BYTES";
     /// How much of a result is produced ahead of what the client has taken, in
     /// bytes.
     output_buffer_bytes: usize = 64 << 10, "BYTES";
+    /// How long a statement may take, as in `5s` or `100ms`; 0 for ever. Sessions may
+    /// set their own, as for the four that follow.
+    statement_timeout: Timeout = Timeout::NONE, "TIME";
+    /// How long a statement may wait for one lock; 0 for ever.
+    lock_timeout: Timeout = Timeout::NONE, "TIME";
+    /// How long a transaction may be open; 0 for ever. Its session ends with it.
+    transaction_timeout: Timeout = Timeout::NONE, "TIME";
+    /// How long a client may be silent while its transaction is open; 0 for ever. Its
+    /// session ends with it.
+    idle_in_transaction_session_timeout: Timeout = Timeout::NONE, "TIME";
+    /// How long a client may be silent without an open transaction before its session
+    /// ends; 0 for ever.
+    idle_session_timeout: Timeout = Timeout::NONE, "TIME";
     /// The size of a file of the log, in bytes: a multiple of 4096.
     log_segment_bytes: u64 = 16 << 20, "BYTES";
     /// How much of the log may be on its way to the disk, in bytes: a power of two.
@@ -105,6 +134,45 @@ settings! {
 }
 
 impl Settings {
+    /// How many threads run sessions.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        match self.worker_threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        }
+    }
+
+    /// How many transactions work at once.
+    #[must_use]
+    pub fn running_transactions(&self) -> usize {
+        /// Enough that every core finds work while the others' transactions wait for
+        /// their clients' next statements.
+        const FOR_EACH_WORKER: usize = 64;
+        match self.max_running_transactions {
+            0 => FOR_EACH_WORKER * self.workers(),
+            count => count,
+        }
+    }
+
+    /// The settings that sessions start with, by their names in SQL.
+    pub(crate) fn of_sessions(&self) -> Vec<(String, String)> {
+        [
+            ("statement_timeout", self.statement_timeout),
+            ("lock_timeout", self.lock_timeout),
+            ("transaction_timeout", self.transaction_timeout),
+            (
+                "idle_in_transaction_session_timeout",
+                self.idle_in_transaction_session_timeout,
+            ),
+            ("idle_session_timeout", self.idle_session_timeout),
+        ]
+        .into_iter()
+        .filter(|(_, timeout)| *timeout != Timeout::NONE)
+        .map(|(name, timeout)| (name.to_owned(), timeout.show()))
+        .collect()
+    }
+
     /// Checks what no value can say by itself.
     pub fn check(&self) -> Result<(), SettingsError> {
         let refuse = |name: &'static str, reason: String| {
@@ -125,6 +193,24 @@ impl Settings {
         }
         if !(1..=100_000).contains(&self.max_connections) {
             return refuse("max_connections", "must be from 1 to 100000".into());
+        }
+        if self.superuser_reserved_connections >= self.max_connections {
+            let reason = format!(
+                "must be less than max_connections, which is {}",
+                self.max_connections
+            );
+            return refuse("superuser_reserved_connections", reason);
+        }
+        if !(64 << 10..=1 << 30).contains(&self.max_statement_bytes) {
+            let reason = "must be from 65536 to 1073741824".into();
+            return refuse("max_statement_bytes", reason);
+        }
+        if self.max_parameters > 65_535 {
+            return refuse("max_parameters", "must be from 0 to 65535".into());
+        }
+        if !(1..=1_000_000).contains(&self.max_prepared_statements) {
+            let reason = "must be from 1 to 1000000".into();
+            return refuse("max_prepared_statements", reason);
         }
         if self.worker_threads > 1024 {
             return refuse("worker_threads", "must be from 0 to 1024".into());

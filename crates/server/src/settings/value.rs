@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
+
+use coeval_sql::session::settings;
 
 /// A value that can be read from a file, the environment or a flag.
 pub trait SettingValue: Sized {
@@ -39,6 +42,31 @@ impl SettingValue for LogFormat {
             Self::Json => "json",
         }
         .to_owned()
+    }
+}
+
+/// A time limit, written as PostgreSQL writes its own: a number of milliseconds, or
+/// one with a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeout(pub Duration);
+
+impl Timeout {
+    /// No limit.
+    pub const NONE: Self = Self(Duration::ZERO);
+}
+
+impl SettingValue for Timeout {
+    fn parse(text: &str) -> Result<Self, String> {
+        settings::time(text).map(Self).ok_or_else(|| {
+            format!(
+                "{text:?} is not a time up to {}, such as 250, 100ms, 5s or 1.5min",
+                settings::write_time(Duration::from_millis(i32::MAX.unsigned_abs().into()))
+            )
+        })
+    }
+
+    fn show(&self) -> String {
+        settings::write_time(self.0)
     }
 }
 

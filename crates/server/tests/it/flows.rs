@@ -328,6 +328,7 @@ fn settings_of_the_start_packet_hold() {
 fn one_connection_too_many_is_told_so() {
     let settings = coeval_server::Settings {
         max_connections: 2,
+        superuser_reserved_connections: 0,
         ..settings()
     };
     with_settings(settings, |server| {

@@ -3,9 +3,12 @@
 //! - `flows`, `copy`, `cancel`, `drivers`: what good clients do.
 //! - `hostile`, `gone`: what bad and vanishing ones do. Each of these tests ends by
 //!   seeing that another session of the same server goes on working.
+//! - `timeouts`, `limits`, `admission`: how long things may take, how large they may
+//!   be, how many there may be at once.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `crash`, `pgbench`, `readme`: the binary as its users drive it, killed on the way.
 
+mod admission;
 mod cancel;
 mod copy;
 mod crash;
@@ -13,9 +16,11 @@ mod drivers;
 mod flows;
 mod gone;
 mod hostile;
+mod limits;
 mod pgbench;
 mod process;
 mod readme;
 mod support;
+mod timeouts;
 mod tools;
 mod wire;

@@ -25,6 +25,11 @@ pub fn with_settings<F: Future<Output = ()>>(
     settings: Settings,
     test: impl FnOnce(&RunningServer) -> F,
 ) {
+    with_running(settings, async |server| test(server).await);
+}
+
+/// [`with_settings`], for tests that look at the server itself while it runs.
+pub fn with_running(settings: Settings, test: impl AsyncFnOnce(&RunningServer)) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(2)

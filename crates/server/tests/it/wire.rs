@@ -175,8 +175,13 @@ impl Wire {
 
     /// A session, ready for messages.
     pub async fn connect(address: SocketAddr) -> Self {
+        Self::connect_as(address, "ada").await
+    }
+
+    /// A session of this user.
+    pub async fn connect_as(address: SocketAddr, user: &str) -> Self {
         let mut wire = Self::open(address).await;
-        wire.send(&start(&[("user", "ada"), ("database", "bank")]))
+        wire.send(&start(&[("user", user), ("database", "bank")]))
             .await;
         let answers = wire.until('Z').await;
         for answer in answers {

@@ -10,6 +10,7 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
+use crate::session::Deadline;
 use crate::value::{Style, calendar};
 use crate::{Error, Result, Value};
 
@@ -31,6 +32,8 @@ pub struct SessionInfo {
     pub statement_start: i64,
     /// Set from outside to end the statement.
     pub cancel: Arc<AtomicBool>,
+    /// When the statement's time is over, and what has run out then.
+    pub deadline: Option<Deadline>,
     /// How many bytes sorting, grouping and collecting rows may take.
     pub work_memory: usize,
 }
@@ -120,8 +123,12 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Fails with 57014 once somebody asked for the statement to end.
+    /// Fails with 57014 once somebody asked for the statement to end, or once its
+    /// time is over.
     pub fn check_canceled(&self) -> Result<()> {
+        if let Some(deadline) = &self.session.deadline {
+            deadline.check()?;
+        }
         if self.session.cancel.load(Ordering::Relaxed) {
             return Err(Error::canceled());
         }

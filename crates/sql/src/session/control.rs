@@ -183,6 +183,9 @@ impl Session {
         if self.block == Block::Idle {
             self.block = Block::Implicit;
             self.settings_at_begin = Some(Arc::clone(&self.settings));
+            if self.settings.parsed().transaction_timeout.is_some() {
+                self.update_transaction_clock();
+            }
         }
     }
 
@@ -192,11 +195,13 @@ impl Session {
         if self.running.is_some() {
             return Ok(false);
         }
+        self.ticket.enter(&self.info.cancel).await?;
         let running = Running::begin(
             &*self.database.engine,
             &self.modes,
             &self.settings,
             &self.info.cancel,
+            &self.ticket,
         )
         .await?;
         self.info.style.now = running.began;
@@ -249,6 +254,8 @@ impl Session {
 
     fn leave_block(&mut self, committed: bool) {
         self.block = Block::Idle;
+        self.ticket.leave();
+        self.transaction_limited = None;
         self.statements_ran = false;
         self.modes = Modes::default();
         self.epoch += 1;

@@ -6,6 +6,7 @@ use super::Session;
 use super::delivery::drain;
 use super::output::{CommandTag, Completion, Sink};
 use super::run::Started;
+use super::timeouts::within;
 use crate::catalog::Catalog;
 use crate::change::lock_for_write;
 use crate::copy::{CopyIn, CopyOutPlan, CopyPlan, LineWriter};
@@ -76,7 +77,7 @@ impl Session {
             count += 1;
             if count.is_multiple_of(LINES_BETWEEN_DRAINS) {
                 let newest_seen = self.newest_seen.max(context.reads()?.newest_seen());
-                drain(sink, newest_seen).await?;
+                drain(sink, newest_seen, &self.ticket).await?;
             }
         }
         Ok(CommandTag::with_rows("COPY", count))
@@ -104,8 +105,10 @@ impl Session {
                 "no COPY FROM STDIN runs",
             ));
         };
-        let fed = self.feed_to(&mut copy, data, last).await;
-        self.note_seen();
+        self.ticket.resume();
+        let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
+        let fed = within(deadline, &cancel, self.feed_to(&mut copy, data, last)).await;
+        self.pause();
         match fed {
             Ok(()) => {
                 let count = copy.count;

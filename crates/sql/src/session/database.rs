@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
+use super::admission::Admission;
 use crate::catalog::{CATALOG_STORAGES, Store};
 use crate::error::Result;
 
@@ -11,6 +12,7 @@ use crate::error::Result;
 pub struct Database {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) store: Store,
+    pub(crate) admission: Arc<Admission>,
 }
 
 impl std::fmt::Debug for Database {
@@ -59,7 +61,17 @@ impl Database {
                 engine.drop_storage(storage);
             }
         }
-        Ok(Arc::new(Self { engine, store }))
+        Ok(Arc::new(Self {
+            engine,
+            store,
+            admission: Arc::default(),
+        }))
+    }
+
+    /// How many transactions work at once. Without a limit until one is set.
+    #[must_use]
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// The engine underneath.

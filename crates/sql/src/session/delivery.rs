@@ -5,8 +5,9 @@ use std::task::{Context, Poll};
 
 use coeval_types::Timestamp;
 
+use super::admission::Ticket;
 use super::output::{Column, Format, Notice, OutputRow, Severity, Sink};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::value::{Style, Value};
 
 /// Rows between two looks at whether there is room for more.
@@ -44,8 +45,25 @@ impl Delivery<'_> {
 }
 
 /// Waits until the sink has room.
-pub(super) async fn drain(sink: &mut dyn Sink, newest_seen: Timestamp) -> Result<()> {
-    poll_fn(|context| sink.poll_drain(newest_seen, context)).await
+pub(super) async fn drain(
+    sink: &mut dyn Sink,
+    newest_seen: Timestamp,
+    ticket: &Ticket,
+) -> Result<()> {
+    let mut waits = false;
+    let drained = poll_fn(|context| {
+        let polled = sink.poll_drain(newest_seen, context);
+        if polled.is_pending() && !waits {
+            waits = true;
+            ticket.rest();
+        }
+        polled
+    })
+    .await;
+    if waits {
+        ticket.resume();
+    }
+    drained
 }
 
 /// A sink that remembers whether it was drained, because what is gone cannot be
@@ -64,6 +82,10 @@ impl Sink for Watched<'_> {
 
     fn row(&mut self, row: OutputRow<'_>) {
         self.sink.row(row);
+    }
+
+    fn refused(&mut self) -> Option<Error> {
+        self.sink.refused()
     }
 
     fn restart(&mut self) {

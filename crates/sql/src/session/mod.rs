@@ -24,12 +24,16 @@
 //! - [`prepared`]: statements with their names resolved, and portals.
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
+//! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
+//!   may take; [`limits`]: how large they may be.
 
+mod admission;
 mod control;
 mod copying;
 mod database;
 mod delivery;
 mod explain;
+mod limits;
 mod output;
 mod prepared;
 mod recent;
@@ -37,25 +41,28 @@ mod run;
 mod set;
 pub mod settings;
 mod texts;
+mod timeouts;
 pub(crate) mod transaction;
 mod utility;
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::num::NonZeroU32;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
-use std::time::Duration;
 
+use coeval_env::Instant;
 use coeval_types::Timestamp;
 
+pub use admission::{Admission, AdmissionCounts};
 pub use database::Database;
+pub use limits::{Limits, over_limit};
 pub use output::{
     Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink, TransactionStatus,
 };
 pub use prepared::{Portal, Prepared};
+pub use timeouts::{Deadline, TimeLimit};
+
+use admission::Ticket;
 
 use crate::catalog::Catalog;
 use crate::copy::CopyIn;
@@ -66,6 +73,7 @@ use delivery::Watched;
 use recent::Recent;
 use settings::Settings;
 use texts::Texts;
+use timeouts::within;
 use transaction::{Block, Running};
 
 /// How a session begins.
@@ -82,8 +90,15 @@ pub struct SessionOptions {
     /// Set from outside to end the statement that runs. The session clears it when
     /// the next one begins.
     pub cancel: Arc<AtomicBool>,
+    /// Settings of the server for its sessions, name and value.
+    pub defaults: Vec<(String, String)>,
     /// Settings the client sent at start, name and value.
     pub parameters: Vec<(String, String)>,
+    /// How large its statements may be.
+    pub limits: Limits,
+    /// Whether its transactions never wait for admission: so that somebody can look
+    /// at a server that has more to do than it can, and help.
+    pub privileged: bool,
 }
 
 /// One client's state.
@@ -91,6 +106,8 @@ pub struct SessionOptions {
 pub struct Session {
     database: Arc<Database>,
     info: SessionInfo,
+    limits: Limits,
+    ticket: Ticket,
     settings: Arc<Settings>,
     /// What [`Session::settings`] goes back to on rollback.
     settings_at_begin: Option<Arc<Settings>>,
@@ -98,6 +115,8 @@ pub struct Session {
     /// What was said of the transaction; the settings say the rest.
     modes: Modes,
     running: Option<Running>,
+    /// Since when the transaction that is open has had a time limit.
+    transaction_limited: Option<Instant>,
     /// Whether a statement has run in it; preparing one is none.
     statements_ran: bool,
     /// Counts ends of transactions: a portal does not outlive its own.
@@ -127,6 +146,7 @@ impl Session {
         let settings = Arc::new(Settings::at_start(
             &options.user,
             &options.application_name,
+            &options.defaults,
             &options.parameters,
         )?);
         let info = SessionInfo {
@@ -137,13 +157,16 @@ impl Session {
             ..SessionInfo::default()
         };
         let mut session = Self {
+            ticket: Ticket::new(&database.admission, options.privileged),
             database,
             info,
+            limits: options.limits,
             settings,
             settings_at_begin: None,
             block: Block::Idle,
             modes: Modes::default(),
             running: None,
+            transaction_limited: None,
             statements_ran: false,
             epoch: 0,
             finishing: false,
@@ -162,6 +185,7 @@ impl Session {
 
     /// Parses a query string. Nothing is looked up and nothing runs.
     pub fn parse(&mut self, text: &str) -> Result<Vec<Statement>> {
+        self.limits.check_statement(text)?;
         if let Some(statement) = self.recent.statement(text) {
             return Ok(vec![statement]);
         }
@@ -183,12 +207,27 @@ impl Session {
         statement: Statement,
         parameter_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
-        let prepared = self.prepare_statement(statement, parameter_oids).await;
-        self.note_seen();
+        self.start_statement_clock();
+        self.ticket.resume();
+        let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
+        let work = self.prepare_statement(statement, parameter_oids);
+        let prepared = within(deadline, &cancel, work).await;
+        let prepared = prepared.and_then(|prepared| {
+            self.limits
+                .check_parameters(prepared.parameter_types().len())?;
+            Ok(prepared)
+        });
+        self.pause();
         if prepared.is_err() {
             self.fail();
         }
         prepared
+    }
+
+    /// Nothing executes any more for the moment.
+    fn pause(&mut self) {
+        self.note_seen();
+        self.ticket.rest();
     }
 
     /// Gives a prepared statement its parameters. One format stands for all; none
@@ -227,21 +266,23 @@ impl Session {
     ) -> Result<Completion> {
         self.info.cancel.store(false, Ordering::Relaxed);
         self.info.statement_start = EvaluationContext::clock();
+        self.start_statement_clock();
+        self.ticket.resume();
         let mut sink = Watched {
             sink,
             drained: false,
             least: self.settings.parsed().least_notice,
         };
-        let completion = match self.settings.parsed().statement_timeout {
+        let completion = match self.info.deadline {
             None => self.run_portal(portal, max_rows, &mut sink).await,
-            Some(limit) => {
+            deadline => {
                 let cancel = Arc::clone(&self.info.cancel);
                 let work = self.run_portal(portal, max_rows, &mut sink);
-                within(limit, &cancel, work).await
+                within(deadline, &cancel, work).await
             }
         };
         self.finishing = false;
-        self.note_seen();
+        self.pause();
         if completion.is_err() {
             self.fail();
         }
@@ -253,7 +294,9 @@ impl Session {
     pub async fn finish(&mut self) -> Result<()> {
         self.finishing = false;
         if self.block == Block::Implicit {
-            self.commit_block().await?;
+            self.ticket.resume();
+            let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
+            within(deadline, &cancel, self.commit_block()).await?;
         }
         Ok(())
     }
@@ -270,6 +313,7 @@ impl Session {
                 let keep = self.running.as_ref().is_some_and(Running::has_savepoint);
                 if !keep {
                     self.abort_running();
+                    self.ticket.leave();
                 }
             }
         }
@@ -350,37 +394,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abort_running();
-    }
-}
-
-/// Asks `work` to end once it has taken too long, and waits until it has: nothing
-/// is left halfway.
-async fn within<T>(
-    limit: Duration,
-    cancel: &AtomicBool,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let mut work = pin!(work);
-    let mut timer = pin!(coeval_env::sleep(limit));
-    let mut late = false;
-    let result = poll_fn(|context| {
-        if let Poll::Ready(result) = work.as_mut().poll(context) {
-            return Poll::Ready(result);
-        }
-        if !late && timer.as_mut().poll(context).is_ready() {
-            late = true;
-            cancel.store(true, Ordering::Relaxed);
-            return work.as_mut().poll(context);
-        }
-        Poll::Pending
-    })
-    .await;
-    match result {
-        Err(error) if late && error.state() == SqlState::QUERY_CANCELED => Err(Error::new(
-            SqlState::QUERY_CANCELED,
-            "canceling statement due to statement timeout",
-        )),
-        other => other,
     }
 }
 

@@ -151,6 +151,13 @@ pub trait Sink: Send {
     /// One row.
     fn row(&mut self, row: OutputRow<'_>);
 
+    /// Why a row or line that it was given cannot be sent, if so: the statement fails
+    /// with that. Asked before a commit with the statement, and by [`Sink::poll_drain`]
+    /// before everything else.
+    fn refused(&mut self) -> Option<Error> {
+        None
+    }
+
     /// Forgets what came since the execution began, notices excepted: the statement
     /// met a conflict and starts anew. Only called when [`Sink::poll_drain`] was not.
     fn restart(&mut self);

@@ -296,6 +296,7 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
+        self.limits.check_prepared(self.named.len())?;
         let mut oids = Vec::with_capacity(types.len());
         for data_type in types {
             oids.push(resolve_type(data_type)?.data_type.oid());

@@ -178,7 +178,7 @@ impl Session {
             let was_running = self.running.is_some() && self.statements_ran;
             let result = self.try_planned(portal, most, sink).await;
             let result = match result {
-                Ok(completion) => self.commit_early(completion).await,
+                Ok(completion) => self.commit_early(completion, sink).await,
                 Err(error) => Err(error),
             };
             let Err(error) = result else {
@@ -205,7 +205,14 @@ impl Session {
 
     /// Commits the implicit transaction with its last statement, if it is known to
     /// be the last.
-    async fn commit_early(&mut self, completion: Completion) -> Result<Completion> {
+    async fn commit_early(
+        &mut self,
+        completion: Completion,
+        sink: &mut Watched<'_>,
+    ) -> Result<Completion> {
+        if let Some(refused) = sink.refused() {
+            return Err(refused);
+        }
         if self.finishing
             && self.block == Block::Implicit
             && matches!(completion, Completion::Complete(_))
@@ -334,7 +341,7 @@ impl Session {
             }
             if more && delivery.wants_drain() {
                 let newest_seen = self.newest_seen.max(context.reads()?.newest_seen());
-                drain(delivery.sink, newest_seen).await?;
+                drain(delivery.sink, newest_seen, &self.ticket).await?;
             }
         }
         let delivered = u64::from(delivery.delivered);
@@ -369,7 +376,7 @@ impl Session {
             let Some(row) = rows.pop_front() else { break };
             delivery.row(&row);
             if delivery.wants_drain() {
-                drain(delivery.sink, self.newest_seen).await?;
+                drain(delivery.sink, self.newest_seen, &self.ticket).await?;
             }
         }
         if delivery.is_full() {

@@ -164,6 +164,7 @@ impl Session {
         if let Some(running) = &mut self.running {
             running.transaction.set_lock_timeout(parsed.lock_timeout);
         }
+        self.update_transaction_clock();
     }
 
     /// The rows SHOW returns.

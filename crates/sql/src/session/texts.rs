@@ -23,8 +23,10 @@ use std::sync::Arc;
 
 use super::output::Format;
 use super::prepared::{Portal, Prepared, Progress};
+use super::timeouts::within;
 use super::transaction::Block;
 use super::{Session, statement};
+use crate::error::{Result, SqlState};
 use crate::value::{DataType, Value};
 
 /// When there are more, all are forgotten.
@@ -210,54 +212,70 @@ fn end_of(bytes: &[u8], at: usize, inside: impl Fn(u8) -> bool) -> usize {
 impl Session {
     /// A portal for a simple query whose like has been run before, or can be
     /// remembered now; `None` when the text has to go the ordinary way.
-    pub async fn recall(&mut self, text: &str) -> Option<Portal> {
+    ///
+    /// May begin a transaction, and so wait for admission. An error has taken its
+    /// effect on the transaction.
+    pub async fn recall(&mut self, text: &str) -> Result<Option<Portal>> {
         if self.block == Block::Failed {
-            return None;
+            return Ok(None);
         }
         let mut texts = std::mem::take(&mut self.texts);
-        let portal = self.recall_among(&mut texts, text).await;
+        let known = texts.shape.read(text);
+        let portal = if known {
+            self.start_statement_clock();
+            self.ticket.resume();
+            let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
+            within(deadline, &cancel, self.recall_shape(&mut texts)).await
+        } else {
+            Ok(None)
+        };
         self.texts = texts;
+        if portal.is_err() {
+            self.fail();
+        }
         portal
     }
 
-    async fn recall_among(&mut self, texts: &mut Texts, text: &str) -> Option<Portal> {
+    /// [`Session::recall`], of the text whose shape was read last.
+    async fn recall_shape(&mut self, texts: &mut Texts) -> Result<Option<Portal>> {
         let Texts { shapes, shape } = texts;
-        if !shape.read(text) {
-            return None;
-        }
-        let prepared = match shapes.get(shape.text.as_str()) {
-            Some(known) => Arc::clone(known.as_ref()?),
+        let known = match shapes.get(shape.text.as_str()) {
+            Some(known) => known.clone(),
             None => {
-                let prepared = self.prepare_shape(shape).await;
+                let prepared = self.prepare_shape(shape).await?;
                 if shapes.len() >= MOST_SHAPES {
                     shapes.clear();
                 }
                 shapes.insert(shape.text.clone(), prepared.clone());
-                prepared?
+                prepared
             }
+        };
+        let Some(prepared) = known else {
+            return Ok(None);
         };
         if prepared.has_plan() {
             // The table may be another one by now, or gone: then the text is
             // looked at anew, for its own errors and its new columns.
-            self.ensure_running().await.ok()?;
-            let catalog = self.current_catalog().ok()?;
+            self.ensure_running().await?;
+            let catalog = self.current_catalog()?;
             if self.current_plan(&prepared, &catalog).is_err() {
                 shapes.remove(shape.text.as_str());
-                return None;
+                return Ok(None);
             }
         }
         let columns = prepared.columns().map_or(0, <[_]>::len);
-        Some(Portal {
+        Ok(Some(Portal {
             formats: vec![Format::Text; columns],
             parameters: shape.numbers.drain(..).collect(),
             prepared,
             progress: Progress::New,
-        })
+        }))
     }
 
     /// Prepares a shape; `None` when that fails, which is no failure of the
-    /// transaction: the text itself is still to be tried.
-    async fn prepare_shape(&mut self, shape: &Shape) -> Option<Arc<Prepared>> {
+    /// transaction: the text itself is still to be tried. Fails when somebody asked
+    /// it to end, which says nothing of the shape.
+    async fn prepare_shape(&mut self, shape: &Shape) -> Result<Option<Arc<Prepared>>> {
         let oids: Vec<u32> = shape
             .numbers
             .iter()
@@ -266,13 +284,19 @@ impl Session {
                 _ => DataType::Int8.oid(),
             })
             .collect();
-        let mut statements = statement::parse(shape.statement()).ok()?;
-        let statement = statements.pop()?;
-        if !statements.is_empty() {
-            return None;
+        let Ok(mut statements) = statement::parse(shape.statement()) else {
+            return Ok(None);
+        };
+        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
+            return Ok(None);
+        };
+        match self.prepare_statement(statement, &oids).await {
+            Ok(prepared) => Ok((prepared.parameter_types() == oids).then_some(prepared)),
+            Err(error) if error.state() == SqlState::QUERY_CANCELED || error.ends_session() => {
+                Err(error)
+            }
+            Err(_) => Ok(None),
         }
-        let prepared = self.prepare_statement(statement, &oids).await.ok()?;
-        (prepared.parameter_types() == oids).then_some(prepared)
     }
 }
 

@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicBool;
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
 use coeval_types::{IndexId, StorageId, Timestamp};
 
+use super::admission::Ticket;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::expression::EvaluationContext;
@@ -107,6 +108,7 @@ impl Running {
         modes: &Modes,
         settings: &Settings,
         cancel: &Arc<AtomicBool>,
+        ticket: &Ticket,
     ) -> Result<Self> {
         let parsed = settings.parsed();
         let options = BeginOptions {
@@ -114,6 +116,7 @@ impl Running {
             read_only: modes.read_only.unwrap_or(parsed.read_only),
             minimum: None,
             cancel: Some(Arc::clone(cancel)),
+            observer: Some(ticket.observer()),
         };
         let mut transaction = coeval_txn::begin(engine, &options).await?;
         transaction.set_lock_timeout(parsed.lock_timeout);

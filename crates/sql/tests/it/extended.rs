@@ -159,7 +159,10 @@ async fn a_statement_that_takes_too_long_is_ended() {
     let said = crate::client::query(&mut other, "update t set b = 'y' where a = 1", "").await;
     assert_eq!(
         said,
-        ["  ERROR 57014: canceling statement due to statement timeout"]
+        [
+            "  ERROR 57014: canceling statement due to statement timeout",
+            "  HINT: The limit is the setting statement_timeout.",
+        ]
     );
     must(
         &mut other,

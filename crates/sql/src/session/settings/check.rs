@@ -48,41 +48,63 @@ pub(crate) fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// Units with how many of the smallest they are.
-pub(super) type Units = &'static [(&'static str, i64)];
+/// Units of one quantity.
+pub(super) struct Units {
+    /// The unit that values are kept in, then larger ones with how many of it they
+    /// are.
+    named: &'static [(&'static str, i64)],
+    /// A smaller one, with how many of it make one of those.
+    smaller: (&'static str, f64),
+}
 
-pub(super) const TIMES: Units = &[
-    ("ms", 1),
-    ("s", 1000),
-    ("min", 60_000),
-    ("h", 3_600_000),
-    ("d", 86_400_000),
-];
+pub(super) const TIMES: &Units = &Units {
+    named: &[
+        ("ms", 1),
+        ("s", 1000),
+        ("min", 60_000),
+        ("h", 3_600_000),
+        ("d", 86_400_000),
+    ],
+    smaller: ("us", 1000.0),
+};
 
-pub(super) const MEMORY: Units = &[("kB", 1), ("MB", 1 << 10), ("GB", 1 << 20), ("TB", 1 << 30)];
+pub(super) const MEMORY: &Units = &Units {
+    named: &[("kB", 1), ("MB", 1 << 10), ("GB", 1 << 20), ("TB", 1 << 30)],
+    smaller: ("B", 1024.0),
+};
 
-/// A number with a unit, in the smallest.
-pub(super) fn quantity(value: &str, units: Units) -> Option<i64> {
+/// A number with a unit, in the unit that values are kept in. What is not a multiple
+/// of that is rounded to the nearest.
+pub(super) fn quantity(value: &str, units: &Units) -> Option<i64> {
     let value = value.trim();
     let split = value
         .find(|character: char| character.is_ascii_alphabetic())
         .unwrap_or(value.len());
-    let number: i64 = value[..split].trim().parse().ok()?;
+    let number = value[..split].trim();
     let unit = value[split..].trim();
-    let factor = if unit.is_empty() {
-        1
+    let scaled = if unit == units.smaller.0 {
+        number.parse::<f64>().ok()? / units.smaller.1
     } else {
-        units.iter().find(|(name, _)| *name == unit)?.1
+        let factor = match unit {
+            "" => 1,
+            unit => units.named.iter().find(|(name, _)| *name == unit)?.1,
+        };
+        if let Ok(number) = number.parse::<i64>() {
+            return number.checked_mul(factor);
+        }
+        number.parse::<f64>().ok()? * factor as f64
     };
-    number.checked_mul(factor)
+    // Far from where a float has no fraction any more; also refuses NaN.
+    (scaled.abs() < 1e15).then(|| scaled.round_ties_even() as i64)
 }
 
 /// A quantity in the largest unit that takes it without a remainder.
-fn write_quantity(value: i64, units: Units) -> String {
+pub(super) fn write_quantity(value: i64, units: &Units) -> String {
     if value == 0 {
         return "0".to_owned();
     }
     let (name, factor) = units
+        .named
         .iter()
         .rev()
         .find(|(_, factor)| value % factor == 0)

@@ -387,6 +387,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "Sets the current transaction's read-only status.",
     ),
     setting(
+        "transaction_timeout",
+        "0",
+        Kind::Time,
+        "Sets the maximum allowed duration of any transaction within a session.",
+    ),
+    setting(
         "transform_null_equals",
         "off",
         Kind::Word(&["off"]),

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `timezone` | conversion between `timestamptz` and text |
 //! | `extra_float_digits` | digits of floating-point output |
-//! | `lock_timeout`, `statement_timeout` | as in PostgreSQL |
+//! | `lock_timeout`, `statement_timeout`, `transaction_timeout`, `idle_*_timeout` | see [`timeouts`](super::timeouts) |
 //! | `default_transaction_*` | modes of transactions that do not say |
 //! | `transaction_*` | modes of the transaction that runs |
 //! | `work_mem` | memory for a statement's sorting and grouping |
@@ -46,6 +46,12 @@ pub struct Parsed {
     pub lock_timeout: Option<Duration>,
     /// `statement_timeout`; `None` for ever.
     pub statement_timeout: Option<Duration>,
+    /// `transaction_timeout`; `None` for ever.
+    pub transaction_timeout: Option<Duration>,
+    /// `idle_in_transaction_session_timeout`; `None` for ever.
+    pub idle_in_transaction_session_timeout: Option<Duration>,
+    /// `idle_session_timeout`; `None` for ever.
+    pub idle_session_timeout: Option<Duration>,
     /// `default_transaction_isolation`.
     pub isolation: Isolation,
     /// `default_transaction_read_only`.
@@ -84,6 +90,9 @@ impl Default for Settings {
                 extra_float_digits: 1,
                 lock_timeout: None,
                 statement_timeout: None,
+                transaction_timeout: None,
+                idle_in_transaction_session_timeout: None,
+                idle_session_timeout: None,
                 isolation: Isolation::ReadCommitted,
                 read_only: false,
                 deferrable: false,
@@ -96,14 +105,18 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings as a session starts with: what the client sent becomes what RESET
-    /// goes back to.
+    /// Settings as a session starts with: the server's, then what the client sent.
+    /// Together they are what RESET goes back to.
     pub(crate) fn at_start(
         user: &str,
         application_name: &str,
+        defaults: &[(String, String)],
         parameters: &[(String, String)],
     ) -> Result<Self> {
         let mut settings = Self::default();
+        for (name, value) in defaults {
+            settings.set(name, std::slice::from_ref(value), false)?;
+        }
         settings
             .session
             .insert("session_authorization".to_owned(), user.to_owned());
@@ -250,15 +263,17 @@ impl Settings {
     /// Keeps [`Parsed`] up to date. The value has been checked.
     fn parse(&mut self, name: &str, value: &str) {
         let parsed = &mut self.parsed;
-        let time = || {
-            let milliseconds = quantity(value, TIMES).unwrap_or(0);
-            (milliseconds > 0).then(|| Duration::from_millis(milliseconds.unsigned_abs()))
-        };
+        let time = || time(value).filter(|time| !time.is_zero());
         match name {
             "TimeZone" => parsed.time_zone = TimeZone::named(value).unwrap_or_default(),
             "extra_float_digits" => parsed.extra_float_digits = value.parse().unwrap_or(1),
             "lock_timeout" => parsed.lock_timeout = time(),
             "statement_timeout" => parsed.statement_timeout = time(),
+            "transaction_timeout" => parsed.transaction_timeout = time(),
+            "idle_in_transaction_session_timeout" => {
+                parsed.idle_in_transaction_session_timeout = time();
+            }
+            "idle_session_timeout" => parsed.idle_session_timeout = time(),
             "default_transaction_isolation" => {
                 parsed.isolation = isolation(value).unwrap_or_default();
             }
@@ -288,6 +303,22 @@ impl Settings {
             _ => {}
         }
     }
+}
+
+/// A time as settings are written: a number of milliseconds, or one with a unit, as
+/// `5s` or `1.5 min`. `None` when it is none, or is out of PostgreSQL's range.
+#[must_use]
+pub fn time(value: &str) -> Option<Duration> {
+    let milliseconds = quantity(value, TIMES)?;
+    let milliseconds = i32::try_from(milliseconds).ok()?;
+    u64::try_from(milliseconds).ok().map(Duration::from_millis)
+}
+
+/// [`time`], the other way: in the largest unit that takes it without a remainder.
+#[must_use]
+pub fn write_time(time: Duration) -> String {
+    let milliseconds = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    check::write_quantity(milliseconds, TIMES)
 }
 
 fn unknown(name: &str) -> Error {
@@ -330,7 +361,7 @@ mod tests {
     #[test]
     fn local_values_end_and_reset_goes_back_to_the_start() {
         let parameters = vec![("timezone".to_owned(), "Asia/Tokyo".to_owned())];
-        let mut settings = Settings::at_start("me", "psql", &parameters).unwrap();
+        let mut settings = Settings::at_start("me", "psql", &[], &parameters).unwrap();
         settings.set("timezone", &["UTC".to_owned()], true).unwrap();
         assert_eq!(settings.parsed().time_zone.to_string(), "UTC");
         settings.end_local();

@@ -1,0 +1,620 @@
+//! Admission: how many transactions work at once, and who waits at the door.
+//!
+//! More transactions at once than cores can serve do not get more done: they share
+//! caches, hold each other's locks for longer, and at the optimistic levels fail each
+//! other's validation. So a new transaction needs a *place*, of which there are so
+//! many, and waits for one in order of arrival. A server with twice the work it can
+//! do is then half as quick to answer, and does as much as before.
+//!
+//! ```text
+//!              enter                    end of the transaction
+//!   outside ───────────▶ working ─────────────────────────────▶ outside
+//!       │ no place          │ ▲                                    ▲
+//!       ▼                   │ │ resume, never waits                │
+//!     queue ── in turn ──▶  ▼ │                                    │
+//!                        resting ── for a whole tick ──▶ lapsed ───┘
+//! ```
+//!
+//! # Why nobody waits for ever
+//!
+//! A transaction that was admitted is never made to wait here again: whoever holds a
+//! lock can always go on to the point where it lets go of it. And one that rests (for
+//! a lock, for its client's next statement, for its client to take a result) keeps its
+//! place only for a moment. Then the place *lapses*: it is given to the next in the
+//! queue, and when the transaction goes on, there are for a while more at work than
+//! there are places. So a client that leaves a transaction open for lunch, and a
+//! hundred that wait for the row it has locked, keep no one else outside.
+//!
+//! Lapsing is the work of the queue's head: while somebody waits, it wakes every
+//! [`TICK`], and takes the places of those that have rested since before the tick
+//! before. Without a queue nothing lapses, no clock is read, and a place costs an
+//! addition and a subtraction.
+//!
+//! # Invariants
+//!
+//! 1. `working` is the number of transactions that work or rest, and of places that were
+//!    granted and not yet found.
+//! 2. Whoever lowers `working` looks at the queue afterwards; whoever enters the queue
+//!    looks at `working` afterwards; both with sequentially consistent operations. So
+//!    a place never stays empty while somebody waits for one.
+//! 3. A place that was granted to somebody who has gone is given back.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use coeval_txn::{LockObserver, Place};
+
+use crate::error::{Error, Result};
+
+/// How often the head of the queue looks for places that have lapsed. A transaction
+/// rests for one to two of these before it loses its place.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Without a place.
+const OUTSIDE: u64 = 0;
+/// With a place; the transaction runs.
+const WORKING: u64 = 1;
+/// The place was taken while the transaction rested.
+const LAPSED: u64 = 2;
+/// From here on: the transaction rests, and since which tick.
+const RESTING: u64 = 3;
+
+/// What an [`Admission`] has done so far, and how it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionCounts {
+    /// How many places there are; `usize::MAX` for no limit.
+    pub places: usize,
+    /// How many transactions have one, or work without one because theirs had lapsed.
+    pub working: usize,
+    /// How many wait for one.
+    pub waiting: usize,
+    /// How many transactions came in without waiting or after it.
+    pub admitted: u64,
+    /// How many of them had to wait.
+    pub waited: u64,
+    /// How long those waited, all together, in microseconds.
+    pub waited_microseconds: u64,
+    /// How many places have lapsed.
+    pub lapsed: u64,
+}
+
+/// The door that all sessions of a database share.
+#[derive(Debug)]
+pub struct Admission {
+    places: AtomicUsize,
+    working: AtomicUsize,
+    /// Length of the queue, to be read without its lock.
+    waiting: AtomicUsize,
+    /// Counts looks at places that may have lapsed.
+    tick: AtomicU64,
+    queue: Mutex<VecDeque<Arc<Waiter>>>,
+    /// Every session's.
+    seats: Mutex<Vec<Weak<Seat>>>,
+    admitted: AtomicU64,
+    waited: AtomicU64,
+    waited_microseconds: AtomicU64,
+    lapsed: AtomicU64,
+}
+
+/// Somebody in the queue.
+#[derive(Debug)]
+struct Waiter {
+    state: Mutex<Waiting>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Waits(Waker),
+    Granted,
+    /// It gave up.
+    Gone,
+}
+
+impl Waiter {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
+        lock(&self.state)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            places: AtomicUsize::new(usize::MAX),
+            working: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            tick: AtomicU64::new(RESTING),
+            queue: Mutex::default(),
+            seats: Mutex::default(),
+            admitted: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            waited_microseconds: AtomicU64::new(0),
+            lapsed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Admission {
+    /// Changes how many places there are: at least 1; `usize::MAX` lets everybody in.
+    pub fn set_places(&self, places: usize) {
+        self.places.store(places.max(1), Ordering::SeqCst);
+        self.serve();
+    }
+
+    /// How it stands. Read without stopping anybody, so the parts may disagree a
+    /// little.
+    #[must_use]
+    pub fn counts(&self) -> AdmissionCounts {
+        AdmissionCounts {
+            places: self.places.load(Ordering::Relaxed),
+            working: self.working.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+            admitted: self.admitted.load(Ordering::Relaxed),
+            waited: self.waited.load(Ordering::Relaxed),
+            waited_microseconds: self.waited_microseconds.load(Ordering::Relaxed),
+            lapsed: self.lapsed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Takes a place if there is one.
+    fn try_take(&self) -> bool {
+        let places = self.places.load(Ordering::SeqCst);
+        let mut working = self.working.load(Ordering::SeqCst);
+        while working < places {
+            let taken = self.working.compare_exchange_weak(
+                working,
+                working + 1,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+            match taken {
+                Ok(_) => return true,
+                Err(now) => working = now,
+            }
+        }
+        false
+    }
+
+    /// Gives a place back.
+    fn leave(&self) {
+        self.working.fetch_sub(1, Ordering::SeqCst);
+        self.serve();
+    }
+
+    /// Grants free places to those who wait longest.
+    fn serve(&self) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut wakers = Vec::new();
+        {
+            let mut queue = lock(&self.queue);
+            while let Some(first) = queue.front() {
+                let mut state = first.state();
+                if let Waiting::Waits(_) = &*state {
+                    if !self.try_take() {
+                        break;
+                    }
+                    if let Waiting::Waits(waker) = std::mem::replace(&mut *state, Waiting::Granted)
+                    {
+                        wakers.push(waker);
+                    }
+                }
+                drop(state);
+                queue.pop_front();
+            }
+            // The next to look after lapsed places has to know that it is now first.
+            if let Some(first) = queue.front()
+                && let Waiting::Waits(waker) = &*first.state()
+                && !wakers.is_empty()
+            {
+                wakers.push(waker.clone());
+            }
+            self.waiting.store(queue.len(), Ordering::SeqCst);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
+        let queue = lock(&self.queue);
+        queue
+            .front()
+            .is_some_and(|first| Arc::ptr_eq(first, waiter))
+    }
+
+    /// Takes the places of those that have rested for longer than a tick.
+    fn take_lapsed(&self) {
+        let now = self.tick.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut lapsed = 0;
+        lock(&self.seats).retain(|seat| {
+            let Some(seat) = seat.upgrade() else {
+                return false;
+            };
+            let since = seat.state.load(Ordering::SeqCst);
+            if since >= RESTING
+                && since + 2 <= now
+                && seat
+                    .state
+                    .compare_exchange(since, LAPSED, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+            {
+                lapsed += 1;
+            }
+            true
+        });
+        if lapsed > 0 {
+            self.lapsed.fetch_add(lapsed as u64, Ordering::Relaxed);
+            self.working.fetch_sub(lapsed, Ordering::SeqCst);
+            self.serve();
+        }
+    }
+
+    /// Waits for a place, in turn.
+    async fn wait(self: &Arc<Self>, cancel: &AtomicBool) -> Result<()> {
+        let began = coeval_env::now();
+        let waiter = Arc::new(Waiter {
+            state: Mutex::new(Waiting::Waits(Waker::noop().clone())),
+        });
+        {
+            let mut queue = lock(&self.queue);
+            queue.push_back(Arc::clone(&waiter));
+            self.waiting.store(queue.len(), Ordering::SeqCst);
+        }
+        let leaving = Leaving {
+            admission: self,
+            waiter: &waiter,
+        };
+        // A place may have come free before the queue was entered (invariant 2).
+        self.serve();
+        let mut timer = pin!(None);
+        let result = poll_fn(|context| {
+            {
+                let mut state = waiter.state();
+                match &mut *state {
+                    Waiting::Waits(waker) => waker.clone_from(context.waker()),
+                    Waiting::Granted | Waiting::Gone => return Poll::Ready(Ok(())),
+                }
+            }
+            if cancel.load(Ordering::Acquire) {
+                return Poll::Ready(Err(Error::canceled()));
+            }
+            while self.is_first(&waiter) {
+                if timer.is_none() {
+                    timer.set(Some(coeval_env::sleep(TICK)));
+                }
+                let Some(ticking) = timer.as_mut().as_pin_mut() else {
+                    break;
+                };
+                if ticking.poll(context).is_pending() {
+                    break;
+                }
+                timer.set(None);
+                self.take_lapsed();
+                if matches!(&*waiter.state(), Waiting::Granted) {
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+        if result.is_ok() {
+            std::mem::forget(leaving);
+            self.waited.fetch_add(1, Ordering::Relaxed);
+            let microseconds = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.waited_microseconds
+                .fetch_add(microseconds, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+/// Leaves the queue when a wait is given up.
+struct Leaving<'wait> {
+    admission: &'wait Admission,
+    waiter: &'wait Waiter,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let before = std::mem::replace(&mut *self.waiter.state(), Waiting::Gone);
+        if matches!(before, Waiting::Granted) {
+            self.admission.leave();
+        } else {
+            let mut queue = lock(&self.admission.queue);
+            queue.retain(|waiter| !std::ptr::eq(&**waiter, self.waiter));
+            self.admission.waiting.store(queue.len(), Ordering::SeqCst);
+            drop(queue);
+            // It may have been the one that looks after lapsed places.
+            self.admission.wake_first();
+        }
+    }
+}
+
+impl Admission {
+    fn wake_first(&self) {
+        let first = lock(&self.queue).front().cloned();
+        if let Some(first) = first
+            && let Waiting::Waits(waker) = &*first.state()
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Where a session's transaction stands.
+#[derive(Debug)]
+struct Seat {
+    admission: Arc<Admission>,
+    state: AtomicU64,
+}
+
+impl Seat {
+    /// The transaction waits: for a lock, or for its client.
+    fn rest(&self) {
+        if self.state.load(Ordering::SeqCst) == WORKING {
+            let tick = self.admission.tick.load(Ordering::SeqCst);
+            self.state.store(tick, Ordering::SeqCst);
+        }
+    }
+
+    /// The transaction goes on. Never waits.
+    fn resume(&self) {
+        let state = self.state.load(Ordering::SeqCst);
+        if state > WORKING && self.state.swap(WORKING, Ordering::SeqCst) == LAPSED {
+            self.admission.working.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl LockObserver for Seat {
+    fn waits(&self, _: &Place) {
+        self.rest();
+    }
+
+    fn goes_on(&self) {
+        self.resume();
+    }
+}
+
+/// A session's way through the door. Its transaction has a place between
+/// [`Ticket::enter`] and [`Ticket::leave`], or the end of the ticket.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    seat: Arc<Seat>,
+    /// Never waits, though it counts.
+    privileged: bool,
+}
+
+impl Ticket {
+    pub(crate) fn new(admission: &Arc<Admission>, privileged: bool) -> Self {
+        let seat = Arc::new(Seat {
+            admission: Arc::clone(admission),
+            state: AtomicU64::new(OUTSIDE),
+        });
+        let mut seats = lock(&admission.seats);
+        // Forgets those of sessions that ended, now and then.
+        if seats.len() == seats.capacity() {
+            seats.retain(|seat| seat.strong_count() > 0);
+        }
+        seats.push(Arc::downgrade(&seat));
+        drop(seats);
+        Self { seat, privileged }
+    }
+
+    /// What an engine tells of the transaction's waits.
+    pub(crate) fn observer(&self) -> Arc<dyn LockObserver> {
+        Arc::clone(&self.seat) as _
+    }
+
+    /// Gets a place for a new transaction; waits for it in turn. At once when the
+    /// ticket has one, which is so when a transaction starts anew after a conflict.
+    pub(crate) async fn enter(&self, cancel: &AtomicBool) -> Result<()> {
+        let Seat { admission, state } = &*self.seat;
+        if state.load(Ordering::SeqCst) != OUTSIDE {
+            self.resume();
+            return Ok(());
+        }
+        if self.privileged {
+            admission.working.fetch_add(1, Ordering::SeqCst);
+        } else if admission.waiting.load(Ordering::SeqCst) > 0 || !admission.try_take() {
+            admission.wait(cancel).await?;
+        }
+        admission.admitted.fetch_add(1, Ordering::Relaxed);
+        state.store(WORKING, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The transaction waits: for its client.
+    pub(crate) fn rest(&self) {
+        self.seat.rest();
+    }
+
+    /// The transaction goes on. Never waits.
+    pub(crate) fn resume(&self) {
+        self.seat.resume();
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn leave(&self) {
+        let Seat { admission, state } = &*self.seat;
+        // Most of the time it has left already, and looking is cheaper.
+        if state.load(Ordering::SeqCst) == OUTSIDE {
+            return;
+        }
+        match state.swap(OUTSIDE, Ordering::SeqCst) {
+            OUTSIDE | LAPSED => {}
+            _ => admission.leave(),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission(places: usize) -> Arc<Admission> {
+        let admission = Arc::new(Admission::default());
+        admission.set_places(places);
+        admission
+    }
+
+    fn in_runtime(test: impl Future<Output = ()>) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(test);
+    }
+
+    /// Lets the other tasks run until they wait.
+    async fn settle() {
+        for _ in 0..10 {
+            coeval_env::yield_now().await;
+        }
+    }
+
+    /// Asks for a place in a task of its own.
+    fn ask(
+        admission: &Arc<Admission>,
+        cancel: &Arc<AtomicBool>,
+    ) -> coeval_env::JoinHandle<Result<Ticket>> {
+        let (ticket, cancel) = (Ticket::new(admission, false), Arc::clone(cancel));
+        coeval_env::spawn("asks", async move {
+            ticket.enter(&cancel).await?;
+            Ok(ticket)
+        })
+    }
+
+    #[test]
+    fn places_are_given_in_the_order_of_arrival() {
+        in_runtime(async {
+            let admission = admission(1);
+            let never = Arc::new(AtomicBool::new(false));
+            let first = ask(&admission, &never).await.unwrap().unwrap();
+            let second = ask(&admission, &never);
+            settle().await;
+            let third = ask(&admission, &never);
+            settle().await;
+            assert_eq!(admission.counts().waiting, 2);
+            first.leave();
+            let second = second.await.unwrap().unwrap();
+            settle().await;
+            let counts = admission.counts();
+            assert_eq!((counts.working, counts.waiting), (1, 1));
+            // A session that ends leaves, too.
+            drop(second);
+            let third = third.await.unwrap().unwrap();
+            third.leave();
+            let counts = admission.counts();
+            assert_eq!((counts.working, counts.waiting), (0, 0));
+            assert_eq!((counts.admitted, counts.waited), (3, 2));
+        });
+    }
+
+    #[test]
+    fn a_place_lapses_while_its_transaction_rests() {
+        in_runtime(async {
+            let admission = admission(1);
+            let never = Arc::new(AtomicBool::new(false));
+            let resting = ask(&admission, &never).await.unwrap().unwrap();
+            resting.rest();
+            // Waits for a tick or two, and is let in.
+            let other = ask(&admission, &never).await.unwrap().unwrap();
+            assert_eq!(admission.counts().lapsed, 1);
+            assert_eq!(admission.counts().working, 1);
+            // The first goes on without waiting, and a third waits for both.
+            resting.resume();
+            assert_eq!(admission.counts().working, 2);
+            let third = ask(&admission, &never);
+            settle().await;
+            other.leave();
+            settle().await;
+            assert_eq!(admission.counts().waiting, 1);
+            resting.leave();
+            third.await.unwrap().unwrap().leave();
+            assert_eq!(admission.counts().working, 0);
+        });
+    }
+
+    #[test]
+    fn one_that_works_keeps_its_place() {
+        in_runtime(async {
+            let admission = admission(1);
+            let never = Arc::new(AtomicBool::new(false));
+            let working = ask(&admission, &never).await.unwrap().unwrap();
+            let other = ask(&admission, &never);
+            while admission.tick.load(Ordering::SeqCst) < RESTING + 4 {
+                coeval_env::sleep(TICK).await;
+            }
+            assert_eq!(admission.counts().lapsed, 0);
+            assert_eq!(admission.counts().waiting, 1);
+            working.leave();
+            other.await.unwrap().unwrap().leave();
+        });
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_queue_to_the_others() {
+        in_runtime(async {
+            let admission = admission(1);
+            let cancel = Arc::new(AtomicBool::new(true));
+            let never = Arc::new(AtomicBool::new(false));
+            let first = ask(&admission, &never).await.unwrap().unwrap();
+            let canceled = ask(&admission, &cancel).await.unwrap().unwrap_err();
+            assert_eq!(canceled.state().0, "57014");
+            let aborted = ask(&admission, &never);
+            settle().await;
+            let waits = ask(&admission, &never);
+            settle().await;
+            aborted.abort();
+            settle().await;
+            assert_eq!(admission.counts().waiting, 1);
+            // It is the head now, and looks after lapsed places.
+            first.rest();
+            waits.await.unwrap().unwrap().leave();
+            first.leave();
+            assert_eq!(admission.counts().working, 0);
+        });
+    }
+
+    #[test]
+    fn the_privileged_never_wait() {
+        in_runtime(async {
+            let admission = admission(1);
+            let never = Arc::new(AtomicBool::new(false));
+            let first = ask(&admission, &never).await.unwrap().unwrap();
+            let administrator = Ticket::new(&admission, true);
+            administrator.enter(&never).await.unwrap();
+            assert_eq!(admission.counts().working, 2);
+            administrator.leave();
+            first.leave();
+        });
+    }
+
+    #[test]
+    fn more_places_let_more_in() {
+        in_runtime(async {
+            let admission = admission(1);
+            let never = Arc::new(AtomicBool::new(false));
+            let first = ask(&admission, &never).await.unwrap().unwrap();
+            let second = ask(&admission, &never);
+            settle().await;
+            admission.set_places(2);
+            let second = second.await.unwrap().unwrap();
+            first.leave();
+            second.leave();
+            assert_eq!(admission.counts().working, 0);
+        });
+    }
+}
