@@ -265,6 +265,29 @@ impl Log {
         }
     }
 
+    /// Ready when [`Log::installed`] has reached `timestamp`. One that no commit will
+    /// ever have is pending until a later commit is installed.
+    ///
+    /// An error says that the log has stopped before it could get there.
+    pub fn poll_installed(
+        &self,
+        timestamp: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        if timestamp <= self.installed() {
+            return Poll::Ready(Ok(()));
+        }
+        self.shared.beginners.park(timestamp, context);
+        // As above.
+        if timestamp <= self.installed() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.shared.stop_reason() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+
     /// [`Log::poll_durable`] as a future.
     pub async fn wait_durable(&self, timestamp: Timestamp) -> Result<(), Error> {
         poll_fn(|context| self.poll_durable(timestamp, context)).await

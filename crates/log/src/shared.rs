@@ -27,7 +27,10 @@ pub(crate) struct Shared {
     /// End of what is durable. Never past the ring's complete prefix.
     durable: AtomicU64,
     pub(crate) space: Arc<SpaceQueue>,
+    /// Those who wait for a timestamp to be durable.
     pub(crate) waiters: Waiters,
+    /// Those who wait for one to be installed.
+    pub(crate) beginners: Waiters,
     /// Tells the flusher that the prefix has moved, or that it is to end.
     pub(crate) flusher: Arc<Notify>,
     /// No new commit begins.
@@ -57,6 +60,7 @@ impl Shared {
             seed,
             ephemeral,
             waiters: Waiters::default(),
+            beginners: Waiters::default(),
             flusher,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -98,6 +102,7 @@ impl Shared {
     /// Called by whoever has moved the complete prefix.
     #[inline]
     pub(crate) fn prefix_moved(&self) {
+        self.beginners.reached(self.installed());
         if self.ephemeral {
             self.space.serve();
             self.waiters.reached(self.installed());
@@ -123,6 +128,7 @@ impl Shared {
             self.call_fatal_handler(|fatal| fatal.reason = Some(reason.into()));
         }
         self.waiters.wake_all();
+        self.beginners.wake_all();
         self.space.wake_all();
     }
 

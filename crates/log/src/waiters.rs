@@ -1,5 +1,5 @@
-//! Those who wait for a timestamp to become durable, in the order of their
-//! timestamps: an advance wakes exactly those it reaches.
+//! Those who wait for a timestamp to be reached by a prefix of the log, in the order
+//! of their timestamps: an advance wakes exactly those it reaches.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use coeval_log::{Log, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots, Table};
 use coeval_txn::{BeginOptions, Error, Transaction};
-use coeval_types::{IndexId, StorageDefinition, StorageId, Timestamp};
+use coeval_types::{StorageDefinition, StorageId, Timestamp};
 
 use crate::Settings;
 use crate::locks::graph::WaitGraph;
@@ -197,13 +197,9 @@ impl coeval_txn::Engine for Engine {
         {
             return Poll::Ready(Err(Error::Canceled));
         }
-        if let Some(minimum) = options.minimum
-            && self.shared.log.installed() < minimum
-        {
-            // Commits are installed within moments of being drawn: look again after
-            // the other tasks.
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+        if let Some(minimum) = options.minimum {
+            let installed = self.shared.log.poll_installed(minimum, context);
+            ready!(installed).map_err(log_error)?;
         }
         let state = self.shared.take_state()?;
         let transaction = OccTransaction::begin(Arc::clone(&self.shared), state, options);
@@ -248,16 +244,6 @@ impl coeval_txn::Engine for Engine {
             .remove(&storage);
         if recovered.is_none() && shared.storage(storage).is_ok() {
             sweeper::retire(shared, storage, None);
-        }
-    }
-
-    fn drop_index(&self, storage: StorageId, index: IndexId) {
-        let shared = &*self.shared;
-        if let Ok(table) = shared.storage(storage)
-            && let Ok(dropped) = table.index(index)
-        {
-            dropped.stop_enforcing();
-            sweeper::retire(shared, storage, Some(index));
         }
     }
 

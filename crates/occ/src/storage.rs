@@ -30,9 +30,10 @@ pub(crate) struct Index {
     pub(crate) orders_rows: bool,
     /// Older snapshots show versions that have no entry here.
     usable_from: Timestamp,
-    /// Whether it still promises uniqueness: one that is dropped is maintained
-    /// for old snapshots, and promises nothing.
-    enforced: AtomicBool,
+    /// Whether it was dropped, if only by a transaction that has not ended: it is
+    /// maintained for snapshots that know it and for a rollback, and promises
+    /// nothing. Changed only by one who has the table alone.
+    dropped: AtomicBool,
 }
 
 impl Index {
@@ -55,7 +56,7 @@ impl Index {
             ranges: RangeMap::new(space, slots),
             orders_rows,
             usable_from,
-            enforced: AtomicBool::new(true),
+            dropped: AtomicBool::new(false),
         }
     }
 
@@ -65,11 +66,15 @@ impl Index {
 
     /// Whether two live rows must not have one key here.
     pub(crate) fn promises_uniqueness(&self) -> bool {
-        self.kind != IndexKind::Secondary && self.enforced.load(Ordering::Acquire)
+        self.kind != IndexKind::Secondary && !self.is_dropped()
     }
 
-    pub(crate) fn stop_enforcing(&self) {
-        self.enforced.store(false, Ordering::Release);
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_dropped(&self, dropped: bool) {
+        self.dropped.store(dropped, Ordering::Release);
     }
 
     pub(crate) fn is_usable(&self, snapshot: Timestamp) -> bool {

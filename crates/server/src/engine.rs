@@ -63,7 +63,9 @@ fn engine_settings(settings: &Settings) -> coeval_occ::Settings {
     let mut engine = coeval_occ::Settings::default();
     engine.log.segment_bytes = settings.log_segment_bytes;
     engine.log.ring_bytes = settings.log_buffer_bytes;
-    engine.range_slots = settings.range_slots;
+    // Each worker can have one commit that has registered and not yet drawn, with at
+    // most eight slots of one range. They must all fit.
+    engine.range_slots = settings.range_slots.max(8 * settings.workers());
     if settings.recovery_threads > 0 {
         engine.log.recovery_threads = settings.recovery_threads;
     }

@@ -1,5 +1,6 @@
 //! The contract itself: [`Engine`] and [`Transaction`], and the words they use.
 
+use std::any::Any;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -214,6 +215,11 @@ pub enum ScanProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub u32);
 
+/// The snapshot of a suspended statement, to be given back to the transaction it is
+/// from. What is in it is the engine's business.
+#[derive(Debug)]
+pub struct KeptSnapshot(pub Box<dyn Any + Send>);
+
 /// Sees one row of a read: the record and its version.
 pub type Visit<'visitor> = dyn FnMut(Rid, RowRef<'_>) + Send + 'visitor;
 
@@ -247,9 +253,6 @@ pub trait Engine: Send + Sync + 'static {
     /// Forgets a storage, once no snapshot can reach it any more. A storage that
     /// is not known is none to forget.
     fn drop_storage(&self, storage: StorageId);
-
-    /// Forgets one index, once no snapshot can reach it any more.
-    fn drop_index(&self, storage: StorageId, index: IndexId);
 
     /// Every storage that is known or came back from the log. After attaching
     /// what the catalog names, the rest is left over from transactions that never
@@ -300,6 +303,17 @@ pub trait Transaction: Send {
     /// Marks the start of a statement: at [`Isolation::ReadCommitted`] takes a new
     /// snapshot, at the other levels does nothing.
     fn begin_statement(&mut self) -> Result<(), Error>;
+
+    /// Keeps the snapshot of the statement that runs, which is suspended now and goes
+    /// on after others. It keeps old versions from being removed until it is dropped
+    /// or resumed. At the levels where all statements share a snapshot there is
+    /// nothing to keep.
+    fn keep_snapshot(&mut self) -> KeptSnapshot;
+
+    /// Goes on with a suspended statement: until the next
+    /// [`Transaction::begin_statement`] it reads what it would have read then. Only
+    /// what this transaction has written since is seen as well.
+    fn resume_snapshot(&mut self, kept: KeptSnapshot) -> Result<(), Error>;
 
     /// Shows the row with exactly this key in a primary or unique index, and says
     /// whether there is one.
@@ -361,13 +375,24 @@ pub trait Transaction: Send {
     fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error>;
 
     /// Under an exclusive table lock: makes a new index with an entry for the
-    /// newest version of every row. Its creator drops it on rollback.
+    /// newest version of every row. It is gone again if the transaction, or a
+    /// savepoint before this call, rolls back.
     fn poll_build_index(
         &mut self,
         storage: StorageId,
         definition: &IndexDefinition,
         context: &mut Context<'_>,
     ) -> Poll<Result<IndexBuild, Error>>;
+
+    /// Under an exclusive table lock: a unique or secondary index promises nothing
+    /// any more, from this call on and to this transaction too, and is forgotten
+    /// after the commit, once no snapshot can reach it. Until then snapshots that
+    /// know it read by it. Undone if the transaction, or a savepoint before this
+    /// call, rolls back: then the index promises what it did.
+    ///
+    /// A storage's primary index cannot be dropped, because its records are named
+    /// by it.
+    fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error>;
 
     /// Locks a row against other writers until the transaction ends, and shows the
     /// version that a write would replace (unless `Gone` or `Skipped`). At

@@ -25,7 +25,10 @@
 //!    its own tail.
 //! 5. **Storages and indexes are physical.** They are created at once and known to
 //!    nobody until a catalog row says so; that row's version decides who sees
-//!    them. What a rollback leaves behind is dropped by whoever created it.
+//!    them. A storage that a rollback leaves behind is dropped by whoever created
+//!    it. The indexes of a storage come and go with the transaction that has it
+//!    locked alone, so that at no moment others meet an index they do not know, or
+//!    miss one they do.
 //!
 //! Dropping a transaction that has not ended aborts it.
 
@@ -35,9 +38,9 @@ pub mod serial;
 mod wait;
 
 pub use contract::{
-    BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, LockObserver, LockWait,
-    LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
-    Update,
+    BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
+    LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,
+    TableLock, Transaction, Update,
 };
 pub use error::{Cause, Conflict, Error, Place};
 pub use serial::Serial;

@@ -49,9 +49,10 @@ impl Run<'_> {
             // There is no way back to a savepoint any more, only to the beginning.
             self.state
                 .undo
-                .retain(|step| matches!(step, Undo::Schema { .. }));
+                .retain(|step| !matches!(step, Undo::Row { .. }));
             if !self.prepare() {
                 let snapshot = self.state.snapshot();
+                self.retire_dropped();
                 self.release_rows();
                 self.free_other_locks();
                 return Poll::Ready(Outcome::Committed(snapshot.max(self.state.newest_seen)));
@@ -100,6 +101,7 @@ impl Run<'_> {
         self.install(timestamp);
         copied.installed();
         self.wait_until_visible(timestamp);
+        self.retire_dropped();
         self.release_rows();
         self.free_other_locks();
         Poll::Ready(Outcome::Committed(timestamp))

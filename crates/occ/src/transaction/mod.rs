@@ -32,10 +32,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use coeval_memory::sync::Backoff;
+use coeval_storage::Snapshot;
 use coeval_txn::contract::{Visit, VisitScan};
 use coeval_txn::{
-    BeginOptions, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow, Outcome, Savepoint,
-    ScanProgress, ScanRequest, TableLock, Transaction, Update,
+    BeginOptions, Error, IndexBuild, Insert, Isolation, KeptSnapshot, LockWait, LockedRow, Outcome,
+    Savepoint, ScanProgress, ScanRequest, TableLock, Transaction, Update,
 };
 use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
@@ -75,9 +76,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A snapshot for the next statement. It includes what the transaction has
-    /// seen already: that is installed, perhaps behind an earlier commit which
-    /// another core is just installing.
+    /// A snapshot for the next statement.
     fn begin_statement(&mut self) -> Result<(), Error> {
         self.check_read()?;
         self.stop_waiting(false);
@@ -85,14 +84,44 @@ impl Run<'_> {
         if self.state.isolation != Isolation::ReadCommitted {
             return Ok(());
         }
-        let log = &self.shared.log;
+        self.wait_for_seen();
+        let snapshot = self.state.snapshot.as_mut().expect("it runs");
+        snapshot.refresh(|| self.shared.log.installed());
+        Ok(())
+    }
+
+    /// A new snapshot includes what the transaction has worked upon already: that is
+    /// installed, perhaps behind an earlier commit which another core is just
+    /// installing.
+    fn wait_for_seen(&self) {
         let mut backoff = Backoff::default();
         let includes = self.state.newest_seen.max(self.state.undisclosed);
-        while log.installed() < includes {
+        while self.shared.log.installed() < includes {
             backoff.wait();
         }
-        let snapshot = self.state.snapshot.as_mut().expect("it runs");
-        snapshot.refresh(|| log.installed());
+    }
+
+    /// The kept snapshot is the one that was registered; what comes next gets
+    /// another. So at no moment is there none at its timestamp.
+    fn keep_snapshot(&mut self) -> KeptSnapshot {
+        if self.state.isolation != Isolation::ReadCommitted {
+            return KeptSnapshot(Box::new(()));
+        }
+        self.wait_for_seen();
+        let shared = self.shared;
+        let next = shared.snapshots.register(|| shared.log.installed());
+        let kept = self.state.snapshot.replace(next).expect("it runs");
+        KeptSnapshot(Box::new(kept))
+    }
+
+    fn resume_snapshot(&mut self, kept: KeptSnapshot) -> Result<(), Error> {
+        self.check_read()?;
+        self.state.presence_only = false;
+        if self.state.isolation == Isolation::ReadCommitted {
+            let kept = kept.0.downcast::<Snapshot>();
+            let kept = kept.map_err(|_| Error::Unknown("kept snapshot"))?;
+            self.state.snapshot = Some(*kept);
+        }
         Ok(())
     }
 }
@@ -226,6 +255,17 @@ impl Transaction for OccTransaction {
         self.run()?.begin_statement()
     }
 
+    fn keep_snapshot(&mut self) -> KeptSnapshot {
+        match self.run_at_once() {
+            Ok(mut run) => run.keep_snapshot(),
+            Err(_) => KeptSnapshot(Box::new(())),
+        }
+    }
+
+    fn resume_snapshot(&mut self, kept: KeptSnapshot) -> Result<(), Error> {
+        self.run_at_once()?.resume_snapshot(kept)
+    }
+
     fn get(
         &mut self,
         storage: StorageId,
@@ -275,6 +315,10 @@ impl Transaction for OccTransaction {
         _context: &mut Context<'_>,
     ) -> Poll<Result<IndexBuild, Error>> {
         Poll::Ready(self.run_at_once()?.build_index(storage, definition))
+    }
+
+    fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error> {
+        self.run_at_once()?.drop_index(storage, index)
     }
 
     fn poll_lock_row(

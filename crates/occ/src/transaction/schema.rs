@@ -1,16 +1,30 @@
-//! Table locks, schema versions, and the building of indexes.
+//! Table locks, schema versions, and the coming and going of indexes.
+//!
+//! Indexes change under the exclusive lock of their table, so no other transaction
+//! checks a key while they do, and each change is a step that a rollback takes back
+//! before it frees that lock:
+//!
+//! | | to this transaction | after a rollback | after the commit |
+//! | --- | --- | --- | --- |
+//! | built | maintained, promises | never was | the same to all |
+//! | dropped | maintained, promises nothing | promises again | maintained until no snapshot knows it |
+//!
+//! Under a dropped index this transaction may give several rows one key. All of
+//! them are its private versions, made after the drop; so a rollback that undoes
+//! the drop has undone them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use coeval_txn::{Error, IndexBuild, TableLock};
-use coeval_types::{IndexDefinition, IndexKind, Rid, RowRef, StorageId, Timestamp};
+use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, RowRef, StorageId, Timestamp};
 
 use super::Run;
 use super::state::{TableHeld, Undo};
 use super::wait::Wait;
 use crate::storage::{Index, Storage};
+use crate::sweeper::retire;
 
 impl Run<'_> {
     pub(super) fn table_held(&self, storage: &Storage) -> Option<TableHeld> {
@@ -122,7 +136,36 @@ impl Run<'_> {
             return Ok(IndexBuild::Duplicate(one, other));
         }
         table.add_index(Arc::new(index));
+        self.state.undo.push(Undo::IndexBuilt {
+            storage: at,
+            index: definition.id,
+        });
         Ok(IndexBuild::Built)
+    }
+
+    pub(super) fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error> {
+        let at = self.check_exclusive(storage)?;
+        let index = self.state.storages[at]
+            .index(index)
+            .ok()
+            .filter(|index| !index.is_primary() && !index.is_dropped())
+            .ok_or(Error::Unknown("unique or secondary index"))?;
+        index.set_dropped(true);
+        self.state
+            .undo
+            .push(Undo::IndexDropped { storage: at, index });
+        Ok(())
+    }
+
+    /// After a commit that snapshots include, before its locks are freed: what it
+    /// has dropped goes once no older snapshot is registered.
+    pub(super) fn retire_dropped(&mut self) {
+        for step in &self.state.undo {
+            if let Undo::IndexDropped { storage, index } = step {
+                let storage = self.state.storages[*storage].id;
+                retire(self.shared, storage, Some(index.id));
+            }
+        }
     }
 
     fn newest_version(&self, table: &Storage) -> Timestamp {

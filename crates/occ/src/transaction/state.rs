@@ -14,7 +14,7 @@ use super::wait::Waiting;
 use crate::engine::Shared;
 use crate::ranges::map::{Predicate, Registration};
 use crate::running::Place;
-use crate::storage::Storage;
+use crate::storage::{Index, Storage};
 
 /// Position of a storage in [`State::storages`].
 pub(super) type StorageAt = usize;
@@ -37,6 +37,13 @@ pub(super) enum Undo {
     },
     /// The storage's schema version was this.
     Schema { storage: StorageAt, previous: u64 },
+    /// The storage did not have this index.
+    IndexBuilt { storage: StorageAt, index: IndexId },
+    /// This index of the storage was not dropped.
+    IndexDropped {
+        storage: StorageAt,
+        index: Arc<Index>,
+    },
 }
 
 /// A record that was read, and which version of it.
@@ -88,6 +95,8 @@ pub(crate) struct State {
     pub(super) written: usize,
     pub(super) tables: Vec<TableHeld>,
     pub(super) keys: Vec<(IndexId, Box<[u8]>)>,
+    /// How many of the keys, from the first, may belong to rows that were written.
+    pub(super) keys_used: usize,
     pub(super) undo: Vec<Undo>,
     /// Where in the undo list each savepoint stands.
     pub(super) savepoints: Vec<usize>,
@@ -128,6 +137,7 @@ impl State {
             written: 0,
             tables: Vec::new(),
             keys: Vec::new(),
+            keys_used: 0,
             undo: Vec::new(),
             savepoints: Vec::new(),
             reads: Vec::new(),
@@ -179,6 +189,7 @@ impl State {
         self.space_wait = SpaceWait::new();
         self.prepared = false;
         self.written = 0;
+        self.keys_used = 0;
     }
 
     /// The position of a storage in this transaction's list.

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, RecordRef, TryLock, Value};
-use coeval_txn::{Error, Savepoint};
+use coeval_txn::{Error, Isolation, Savepoint};
 use coeval_types::{RowRef, TransactionId};
 
 use super::Run;
 use super::state::{Held, Undo};
+use crate::locks::keys::Taken;
 use crate::locks::queues::LockName;
-use crate::storage::Index;
+use crate::storage::{Index, Storage};
 
 impl Run<'_> {
     pub(super) fn savepoint(&mut self) -> Savepoint {
@@ -45,9 +46,8 @@ impl Run<'_> {
         let mut displaced = Vec::new();
         for step in self.state.undo.drain(length..).rev() {
             match step {
-                Undo::Schema { storage, previous } => {
-                    let storage = &self.state.storages[storage];
-                    storage.schema_version.store(previous, Ordering::Release);
+                Undo::Schema { .. } | Undo::IndexBuilt { .. } | Undo::IndexDropped { .. } => {
+                    undo_schema(&self.state.storages, &step);
                 }
                 Undo::Row {
                     storage,
@@ -108,10 +108,7 @@ impl Run<'_> {
         let (shared, id) = (self.shared, self.state.id);
         self.drop_replaced_entries(false);
         for step in self.state.undo.iter().rev() {
-            if let Undo::Schema { storage, previous } = step {
-                let storage = &self.state.storages[*storage];
-                storage.schema_version.store(*previous, Ordering::Release);
-            }
+            undo_schema(&self.state.storages, step);
         }
         for at in 0..self.state.held.len() {
             let held = self.state.held[at];
@@ -155,19 +152,44 @@ impl Run<'_> {
         });
     }
 
-    /// Frees the locks of keys and tables.
-    pub(super) fn free_other_locks(&mut self) {
+    /// Frees the locks of keys from this position on.
+    fn free_keys(&mut self, first: usize) {
         let (shared, id) = (self.shared, self.state.id);
-        for (index, key) in self.state.keys.drain(..) {
+        for (index, key) in self.state.keys.drain(first..) {
             shared.keys.free(index, &key, id);
             let name = LockName::Key(index, key);
             shared.queues.released(&name, |owner| {
                 let LockName::Key(index, key) = &name else {
                     unreachable!("it was just made")
                 };
-                shared.keys.take(*index, key, owner) == crate::locks::keys::Taken::Now
+                shared.keys.take(*index, key, owner) == Taken::Now
             });
         }
+    }
+
+    /// After a row was written: the keys that were locked for it stay locked until
+    /// the transaction ends.
+    pub(super) fn keep_keys(&mut self) {
+        self.state.keys_used = self.state.keys.len();
+    }
+
+    /// After a row was not written, because another has one of its keys: nothing
+    /// that this transaction has done needs the keys that were locked for it. Those
+    /// of rows that it has written stay, and so does a key that one of them shares
+    /// with the row.
+    ///
+    /// SERIALIZABLE keeps all. *Which* index refuses the row also says that the keys
+    /// looked at before were free, and only their locks protect that answer.
+    pub(super) fn give_up_keys(&mut self) {
+        if self.state.isolation != Isolation::Serializable {
+            self.free_keys(self.state.keys_used);
+        }
+    }
+
+    /// Frees the locks of keys and tables.
+    pub(super) fn free_other_locks(&mut self) {
+        self.free_keys(0);
+        let id = self.state.id;
         for held in self.state.tables.drain(..) {
             let storage = &self.state.storages[held.storage];
             let mut somebody_waits = held.exclusive;
@@ -179,9 +201,22 @@ impl Run<'_> {
             }
             if somebody_waits {
                 let name = LockName::Table(storage.id);
-                shared.queues.released_to_all(&name);
+                self.shared.queues.released_to_all(&name);
             }
         }
+    }
+}
+
+/// Takes a change of the schema back, while the table is still locked alone.
+fn undo_schema(storages: &[Arc<Storage>], step: &Undo) {
+    match step {
+        Undo::Row { .. } => {}
+        Undo::Schema { storage, previous } => {
+            let version = &storages[*storage].schema_version;
+            version.store(*previous, Ordering::Release);
+        }
+        Undo::IndexBuilt { storage, index } => storages[*storage].remove_index(*index),
+        Undo::IndexDropped { index, .. } => index.set_dropped(false),
     }
 }
 

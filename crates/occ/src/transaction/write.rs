@@ -161,6 +161,10 @@ impl Run<'_> {
             match self.try_insert(at, row, replacing)? {
                 Step::Done(inserted) => {
                     self.stop_waiting(false);
+                    match inserted {
+                        Ok(_) => self.keep_keys(),
+                        Err(_) => self.give_up_keys(),
+                    }
                     return Poll::Ready(Ok(inserted));
                 }
                 Step::Wait(wait) => ready!(self.poll_wait(wait, context))?,
@@ -471,6 +475,10 @@ impl Run<'_> {
             match self.try_update(at, rid, row)? {
                 Step::Done(UpdateStep::Done(update)) => {
                     self.stop_waiting(false);
+                    match update {
+                        Update::Updated(_) => self.keep_keys(),
+                        Update::Duplicate { .. } => self.give_up_keys(),
+                    }
                     return Poll::Ready(Ok(update));
                 }
                 Step::Done(UpdateStep::Move) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use coeval_occ::Engine;
 use coeval_txn::{
     BeginOptions, Cause, Engine as _, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow,
-    Place, TableLock, Transaction,
+    Place, TableLock, Transaction, Update,
 };
 use coeval_types::{IndexId, IndexKind, Rid, RowRef};
 
@@ -251,6 +251,117 @@ fn what_a_rollback_took_back_leaves_nothing_in_an_index() {
     engine.sweep();
     let mut c = ready(writer(&engine));
     assert_eq!(all(&mut *c), [(2, 20)]);
+}
+
+/// Whether the row can be inserted at once, and if not because others must end
+/// first, `None`.
+fn inserts(t: &mut dyn Transaction, row: (u64, u64)) -> Option<bool> {
+    let bytes = row_bytes(row);
+    let mut context = Context::from_waker(Waker::noop());
+    match t.poll_insert(STORAGE, RowRef::trusted(&bytes), &mut context) {
+        Poll::Ready(inserted) => Some(matches!(inserted, Ok(Insert::Inserted(_)))),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_row_that_is_refused_leaves_its_keys_to_others() {
+    let engine = Engine::ephemeral(settings()).expect("sound settings");
+    let indexes = vec![
+        index(PRIMARY, IndexKind::Unique, 0),
+        index(UNIQUE, IndexKind::Unique, 1),
+    ];
+    engine.attach_storage(definition(indexes)).expect("new");
+    ready(load(&engine, [(1, 10), (2, 20)]));
+    let mut a = ready(writer(&engine));
+    assert_eq!(inserts(&mut *a, (3, 30)), Some(true));
+    // Key 4 is looked at, and free, before key 10 is found taken.
+    assert_eq!(inserts(&mut *a, (4, 10)), Some(false));
+    assert_eq!(inserts(&mut *a, (3, 40)), Some(false));
+    let refused = ready(change(&mut *a, 2, |_| 10));
+    assert!(matches!(
+        refused,
+        Ok(Some(Update::Duplicate { index: UNIQUE, .. }))
+    ));
+    let mut b = ready(writer(&engine));
+    assert_eq!(ready(delete(&mut *b, 1)), Ok(true));
+    for row in [(4, 40), (1, 10)] {
+        assert_eq!(inserts(&mut *b, row), Some(true), "{row:?}");
+    }
+    // But those of the row that is there are its own.
+    for row in [(3, 50), (5, 30)] {
+        assert_eq!(inserts(&mut *b, row), None, "{row:?}");
+    }
+    a.abort();
+    assert_eq!(inserts(&mut *b, (3, 30)), Some(true));
+}
+
+/// Who waits for a key of a row that is refused goes on at once.
+#[test]
+fn a_refused_row_wakes_those_who_wait_for_its_key() {
+    let engine = unique_engine();
+    ready(load(&engine, [(1, 10)]));
+    let mut a = ready(writer(&engine));
+    let (rid, _) = ready(locked(&mut *a, 1)).expect("free").expect("loaded");
+    let mut b = ready(writer(&engine));
+    assert_eq!(inserts(&mut *b, (2, 10)), None, "the row's fate is open");
+    let count = Arc::new(Count::default());
+    let mut c = ready(writer(&engine));
+    let bytes = row_bytes((3, 10));
+    let poll_c = |c: &mut dyn Transaction| {
+        let waker = Waker::from(Arc::clone(&count));
+        let mut context = Context::from_waker(&waker);
+        c.poll_insert(STORAGE, RowRef::trusted(&bytes), &mut context)
+    };
+    assert!(poll_c(&mut *c).is_pending(), "b has the key");
+    a.abort();
+    assert_eq!(inserts(&mut *b, (2, 10)), Some(false));
+    assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    let refused = poll_c(&mut *c);
+    let duplicate = Ok(Insert::Duplicate { index: UNIQUE, rid });
+    assert_eq!(refused, Poll::Ready(duplicate));
+}
+
+/// At SERIALIZABLE the answer that a row is refused, and by which index, holds
+/// until the end.
+#[test]
+fn a_refused_row_keeps_its_keys_at_serializable() {
+    let engine = unique_engine();
+    ready(load(&engine, [(1, 10)]));
+    let mut a = ready(begin(&engine, Isolation::Serializable));
+    ready(lock_table(&mut *a)).expect("nobody has it alone");
+    assert_eq!(inserts(&mut *a, (2, 10)), Some(false));
+    let mut b = ready(writer(&engine));
+    assert_eq!(ready(delete(&mut *b, 1)), Ok(true));
+    assert_eq!(inserts(&mut *b, (3, 10)), None);
+    a.abort();
+    assert_eq!(inserts(&mut *b, (3, 10)), Some(true));
+}
+
+/// A snapshot that includes a commit which is drawn and not yet installed.
+#[test]
+fn who_begins_behind_a_commit_waits_for_it_without_spinning() {
+    let engine = engine();
+    ready(load(&engine, [(1, 0)]));
+    let mut nothing = engine.log().entry_builder();
+    let credit = ready(engine.log().prepare(&mut nothing)).expect("there is room");
+    let reservation = engine.log().reserve(credit);
+    let options = BeginOptions {
+        minimum: Some(reservation.timestamp()),
+        ..BeginOptions::default()
+    };
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&count));
+    let mut context = Context::from_waker(&waker);
+    assert!(engine.poll_begin(&options, &mut context).is_pending());
+    assert!(engine.poll_begin(&options, &mut context).is_pending());
+    assert_eq!(count.0.load(Ordering::Relaxed), 0);
+    reservation.skip();
+    assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    let Poll::Ready(Ok(t)) = engine.poll_begin(&options, &mut context) else {
+        panic!("it is installed");
+    };
+    assert!(t.snapshot() >= options.minimum.expect("given"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@ mod crashes;
 mod history;
 mod locking;
 mod recovery;
+mod schema;
 #[path = "../../../txn/tests/support/script.rs"]
 mod script;
 mod scripts;

@@ -119,7 +119,8 @@ settings! {
     /// How many threads replay the log at a start; 0 takes one for each core.
     recovery_threads: usize = 0, "N";
     /// How many recent writes each range of a table remembers for SERIALIZABLE
-    /// scans to be checked against; a scan that meets more fails with 40001.
+    /// scans to be checked against; a scan that meets more fails with 40001. There
+    /// are never fewer than eight for each worker.
     range_slots: usize = 1024, "N";
     /// How long a client may take to say who it is, in milliseconds.
     startup_timeout_milliseconds: u64 = 60_000, "MS";
@@ -223,6 +224,23 @@ impl Settings {
             let reason = "must be from 1024 to 1073741824".into();
             return refuse("output_buffer_bytes", reason);
         }
+        let segment = self.log_segment_bytes;
+        if !segment.is_multiple_of(4096) || !(8192..=1 << 40).contains(&segment) {
+            let reason = "must be a multiple of 4096 from 8192 to 1099511627776".into();
+            return refuse("log_segment_bytes", reason);
+        }
+        // Room for four of the frames that large transactions are written in.
+        let buffer = self.log_buffer_bytes;
+        if !buffer.is_power_of_two() || !(8 << 20..=1 << 40).contains(&buffer) {
+            let reason = "must be a power of two from 8388608 to 1099511627776".into();
+            return refuse("log_buffer_bytes", reason);
+        }
+        if self.recovery_threads > 1024 {
+            return refuse("recovery_threads", "must be from 0 to 1024".into());
+        }
+        if !(64..=1 << 20).contains(&self.range_slots) {
+            return refuse("range_slots", "must be from 64 to 1048576".into());
+        }
         Ok(())
     }
 }
@@ -245,6 +263,31 @@ mod tests {
             (key.set)(&mut settings, &shown).unwrap();
             assert_eq!(settings, defaults, "{}", key.name);
             assert!(key.help.trim().ends_with('.'), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn values_that_the_engine_cannot_work_with_are_refused_by_name() {
+        for (name, wrong, right) in [
+            ("log_segment_bytes", "4096", "8192"),
+            ("log_segment_bytes", "10000", "65536"),
+            ("log_buffer_bytes", "4194304", "8388608"),
+            ("log_buffer_bytes", "10000000", "16777216"),
+            ("recovery_threads", "2000", "3"),
+            ("range_slots", "0", "64"),
+            ("range_slots", "63", "1024"),
+            ("range_slots", "99999999", "1048576"),
+        ] {
+            let key = KEYS.iter().find(|key| key.name == name).unwrap();
+            let mut settings = Settings::default();
+            (key.set)(&mut settings, right).unwrap();
+            settings.check().unwrap();
+            (key.set)(&mut settings, wrong).unwrap();
+            let error = settings.check().unwrap_err();
+            assert!(
+                matches!(error, SettingsError::Value { name: refused, .. } if refused == name),
+                "{name} = {wrong}: {error}"
+            );
         }
     }
 

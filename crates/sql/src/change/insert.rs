@@ -236,6 +236,7 @@ impl<'plan> Inserting<'plan> {
             return Ok(false);
         }
         if !unique.same_key(RowRef::trusted(&old), RowRef::trusted(&self.row)) {
+            self.touched.remove(&rid);
             return Ok(false);
         }
         let mut values = Vec::with_capacity(self.values.len() * 2);

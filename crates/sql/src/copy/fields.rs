@@ -252,20 +252,35 @@ mod tests {
         assert!(fields.split(b"\"open", &csv).is_err());
     }
 
+    fn text_of(record: &super::super::lines::Record<'_>) -> String {
+        String::from_utf8(record.bytes.to_vec()).unwrap()
+    }
+
     #[test]
     fn lines_are_found_wherever_data_are_cut() {
         let csv = format(true, &[]);
         let text = format(false, &[]);
-        let cases: [(&CopyFormat, &str, &[&str]); 5] = [
-            (&text, "a\nb\\\nc\n\nd", &["a", "b\\\nc", "", "d"]),
-            (&text, "a\r\nb\r\n", &["a", "b"]),
-            (&text, "a\rb\r", &["a", "b"]),
+        /// A record, and the number of its last line.
+        type Found<'data> = (&'data str, u64);
+        let cases: [(&CopyFormat, &str, &[Found<'_>]); 6] = [
+            (
+                &text,
+                "a\nb\\\nc\n\nd",
+                &[("a", 1), ("b\\\nc", 2), ("", 3), ("d", 4)],
+            ),
+            (&text, "a\r\nb\r\n", &[("a", 1), ("b", 2)]),
+            (&text, "a\rb\r", &[("a", 1), ("b", 2)]),
             (
                 &csv,
                 "\"a\nb\",c\n\"\"\"\n\",x",
-                &["\"a\nb\",c", "\"\"\"\n\",x"],
+                &[("\"a\nb\",c", 1), ("\"\"\"\n\",x", 3)],
             ),
-            (&csv, "a\r\n\"b\r\n\"\r\n", &["a", "\"b\r\n\""]),
+            (
+                &csv,
+                "a\n\"b\n\n\"\nc",
+                &[("a", 1), ("\"b\n\n\"", 4), ("c", 5)],
+            ),
+            (&csv, "a\r\n\"b\r\n\"\r\n", &[("a", 1), ("\"b\r\n\"", 3)]),
         ];
         for (format, data, expected) in cases {
             for size in 1..=data.len() {
@@ -273,13 +288,17 @@ mod tests {
                 let mut found = Vec::new();
                 for chunk in data.as_bytes().chunks(size) {
                     lines.push(chunk).unwrap();
-                    while let Some(line) = lines.next(false).unwrap() {
-                        found.push(String::from_utf8(line.to_vec()).unwrap());
+                    while let Some(record) = lines.next(false).unwrap() {
+                        found.push((text_of(&record), record.line));
                     }
                 }
-                while let Some(line) = lines.next(true).unwrap() {
-                    found.push(String::from_utf8(line.to_vec()).unwrap());
+                while let Some(record) = lines.next(true).unwrap() {
+                    found.push((text_of(&record), record.line));
                 }
+                let expected: Vec<_> = expected
+                    .iter()
+                    .map(|(text, line)| ((*text).to_owned(), *line))
+                    .collect();
                 assert_eq!(found, expected, "{data:?} cut every {size}");
             }
         }

@@ -30,6 +30,17 @@ pub(super) struct Lines {
     in_quotes: bool,
     /// The last byte was an escape that may concern the next one.
     escaped: bool,
+    /// Lines that have been passed, also those that end between quotes: a CSV record
+    /// may be of several lines.
+    passed: u64,
+}
+
+/// A record, and the number of its last line, from 1: what errors name, as in
+/// PostgreSQL.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Record<'buffer> {
+    pub(super) bytes: &'buffer [u8],
+    pub(super) line: u64,
 }
 
 impl Lines {
@@ -44,7 +55,13 @@ impl Lines {
             looked: 0,
             in_quotes: false,
             escaped: false,
+            passed: 0,
         }
+    }
+
+    /// The number of the line that is looked at, from 1.
+    pub(super) fn line(&self) -> u64 {
+        self.passed + 1
     }
 
     /// Takes more data.
@@ -62,9 +79,9 @@ impl Lines {
         Ok(())
     }
 
-    /// The next complete line, without its end. `last` says that no more data will
-    /// come, so that a line without an end is complete too.
-    pub(super) fn next(&mut self, last: bool) -> Result<Option<&[u8]>> {
+    /// The next complete record, without its end. `last` says that no more data will
+    /// come, so that a record without an end is complete too.
+    pub(super) fn next(&mut self, last: bool) -> Result<Option<Record<'_>>> {
         while self.looked < self.buffer.len() {
             let byte = self.buffer[self.looked];
             let is_end = match self.layout {
@@ -95,21 +112,23 @@ impl Lines {
             let start = self.start;
             self.start = end + length;
             self.looked = self.start;
-            return Ok(Some(&self.buffer[start..end]));
+            return Ok(Some(self.record(start, end)));
         }
         if !last || self.start == self.buffer.len() {
             return Ok(None);
         }
-        if self.in_quotes {
-            return Err(Error::new(
-                SqlState::BAD_COPY_FILE_FORMAT,
-                "unterminated CSV quoted field",
-            ));
-        }
         let start = self.start;
         self.start = self.buffer.len();
         self.looked = self.start;
-        Ok(Some(&self.buffer[start..]))
+        Ok(Some(self.record(start, self.start)))
+    }
+
+    fn record(&mut self, start: usize, end: usize) -> Record<'_> {
+        self.passed += 1;
+        Record {
+            bytes: &self.buffer[start..end],
+            line: self.passed,
+        }
     }
 
     /// Whether the byte ends a line in text format: a backslash takes its meaning
@@ -125,6 +144,15 @@ impl Lines {
 
     /// Whether the byte ends a line in CSV: not between quotes.
     fn look_csv(&mut self, byte: u8) -> bool {
+        // Which byte ends lines is not known in the first record; then PostgreSQL
+        // counts returns, and so numbers by them.
+        let ends_lines = match self.ending {
+            Some(Ending::Newline) => b'\n',
+            Some(Ending::Return | Ending::ReturnNewline) | None => b'\r',
+        };
+        if self.in_quotes && byte == ends_lines {
+            self.passed += 1;
+        }
         if self.in_quotes && self.escape != self.quote {
             if self.escaped {
                 self.escaped = false;

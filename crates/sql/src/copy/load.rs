@@ -6,7 +6,7 @@ use coeval_txn::Insert;
 use coeval_types::RowRef;
 
 use super::fields::Fields;
-use super::lines::Lines;
+use super::lines::{Lines, Record};
 use super::{CopyInPlan, CopyPlan};
 use crate::catalog::Catalog;
 use crate::change::{RowWriter, unique_violation};
@@ -31,6 +31,8 @@ pub(crate) struct CopyIn {
     writer: RowWriter,
     values: Vec<Value>,
     row: Vec<u8>,
+    /// Whether the next record is the first.
+    first: bool,
     /// The number of the line that is looked at, from 1.
     line: u64,
     /// Whether the end of the data was marked by `\.`.
@@ -58,6 +60,7 @@ impl CopyIn {
             writer: RowWriter::new(&into.table),
             values: Vec::new(),
             row: Vec::new(),
+            first: true,
             line: 0,
             ended: false,
             count: 0,
@@ -110,14 +113,18 @@ impl CopyIn {
         if self.ended {
             return Ok(Taken::Incomplete);
         }
-        let number = self.line + 1;
-        let at = |what: &str| format!("COPY {}, line {number}{what}", table.name);
-        let line = match self.lines.next(last) {
-            Ok(Some(line)) => line,
+        let at = |number: u64, what: &str| format!("COPY {}, line {number}{what}", table.name);
+        let Record {
+            bytes: line,
+            line: number,
+        } = match self.lines.next(last) {
+            Ok(Some(record)) => record,
             Ok(None) => return Ok(Taken::Incomplete),
-            Err(error) => return Err(error.with_context(at(""))),
+            Err(error) => return Err(error.with_context(at(self.lines.line(), ""))),
         };
+        let at = |what: &str| at(number, what);
         self.line = number;
+        let first = std::mem::take(&mut self.first);
         if line == b"\\." {
             self.ended = true;
             return Ok(Taken::Nothing);
@@ -132,7 +139,7 @@ impl CopyIn {
         self.fields
             .split(line, &plan.format)
             .map_err(|error| error.with_context(shown()))?;
-        if number == 1 && plan.format.header {
+        if first && plan.format.header {
             if plan.format.match_header {
                 check_header(&self.fields, plan).map_err(|error| error.with_context(at("")))?;
             }

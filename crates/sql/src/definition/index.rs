@@ -12,7 +12,6 @@ use super::{Change, joined};
 use crate::catalog::{Index, Table, fold};
 use crate::change::key_text;
 use crate::error::{Error, Result, SqlState};
-use crate::session::transaction::Physical;
 
 impl Change<'_> {
     /// CREATE INDEX.
@@ -68,8 +67,6 @@ impl Change<'_> {
     /// Has the engine build an index over a table's rows. The table is locked
     /// alone.
     pub(super) async fn build(&mut self, table: &Table, index: &Index) -> Result<()> {
-        self.running
-            .note_made(Physical::Index(table.storage, index.id));
         let built = coeval_txn::build_index(
             &mut *self.running.transaction,
             table.storage,
@@ -144,10 +141,9 @@ impl Change<'_> {
         table: &Table,
         index: &Index,
     ) -> Result<Arc<Table>> {
+        self.transaction().drop_index(table.storage, index.id)?;
         let mut table = table.clone();
         table.indexes.retain(|each| each.id != index.id);
-        self.running
-            .note_replaced(Physical::Index(table.storage, index.id));
         self.replace(table).await
     }
 

@@ -37,7 +37,7 @@ use sqlparser::ast;
 use crate::catalog::{Catalog, Index, QualifiedName, Relation, Table, lock_version};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::SessionInfo;
-use crate::session::transaction::{Physical, Running};
+use crate::session::transaction::Running;
 use crate::session::{Database, Notice, Severity};
 use crate::statement::{Command, Statement};
 
@@ -222,7 +222,7 @@ impl Change<'_> {
     /// Makes a table's storage, empty.
     fn attach(&mut self, table: &Table) -> Result<()> {
         self.database.engine.attach_storage(table.definition())?;
-        self.running.note_made(Physical::Storage(table.storage));
+        self.running.note_made(table.storage);
         Ok(())
     }
 

@@ -9,7 +9,6 @@ use super::Change;
 use crate::catalog::{PUBLIC, Table, TableColumn};
 use crate::change::key_text;
 use crate::error::{Error, Result, SqlState};
-use crate::session::transaction::Physical;
 
 /// Rows looked at in one step.
 const CHUNK: usize = 256;
@@ -96,7 +95,7 @@ impl Change<'_> {
     ) -> Result<()> {
         self.require_all_rows("rewriting a table")?;
         self.attach(new)?;
-        self.running.note_replaced(Physical::Storage(old.storage));
+        self.running.note_replaced(old.storage);
         // Nobody else knows it, but the next change of this statement wants it so.
         coeval_txn::lock_table(
             &mut *self.running.transaction,

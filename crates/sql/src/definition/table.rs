@@ -11,7 +11,6 @@ use crate::catalog::{Index, Table, TableColumn, fold};
 use crate::change::check_default;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::resolve_type;
-use crate::session::transaction::Physical;
 
 /// Most columns of a table, as in PostgreSQL.
 pub(super) const MOST_COLUMNS: usize = 1600;
@@ -236,7 +235,7 @@ impl Change<'_> {
                 .store
                 .delete_table(&mut *self.running.transaction, table.oid)
                 .await?;
-            self.running.note_replaced(Physical::Storage(table.storage));
+            self.running.note_replaced(table.storage);
             self.keep(None, table.oid);
         }
         Ok("DROP TABLE")
@@ -249,7 +248,7 @@ impl Change<'_> {
             self.lock_alone(&old).await?;
             let table = self.with_new_storage(&old);
             self.attach(&table)?;
-            self.running.note_replaced(Physical::Storage(old.storage));
+            self.running.note_replaced(old.storage);
             self.replace(table).await?;
         }
         Ok("TRUNCATE TABLE")

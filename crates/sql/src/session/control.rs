@@ -170,7 +170,7 @@ impl Session {
             }
         }
         match &mut self.running {
-            Some(running) => self.settings = running.rollback_to(name, &*self.database.engine)?,
+            Some(running) => self.settings = running.rollback_to(name)?,
             None => return Err(no_savepoint(name)),
         }
         self.apply_settings();

@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use coeval_txn::KeptSnapshot;
+
 use super::output::{Column, CommandTag, Format};
 use super::set::{show_columns, text_column};
 use super::transaction::Block;
@@ -131,6 +133,10 @@ pub(super) enum Progress {
         catalog: Arc<Catalog>,
         /// Which of the session's transactions it belongs to.
         epoch: u64,
+        /// Its number among that transaction's portals.
+        number: u64,
+        /// Its snapshot, while it is suspended.
+        kept: Option<KeptSnapshot>,
     },
     /// Rows that are all there and go out bit by bit.
     Rows {

@@ -40,11 +40,17 @@ impl Session {
         let most = max_rows.map(NonZeroU32::get);
         match &mut portal.progress {
             Progress::New => self.start(portal, most, sink).await,
-            Progress::Query { epoch, .. } => {
-                if *epoch != self.epoch || self.running.is_none() {
+            Progress::Query { epoch, number, .. } => {
+                let Some(running) = self.running.as_ref().filter(|_| *epoch == self.epoch) else {
                     return Err(Error::new(
                         SqlState::INVALID_CURSOR_NAME,
                         "the portal's transaction has ended",
+                    ));
+                };
+                if running.is_undone(*number) {
+                    return Err(Error::new(
+                        SqlState::INVALID_CURSOR_NAME,
+                        "the portal was opened after a savepoint that was rolled back to",
                     ));
                 }
                 if self.block == Block::Failed {
@@ -246,6 +252,8 @@ impl Session {
                         plan: Arc::clone(query),
                         catalog,
                         epoch: self.epoch,
+                        number: self.running()?.open_portal(),
+                        kept: None,
                     };
                     Started::Completed(self.run_query(portal, most, sink).await?)
                 }
@@ -290,9 +298,8 @@ impl Session {
         ))
     }
 
-    /// Runs a query on from where it stopped. At READ COMMITTED what comes after
-    /// another statement has run is read by that statement's snapshot, unlike in
-    /// PostgreSQL, where a suspended portal keeps its own.
+    /// Runs a query on from where it stopped, by the snapshot it began with. What
+    /// its transaction has written meanwhile it sees, unlike in PostgreSQL.
     async fn run_query(
         &mut self,
         portal: &mut Portal,
@@ -303,6 +310,7 @@ impl Session {
             plan,
             cursor,
             catalog,
+            kept,
             ..
         } = &mut portal.progress
         else {
@@ -317,6 +325,9 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
+        if let Some(kept) = kept.take() {
+            running.transaction.resume_snapshot(kept)?;
+        }
         let mut delivery = Delivery {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
@@ -346,6 +357,7 @@ impl Session {
         }
         let delivered = u64::from(delivery.delivered);
         if more {
+            *kept = Some(context.reads()?.keep_snapshot());
             return Ok(Completion::Suspended);
         }
         let tag = CommandTag::with_rows("SELECT", delivered);

@@ -12,9 +12,10 @@
 //! The engine's transaction begins late, with the first statement that reads or
 //! writes: until then SET TRANSACTION may still choose its isolation.
 //!
-//! What a change of the schema makes in the engine (storages, indexes) is there at
-//! once and no transaction takes it back. [`Physical`] lists what has to be dropped
-//! at the end, by how the transaction ends.
+//! A storage that a change of the schema makes is there at once and no transaction
+//! takes it back. [`Running`] lists those that have to be dropped at the end, by how
+//! the transaction ends. Indexes need no such list: they come and go with the
+//! engine's transaction.
 //!
 //! Invariants:
 //! - In `Failed` a running transaction is kept only if it has a savepoint to go
@@ -22,11 +23,12 @@
 //! - Settings are those of the moment the transaction began again when it is
 //!   rolled back.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
-use coeval_types::{IndexId, StorageId, Timestamp};
+use coeval_types::{StorageId, Timestamp};
 
 use super::admission::Ticket;
 use super::settings::Settings;
@@ -48,24 +50,6 @@ pub(crate) enum Block {
     Failed,
 }
 
-/// Something in the engine that has to be dropped at some point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Physical {
-    /// A storage with its indexes.
-    Storage(StorageId),
-    /// One index of a storage that stays.
-    Index(StorageId, IndexId),
-}
-
-impl Physical {
-    fn drop_from(self, engine: &dyn Engine) {
-        match self {
-            Self::Storage(storage) => engine.drop_storage(storage),
-            Self::Index(storage, index) => engine.drop_index(storage, index),
-        }
-    }
-}
-
 /// A transaction that runs in the engine, and what belongs to it.
 pub(crate) struct Running {
     pub(crate) transaction: Box<dyn Transaction>,
@@ -74,12 +58,16 @@ pub(crate) struct Running {
     /// Microseconds since 2000 UTC when it began: what `now()` says.
     pub(crate) began: i64,
     savepoints: Vec<NamedSavepoint>,
-    /// Made by this transaction; of no use if it is rolled back.
-    made: Vec<Physical>,
-    /// No longer needed once it has committed.
-    replaced: Vec<Physical>,
-    /// Of no use however it ends.
-    useless: Vec<Physical>,
+    /// Storages made by this transaction; of no use if it is rolled back.
+    made: Vec<StorageId>,
+    /// Storages no longer needed once it has committed.
+    replaced: Vec<StorageId>,
+    /// Storages of no use however it ends.
+    useless: Vec<StorageId>,
+    /// How many portals were opened in it.
+    portals: u64,
+    /// Which of them were undone by going back to a savepoint, in order.
+    undone: Vec<Range<u64>>,
 }
 
 struct NamedSavepoint {
@@ -88,6 +76,7 @@ struct NamedSavepoint {
     settings: Arc<Settings>,
     made: usize,
     replaced: usize,
+    portals: u64,
 }
 
 impl std::fmt::Debug for Running {
@@ -128,6 +117,8 @@ impl Running {
             made: Vec::new(),
             replaced: Vec::new(),
             useless: Vec::new(),
+            portals: 0,
+            undone: Vec::new(),
         })
     }
 
@@ -136,15 +127,29 @@ impl Running {
         self.transaction.isolation()
     }
 
-    /// Notes something made in the engine.
-    pub(crate) fn note_made(&mut self, physical: Physical) {
-        self.made.push(physical);
+    /// Notes a storage made in the engine.
+    pub(crate) fn note_made(&mut self, storage: StorageId) {
+        self.made.push(storage);
     }
 
-    /// Notes something in the engine that is not needed after the commit. What
-    /// this transaction has made itself is not needed in either case.
-    pub(crate) fn note_replaced(&mut self, physical: Physical) {
-        self.replaced.push(physical);
+    /// Notes a storage that is not needed after the commit. One that this
+    /// transaction has made itself is not needed in either case.
+    pub(crate) fn note_replaced(&mut self, storage: StorageId) {
+        self.replaced.push(storage);
+    }
+
+    /// Counts a portal that is opened, and returns its number.
+    pub(super) fn open_portal(&mut self) -> u64 {
+        self.portals += 1;
+        self.portals - 1
+    }
+
+    /// Whether a portal was opened after a savepoint that was gone back to since.
+    pub(super) fn is_undone(&self, portal: u64) -> bool {
+        let at = self.undone.partition_point(|undone| undone.end <= portal);
+        self.undone
+            .get(at)
+            .is_some_and(|undone| undone.contains(&portal))
     }
 
     /// Sets a savepoint.
@@ -156,6 +161,7 @@ impl Running {
             settings: Arc::clone(settings),
             made: self.made.len(),
             replaced: self.replaced.len(),
+            portals: self.portals,
         });
     }
 
@@ -177,22 +183,24 @@ impl Running {
     }
 
     /// Goes back to a savepoint, which stays. Returns the settings of then.
-    pub(crate) fn rollback_to(&mut self, name: &str, engine: &dyn Engine) -> Result<Arc<Settings>> {
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Arc<Settings>> {
         let position = self.find_savepoint(name)?;
         let savepoint = &self.savepoints[position];
         self.transaction.rollback_to(savepoint.savepoint)?;
-        for physical in self.made.drain(savepoint.made..) {
-            match physical {
-                // Others may still be told of it by the undo itself, so it is dropped
-                // when all is over.
-                Physical::Storage(_) => self.useless.push(physical),
-                // At once: it must not go on refusing rows.
-                Physical::Index(..) => physical.drop_from(engine),
-            }
-        }
+        // Others may still be told of them by the undo itself, so they are dropped
+        // when all is over.
+        self.useless.extend(self.made.drain(savepoint.made..));
         self.replaced.truncate(savepoint.replaced);
         let settings = Arc::clone(&savepoint.settings);
+        let first = savepoint.portals;
         self.savepoints.truncate(position + 1);
+        self.undone
+            .truncate(self.undone.partition_point(|undone| undone.end <= first));
+        match self.undone.last_mut() {
+            Some(last) if last.end == first => last.end = self.portals,
+            _ if first < self.portals => self.undone.push(first..self.portals),
+            _ => {}
+        }
         Ok(settings)
     }
 
@@ -213,8 +221,8 @@ impl Running {
         let outcome = coeval_txn::commit(&mut *self.transaction).await;
         match outcome {
             Outcome::Committed(timestamp) => {
-                for physical in self.replaced.drain(..).chain(self.useless.drain(..)) {
-                    physical.drop_from(engine);
+                for storage in self.replaced.drain(..).chain(self.useless.drain(..)) {
+                    engine.drop_storage(storage);
                 }
                 // A transaction that wrote nothing reports its snapshot, which may
                 // be newer than anything it was shown.
@@ -236,23 +244,14 @@ impl Running {
     /// Undoes everything. Returns the newest commit it was shown.
     pub(crate) fn abort(mut self, engine: &dyn Engine) -> Timestamp {
         let seen = self.transaction.newest_seen();
-        // Indexes while its locks keep writers out: one that nobody knows must not
-        // refuse their rows.
-        self.made.retain(|physical| {
-            let is_index = matches!(physical, Physical::Index(..));
-            if is_index {
-                physical.drop_from(engine);
-            }
-            !is_index
-        });
         self.transaction.abort();
         self.drop_made(engine);
         seen
     }
 
     fn drop_made(&mut self, engine: &dyn Engine) {
-        for physical in self.made.drain(..).chain(self.useless.drain(..)) {
-            physical.drop_from(engine);
+        for storage in self.made.drain(..).chain(self.useless.drain(..)) {
+            engine.drop_storage(storage);
         }
     }
 }

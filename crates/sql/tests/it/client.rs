@@ -103,7 +103,7 @@ pub fn report(error: &Error) -> Vec<String> {
         ("CONTEXT", &report.context),
     ] {
         if let Some(part) = part {
-            lines.push(format!("  {name}: {part}"));
+            lines.push(format!("  {name}: {}", part.replace('\n', "\\n")));
         }
     }
     lines

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use coeval_sql::session::{Completion, Format, TransactionStatus};
+use coeval_sql::session::{Completion, Format, Portal, TransactionStatus};
 use coeval_sql::{Session, SqlState};
 
 use crate::client::{Lines, must, session, tag};
@@ -84,6 +84,96 @@ async fn a_portal_ends_with_its_transaction() {
         .await
         .unwrap_err();
     assert_eq!(error.state(), SqlState::INVALID_CURSOR_NAME);
+}
+
+/// Opens a portal over a query and takes its first row.
+async fn suspended(session: &mut Session, text: &str, lines: &mut Lines) -> Portal {
+    let statement = session.parse(text).unwrap();
+    let prepared = session.prepare(statement[0].clone(), &[]).await.unwrap();
+    let mut portal = session.bind(&prepared, &[], &[], &[]).unwrap();
+    let one = NonZeroU32::new(1);
+    let first = session.execute(&mut portal, one, lines).await.unwrap();
+    assert_eq!(first, Completion::Suspended);
+    portal
+}
+
+/// READ COMMITTED gives each statement a snapshot, and a suspended one keeps its own
+/// while others run.
+#[tokio::test]
+async fn a_suspended_portal_goes_on_by_its_own_snapshot() {
+    let database = database(occ()).await;
+    let (mut reader, mut writer) = (session(&database), session(&database));
+    // More rows than a scan reads ahead, so that most are read when it goes on.
+    must(
+        &mut writer,
+        "create table n (a int primary key, b int);
+         insert into n select i, 0 from generate_series(1, 1000) i",
+    )
+    .await;
+    must(&mut reader, "begin").await;
+    let mut lines = Lines::default();
+    let mut early = suspended(&mut reader, "select a, b from n order by a", &mut lines).await;
+    must(
+        &mut writer,
+        "update n set b = 1; delete from n where a > 990; insert into n values (2000, 1)",
+    )
+    .await;
+    assert_eq!(
+        must(&mut reader, "select min(b), count(*) from n").await[1],
+        "  1 | 991"
+    );
+    let mut middle = suspended(&mut reader, "select a, b from n order by a", &mut lines).await;
+    must(&mut writer, "update n set b = 2").await;
+    for (portal, b, last) in [(&mut early, 0, 1000), (&mut middle, 1, 2000)] {
+        assert_eq!(
+            must(&mut reader, "select min(b), count(*) from n").await[1],
+            "  2 | 991"
+        );
+        let mut lines = Lines::default();
+        let rest = reader.execute(portal, None, &mut lines).await.unwrap();
+        let rows = if b == 0 { 999 } else { 990 };
+        assert_eq!(tag(&rest).unwrap().to_string(), format!("SELECT {rows}"));
+        assert_eq!(*lines.lines.last().unwrap(), format!("  {last} | {b}"));
+        assert!(
+            lines
+                .lines
+                .iter()
+                .all(|line| line.ends_with(&format!("| {b}"))),
+            "{:?}",
+            lines.lines
+        );
+    }
+    must(&mut reader, "commit").await;
+}
+
+#[tokio::test]
+async fn a_portal_ends_with_the_savepoint_before_it() {
+    for engine in [serial(), occ()] {
+        let mut session = session(&database(engine).await);
+        table(&mut session).await;
+        must(&mut session, "begin; savepoint s").await;
+        let mut lines = Lines::default();
+        let mut before = suspended(&mut session, "select a from t", &mut lines).await;
+        must(&mut session, "savepoint s; create index on t (b)").await;
+        let mut after = suspended(
+            &mut session,
+            "select a from t where b > 'a' order by b",
+            &mut lines,
+        )
+        .await;
+        must(&mut session, "savepoint u; release u; rollback to s").await;
+        let rest = session
+            .execute(&mut before, None, &mut lines)
+            .await
+            .unwrap();
+        assert_eq!(tag(&rest).unwrap().to_string(), "SELECT 2");
+        let error = session
+            .execute(&mut after, None, &mut lines)
+            .await
+            .unwrap_err();
+        assert_eq!(error.state(), SqlState::INVALID_CURSOR_NAME);
+        must(&mut session, "rollback").await;
+    }
 }
 
 #[tokio::test]

@@ -20,6 +20,9 @@ type EntryBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 struct Index {
     definition: IndexDefinition,
     entries: BTreeSet<Vec<u8>>,
+    /// Whether the running transaction has dropped it: then it promises nothing,
+    /// and goes with the commit.
+    dropped: bool,
 }
 
 /// The RID at the end of an entry.
@@ -35,6 +38,7 @@ impl Index {
         Self {
             definition,
             entries: BTreeSet::new(),
+            dropped: false,
         }
     }
 
@@ -72,6 +76,9 @@ impl Index {
 
     /// Another row than `rid` that keeps `row` from being put there.
     fn duplicate(&self, rid: Rid, row: RowRef<'_>) -> Option<Rid> {
+        if self.dropped {
+            return None;
+        }
         let (entry, comparable) = self.entry(rid, row);
         let key = &entry[..entry.len() - RID_BYTES];
         let other = self.find(key).filter(|&other| other != rid);
@@ -180,8 +187,24 @@ impl Storage {
         Ok(IndexBuild::Built)
     }
 
-    pub(super) fn drop_index(&mut self, id: IndexId) {
+    /// Says that an index is dropped, or is not after all.
+    pub(super) fn set_dropped(&mut self, id: IndexId, dropped: bool) -> Result<(), Error> {
+        let index = self
+            .indexes
+            .iter_mut()
+            .find(|index| index.definition.id == id && index.dropped != dropped)
+            .filter(|index| index.definition.kind != IndexKind::Primary)
+            .ok_or(Error::Unknown("unique or secondary index"))?;
+        index.dropped = dropped;
+        Ok(())
+    }
+
+    fn forget_index(&mut self, id: IndexId) {
         self.indexes.retain(|index| index.definition.id != id);
+    }
+
+    fn forget_dropped(&mut self) {
+        self.indexes.retain(|index| !index.dropped);
     }
 
     /// One chunk of a scan. A table is scanned in the order of its RIDs, whose
@@ -275,6 +298,10 @@ pub(super) enum Undo {
     },
     /// Give the storage this schema version.
     SchemaVersion { storage: StorageId, older: u64 },
+    /// Forget this index.
+    IndexBuilt { storage: StorageId, index: IndexId },
+    /// Let this index promise again what it did.
+    IndexDropped { storage: StorageId, index: IndexId },
 }
 
 /// Everything there is.
@@ -310,6 +337,29 @@ impl Database {
                 if let Some(storage) = self.storages.get_mut(&storage) {
                     storage.schema_version = older;
                 }
+            }
+            Undo::IndexBuilt { storage, index } => {
+                if let Some(storage) = self.storages.get_mut(&storage) {
+                    storage.forget_index(index);
+                }
+            }
+            Undo::IndexDropped { storage, index } => {
+                if let Some(storage) = self.storages.get_mut(&storage) {
+                    storage
+                        .set_dropped(index, false)
+                        .expect("an index stays until the commit");
+                }
+            }
+        }
+    }
+
+    /// Forgets what the steps that are now committed have dropped.
+    pub(super) fn forget_dropped(&mut self, steps: &[Undo]) {
+        for step in steps {
+            if let Undo::IndexDropped { storage, .. } = step
+                && let Some(storage) = self.storages.get_mut(storage)
+            {
+                storage.forget_dropped();
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use coeval_types::{IndexId, IndexKind, StorageDefinition, StorageId, Timestamp, TransactionId};
+use coeval_types::{IndexKind, StorageDefinition, StorageId, Timestamp, TransactionId};
 
 use super::database::{Database, Storage};
 use super::transaction::SerialTransaction;
@@ -134,12 +134,6 @@ impl Engine for Serial {
     /// make the storage unreachable.
     fn drop_storage(&self, storage: StorageId) {
         self.shared.database().storages.remove(&storage);
-    }
-
-    fn drop_index(&self, storage: StorageId, index: IndexId) {
-        if let Ok(storage) = self.shared.database().storage_mut(storage) {
-            storage.drop_index(index);
-        }
     }
 
     fn storages(&self) -> Vec<StorageId> {

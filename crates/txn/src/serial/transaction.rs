@@ -12,8 +12,8 @@ use super::database::Undo;
 use super::engine::{Shared, is_canceled};
 use crate::contract::{Visit, VisitScan};
 use crate::{
-    BeginOptions, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow, Outcome, Savepoint,
-    ScanProgress, ScanRequest, TableLock, Transaction, Update,
+    BeginOptions, Error, IndexBuild, Insert, Isolation, KeptSnapshot, LockWait, LockedRow, Outcome,
+    Savepoint, ScanProgress, ScanRequest, TableLock, Transaction, Update,
 };
 
 pub(super) struct SerialTransaction {
@@ -213,6 +213,15 @@ impl Transaction for SerialTransaction {
         self.check_read()
     }
 
+    /// There is one state, and nobody else changes it.
+    fn keep_snapshot(&mut self) -> KeptSnapshot {
+        KeptSnapshot(Box::new(()))
+    }
+
+    fn resume_snapshot(&mut self, _kept: KeptSnapshot) -> Result<(), Error> {
+        self.check_read()
+    }
+
     fn get(
         &mut self,
         storage: StorageId,
@@ -280,13 +289,31 @@ impl Transaction for SerialTransaction {
         definition: &IndexDefinition,
         _context: &mut Context<'_>,
     ) -> Poll<Result<IndexBuild, Error>> {
-        let build = || {
+        let mut build = || {
             self.check_write()?;
             self.check_exclusive(storage)?;
-            let mut database = self.shared.database();
-            database.storage_mut(storage)?.build_index(definition)
+            let built = {
+                let mut database = self.shared.database();
+                database.storage_mut(storage)?.build_index(definition)?
+            };
+            if built == IndexBuild::Built {
+                let index = definition.id;
+                self.undo.push(Undo::IndexBuilt { storage, index });
+            }
+            Ok(built)
         };
         Poll::Ready(build())
+    }
+
+    fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error> {
+        self.check_write()?;
+        self.check_exclusive(storage)?;
+        {
+            let mut database = self.shared.database();
+            database.storage_mut(storage)?.set_dropped(index, true)?;
+        }
+        self.undo.push(Undo::IndexDropped { storage, index });
+        Ok(())
     }
 
     fn poll_lock_row(
@@ -362,6 +389,7 @@ impl Transaction for SerialTransaction {
             let mut database = self.shared.database();
             database.commits += 1;
             committed = Timestamp::from_bits(database.commits);
+            database.forget_dropped(&self.undo);
         }
         self.end();
         Poll::Ready(Outcome::Committed(committed))

@@ -1,0 +1,288 @@
+//! Indexes that come and go: they promise what the transaction that changes them
+//! says, and a rollback takes it back. What holds for one transaction at a time is
+//! asked of the serial engine too.
+
+use coeval_occ::Engine;
+use coeval_txn::serial::Serial;
+use coeval_txn::{
+    Direction, Engine as _, Error, IndexBuild, Insert, Isolation, Outcome, ScanSource, TableLock,
+    Transaction, Update,
+};
+use coeval_types::{IndexId, IndexKind, RowRef, StorageDefinition, StorageId};
+
+use crate::support::{
+    PRIMARY, Row, STORAGE, all, begin, change, commit, definition, delete, index, insert, load,
+    lock_table, move_row, ready, row_bytes, scan, settings,
+};
+
+const UNIQUE: IndexId = IndexId(3);
+const OTHER: StorageId = StorageId(2);
+
+/// A table whose values are unique, on every engine.
+fn engines() -> Vec<(&'static str, Box<dyn coeval_txn::Engine>)> {
+    vec![
+        ("serial", Box::new(with_table(Serial::default()))),
+        ("occ", Box::new(with_table(occ()))),
+    ]
+}
+
+fn occ() -> Engine {
+    Engine::ephemeral(settings()).expect("sound settings")
+}
+
+fn with_table<E: coeval_txn::Engine>(engine: E) -> E {
+    let indexes = vec![
+        index(PRIMARY, IndexKind::Primary, 0),
+        index(UNIQUE, IndexKind::Unique, 1),
+    ];
+    engine.attach_storage(definition(indexes)).expect("new");
+    ready(load(&engine, [(1, 10), (2, 20)]));
+    engine
+}
+
+fn alone(engine: &dyn coeval_txn::Engine, isolation: Isolation) -> Box<dyn Transaction> {
+    let mut t = ready(begin(engine, isolation));
+    let lock = coeval_txn::lock_table(&mut *t, STORAGE, TableLock::Exclusive, 1);
+    ready(lock).expect("nobody else");
+    t
+}
+
+fn writer(engine: &dyn coeval_txn::Engine) -> Box<dyn Transaction> {
+    let mut t = ready(begin(engine, Isolation::ReadCommitted));
+    ready(lock_table(&mut *t)).expect("nobody has it alone");
+    t
+}
+
+fn build(
+    t: &mut dyn Transaction,
+    id: IndexId,
+    kind: IndexKind,
+    cell: usize,
+) -> Result<IndexBuild, Error> {
+    ready(coeval_txn::build_index(t, STORAGE, &index(id, kind, cell)))
+}
+
+/// Which index refuses the row, or `None`, and then it is there.
+fn refused(t: &mut dyn Transaction, row: Row) -> Option<IndexId> {
+    match ready(insert(t, row)).expect("nobody else") {
+        Insert::Inserted(_) => None,
+        Insert::Duplicate { index, .. } => Some(index),
+    }
+}
+
+fn by_index(t: &mut dyn Transaction, id: IndexId) -> Result<Vec<Row>, Error> {
+    let source = ScanSource::Index(id);
+    scan(t, source, 0, u64::MAX, Direction::Forward, 10)
+}
+
+#[test]
+fn a_dropped_index_refuses_nothing_until_a_rollback() {
+    for (name, engine) in engines() {
+        let mut t = alone(&*engine, Isolation::ReadCommitted);
+        assert_eq!(refused(&mut *t, (3, 10)), Some(UNIQUE), "{name}");
+        t.drop_index(STORAGE, UNIQUE).expect("it is there");
+        assert_eq!(refused(&mut *t, (3, 10)), None, "{name}");
+        let changed = ready(change(&mut *t, 2, |_| 10));
+        assert!(matches!(changed, Ok(Some(Update::Updated(_)))), "{name}");
+        let moved = ready(move_row(&mut *t, 1, 9));
+        assert!(
+            matches!(moved, Ok(Some((Update::Updated(_), 10)))),
+            "{name}"
+        );
+        assert_eq!(all(&mut *t), [(2, 10), (3, 10), (9, 10)], "{name}");
+        t.abort();
+
+        let mut t = writer(&*engine);
+        assert_eq!(
+            by_index(&mut *t, UNIQUE),
+            Ok(vec![(1, 10), (2, 20)]),
+            "{name}"
+        );
+        assert_eq!(refused(&mut *t, (3, 10)), Some(UNIQUE), "{name}");
+        assert_eq!(refused(&mut *t, (3, 20)), Some(UNIQUE), "{name}");
+        assert_eq!(refused(&mut *t, (3, 30)), None, "{name}");
+    }
+}
+
+#[test]
+fn a_savepoint_keeps_what_was_dropped_before_it_and_takes_back_what_was_after() {
+    for (name, engine) in engines() {
+        let mut t = alone(&*engine, Isolation::ReadCommitted);
+        let before = t.savepoint();
+        t.drop_index(STORAGE, UNIQUE).expect("it is there");
+        assert_eq!(refused(&mut *t, (3, 10)), None, "{name}");
+        let after = t.savepoint();
+        assert_eq!(refused(&mut *t, (4, 10)), None, "{name}");
+        t.rollback_to(after).expect("it stands");
+        assert_eq!(refused(&mut *t, (4, 20)), None, "{name}: still dropped");
+        t.rollback_to(before).expect("it stands");
+        assert_eq!(refused(&mut *t, (4, 20)), Some(UNIQUE), "{name}");
+        assert_eq!(refused(&mut *t, (4, 40)), None, "{name}");
+        ready(commit(&mut *t)).expect("nothing against it");
+        let mut t = writer(&*engine);
+        assert_eq!(
+            by_index(&mut *t, UNIQUE),
+            Ok(vec![(1, 10), (2, 20), (4, 40)]),
+            "{name}"
+        );
+        assert_eq!(refused(&mut *t, (5, 40)), Some(UNIQUE), "{name}");
+    }
+}
+
+#[test]
+fn an_index_is_dropped_and_built_again_in_one_transaction() {
+    const AGAIN: IndexId = IndexId(4);
+    for (name, engine) in engines() {
+        let mut t = alone(&*engine, Isolation::ReadCommitted);
+        t.drop_index(STORAGE, UNIQUE).expect("it is there");
+        assert_eq!(refused(&mut *t, (3, 10)), None, "{name}");
+        let built = build(&mut *t, AGAIN, IndexKind::Unique, 1);
+        assert!(matches!(built, Ok(IndexBuild::Duplicate(..))), "{name}");
+        assert_eq!(refused(&mut *t, (4, 10)), None, "{name}: there is none");
+        for key in [1, 4] {
+            assert_eq!(ready(delete(&mut *t, key)), Ok(true), "{name}");
+        }
+        let built = build(&mut *t, AGAIN, IndexKind::Unique, 1);
+        assert_eq!(built, Ok(IndexBuild::Built), "{name}");
+        assert_eq!(refused(&mut *t, (1, 10)), Some(AGAIN), "{name}");
+        assert_eq!(refused(&mut *t, (1, 50)), None, "{name}");
+        ready(commit(&mut *t)).expect("nothing against it");
+        let mut t = writer(&*engine);
+        let rows = vec![(3, 10), (2, 20), (1, 50)];
+        assert_eq!(by_index(&mut *t, AGAIN), Ok(rows), "{name}");
+        assert_eq!(refused(&mut *t, (6, 50)), Some(AGAIN), "{name}");
+    }
+}
+
+#[test]
+fn an_index_that_was_taken_back_is_nowhere() {
+    const NEW: IndexId = IndexId(4);
+    for (name, engine) in engines() {
+        let mut t = alone(&*engine, Isolation::ReadCommitted);
+        let before = t.savepoint();
+        assert_eq!(
+            build(&mut *t, NEW, IndexKind::Unique, 0),
+            Ok(IndexBuild::Built)
+        );
+        t.rollback_to(before).expect("it stands");
+        assert_eq!(by_index(&mut *t, NEW), Err(Error::Unknown("index")));
+        assert_eq!(
+            build(&mut *t, NEW, IndexKind::Unique, 1),
+            Ok(IndexBuild::Built)
+        );
+        t.drop_index(STORAGE, UNIQUE).expect("it is there");
+        assert_eq!(refused(&mut *t, (3, 10)), Some(NEW), "{name}");
+        // Neither committed nor aborted: its client is gone.
+        drop(t);
+        let mut t = writer(&*engine);
+        assert_eq!(by_index(&mut *t, NEW), Err(Error::Unknown("index")));
+        assert_eq!(refused(&mut *t, (3, 10)), Some(UNIQUE), "{name}");
+    }
+}
+
+/// Also a primary index, which stands in every writer's way.
+#[test]
+fn a_primary_index_that_was_taken_back_refuses_nothing() {
+    for engine in [
+        Box::new(Serial::default()) as Box<dyn coeval_txn::Engine>,
+        Box::new(occ()),
+    ] {
+        let engine = &*engine;
+        engine.attach_storage(definition(vec![])).expect("new");
+        ready(load(engine, [(1, 1)]));
+        let mut t = alone(engine, Isolation::ReadCommitted);
+        let built = build(&mut *t, PRIMARY, IndexKind::Primary, 0);
+        assert_eq!(built, Ok(IndexBuild::Built));
+        assert_eq!(refused(&mut *t, (1, 2)), Some(PRIMARY));
+        t.abort();
+        let mut t = writer(engine);
+        assert_eq!(refused(&mut *t, (1, 2)), None);
+        ready(commit(&mut *t)).expect("nothing against it");
+        let mut t = alone(engine, Isolation::ReadCommitted);
+        let built = build(&mut *t, PRIMARY, IndexKind::Primary, 0);
+        assert!(matches!(built, Ok(IndexBuild::Duplicate(..))));
+        let built = build(&mut *t, PRIMARY, IndexKind::Primary, 1);
+        assert_eq!(built, Ok(IndexBuild::Built));
+        assert_eq!(
+            t.drop_index(STORAGE, PRIMARY),
+            Err(Error::Unknown("unique or secondary index"))
+        );
+    }
+}
+
+/// A commit that fails frees its locks itself. Whoever gets them meets the indexes
+/// that the catalog names, at once.
+#[test]
+fn a_commit_that_fails_leaves_the_indexes_as_they_were() {
+    const NEW: IndexId = IndexId(4);
+    let engine = with_table(occ());
+    engine
+        .attach_storage(StorageDefinition {
+            id: OTHER,
+            ..definition(vec![])
+        })
+        .expect("new");
+    let add_to_other = |t: &mut dyn Transaction| {
+        let lock = coeval_txn::lock_table(t, OTHER, TableLock::Write, 1);
+        ready(lock).expect("nobody has it alone");
+        let row = row_bytes((1, 1));
+        let inserted = coeval_txn::insert(t, OTHER, RowRef::trusted(&row));
+        ready(inserted).expect("nobody else");
+    };
+    let mut t = alone(&engine, Isolation::Serializable);
+    let request = coeval_txn::ScanRequest {
+        storage: OTHER,
+        source: ScanSource::Table,
+        bounds: coeval_txn::Bounds::ALL,
+        direction: Direction::Forward,
+        limit: 10,
+    };
+    t.scan(&request, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .expect("a scan");
+    let mut rival = ready(begin(&engine, Isolation::ReadCommitted));
+    add_to_other(&mut *rival);
+    ready(commit(&mut *rival)).expect("nothing against it");
+    t.drop_index(STORAGE, UNIQUE).expect("it is there");
+    assert_eq!(
+        build(&mut *t, NEW, IndexKind::Unique, 0),
+        Ok(IndexBuild::Built)
+    );
+    assert_eq!(refused(&mut *t, (3, 10)), None);
+    let outcome = ready(coeval_txn::commit(&mut *t));
+    assert!(matches!(outcome, Outcome::Aborted(Error::Conflict(_))));
+    let mut t = writer(&engine);
+    assert_eq!(by_index(&mut *t, NEW), Err(Error::Unknown("index")));
+    assert_eq!(by_index(&mut *t, UNIQUE), Ok(vec![(1, 10), (2, 20)]));
+    assert_eq!(refused(&mut *t, (3, 10)), Some(UNIQUE));
+}
+
+/// A snapshot from before the drop goes on reading by the index, right until it
+/// ends; then the index goes.
+#[test]
+fn a_dropped_index_serves_the_snapshots_that_know_it() {
+    let engine = with_table(occ());
+    let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
+    let mut t = alone(&engine, Isolation::ReadCommitted);
+    t.drop_index(STORAGE, UNIQUE).expect("it is there");
+    assert_eq!(refused(&mut *t, (3, 10)), None);
+    assert_eq!(ready(delete(&mut *t, 1)), Ok(true));
+    ready(commit(&mut *t)).expect("nothing against it");
+    for key in 4..7 {
+        engine.sweep();
+        let mut t = writer(&engine);
+        assert_eq!(refused(&mut *t, (key, 10)), None);
+        ready(commit(&mut *t)).expect("nothing against it");
+    }
+    assert_eq!(by_index(&mut *old, UNIQUE), Ok(vec![(1, 10), (2, 20)]));
+    let mut found = None;
+    let key = 10_u64.to_be_bytes();
+    let there = old.get(STORAGE, UNIQUE, &key, &mut |_, row| {
+        found = Some(crate::support::numbers(row));
+    });
+    assert_eq!((there, found), (Ok(true), Some((1, 10))));
+    drop(old);
+    engine.sweep();
+    engine.sweep();
+    let mut t = writer(&engine);
+    assert_eq!(by_index(&mut *t, UNIQUE), Err(Error::Unknown("index")));
+}
