@@ -155,6 +155,13 @@ impl Log {
         self.shared.durable()
     }
 
+    /// Memory that the window of the log takes that is on its way to the disk, in
+    /// bytes.
+    #[must_use]
+    pub fn window_bytes(&self) -> u64 {
+        self.shared.ring.memory()
+    }
+
     /// An empty builder for this log's frames.
     #[must_use]
     pub fn entry_builder(&self) -> EntryBuilder {

@@ -5,6 +5,7 @@
 //!   goes through it, so that what is checked is what runs.
 //! - [`epoch`]: when memory that was unlinked from a shared structure may be
 //!   freed.
+//! - [`heap`]: how much memory the process has taken.
 //! - [`ring`]: the window of the log that is being written.
 //! - [`padded`]: keeps what different threads write on different cache lines.
 //!
@@ -24,6 +25,7 @@
 //! code and expect to find them.
 
 pub mod epoch;
+pub mod heap;
 pub mod padded;
 pub mod ring;
 pub mod sync;

@@ -143,6 +143,12 @@ impl AppendRing {
         self.marks.len() as u64 * Self::MIN_REGION
     }
 
+    /// Memory it takes, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        (self.words.len() * size_of::<u64>() + self.marks.len() * size_of::<AtomicU64>()) as u64
+    }
+
     /// End of what is reserved: where the next region would start.
     #[must_use]
     pub fn reserved(&self) -> u64 {

@@ -16,6 +16,7 @@ use crate::Settings;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
+use crate::memory::{self, Memory, MemoryAccounts};
 use crate::recovery::Recovery;
 use crate::running::Running;
 use crate::storage::Storage;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     recovered: Mutex<BTreeMap<StorageId, Table>>,
     /// What is to be forgotten once no snapshot can reach it.
     pub(crate) retired: Mutex<Vec<Retired>>,
+    pub(crate) memory: Memory,
     /// States of ended transactions, to be used again.
     #[expect(
         clippy::vec_box,
@@ -61,6 +63,7 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     fn new(settings: Settings, log: Log, recovered: BTreeMap<StorageId, Table>) -> Arc<Self> {
         Arc::new(Self {
+            memory: Memory::new(settings.budget),
             settings,
             log,
             domain: Domain::new(),
@@ -166,6 +169,12 @@ impl Engine {
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.shared.log
+    }
+
+    /// What takes memory. Adds counters up: some hundred nanoseconds for each storage.
+    #[must_use]
+    pub fn memory(&self) -> MemoryAccounts {
+        memory::accounts(&self.shared)
     }
 
     /// One whole round of the sweeper: every record once, then what is retired.

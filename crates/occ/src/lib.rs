@@ -38,12 +38,14 @@
 //! - [`running`]: who has drawn a timestamp.
 //! - [`storage`]: a table's records and indexes together.
 //! - [`sweeper`]: garbage, and what was dropped.
+//! - [`memory`]: the budget, and who gives way at its end.
 //!
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
 //! the commit; EMS (chapter 2) for records. Departures are in `docs/decisions`.
 
 mod engine;
 mod locks;
+mod memory;
 mod ranges;
 mod recovery;
 mod running;
@@ -54,4 +56,5 @@ mod transaction;
 
 pub use coeval_log::RecoverySummary;
 pub use engine::Engine;
+pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;

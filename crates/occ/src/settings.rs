@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Budget;
+
 /// How the engine works. Every field may change from one start to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -20,6 +22,8 @@ pub struct Settings {
     pub sweep_interval: Option<Duration>,
     /// How many records the sweeper looks at in one step, at least 1.
     pub sweep_records: usize,
+    /// How much memory there may be.
+    pub budget: Budget,
 }
 
 impl Default for Settings {
@@ -30,6 +34,7 @@ impl Default for Settings {
             image_every: 16,
             sweep_interval: Some(Duration::from_millis(50)),
             sweep_records: 256,
+            budget: Budget::UNLIMITED,
         }
     }
 }
@@ -42,6 +47,9 @@ impl Settings {
         }
         if self.image_every == 0 {
             return complain("image_every must be at least 1");
+        }
+        if self.budget.reserve > self.budget.limit {
+            return complain("the reserve must be a part of the memory limit");
         }
         if self.sweep_records == 0 {
             return complain("sweep_records must be at least 1");

@@ -304,6 +304,14 @@ impl Storage {
         Arc::clone(&self.indexes.read().expect("no panic while it was held"))
     }
 
+    /// Memory that the indexes take, in bytes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.indexes()
+            .iter()
+            .map(|index| index.entries.memory())
+            .sum()
+    }
+
     pub(crate) fn index(&self, id: IndexId) -> Result<Arc<Index>, Error> {
         self.indexes
             .read()

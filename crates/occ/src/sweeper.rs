@@ -18,6 +18,7 @@ use coeval_storage::{Collector, Expiry};
 use coeval_types::{IndexId, Rid, StorageId, Timestamp};
 
 use crate::engine::Shared;
+use crate::memory;
 use crate::storage::{Storage, Upkeep};
 
 /// A storage or an index that was dropped.
@@ -53,15 +54,17 @@ struct Unfinished {
 /// Sweeps until the engine is gone. Storages that nobody has written since the
 /// last thorough round are left alone; the others take a small share of one core,
 /// however large they are.
+///
+/// When memory is short, it goes without rest, and when a whole round has left more
+/// old versions than there may be, it ends the snapshot that holds the oldest of them.
 pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
-    /// Between two steps: with a few hundred records a step, some per cent of a core.
-    const REST: Duration = Duration::from_millis(1);
     let mut unfinished: BTreeMap<StorageId, Unfinished> = BTreeMap::new();
     loop {
         coeval_env::sleep(interval).await;
         let Some(engine) = shared.upgrade() else {
             return;
         };
+        let began = engine.log.installed();
         let all = storages(&engine);
         unfinished.retain(|id, _| all.iter().any(|storage| storage.id == *id));
         drop(engine);
@@ -87,13 +90,20 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
                 unfinished.remove(&storage.id);
             }
             let mut next = step(&engine, &storage, Rid(0));
+            let mut pressed = memory::is_short(&engine);
             drop(engine);
+            let mut steps = 0_u32;
             while let Some(from) = next {
-                coeval_env::sleep(REST).await;
+                rest(pressed).await;
                 let Some(engine) = shared.upgrade() else {
                     return;
                 };
                 next = step(&engine, &storage, from);
+                steps += 1;
+                if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) {
+                    pressed = memory::is_short(&engine);
+                    engine.domain.collect();
+                }
             }
         }
         let Some(engine) = shared.upgrade() else {
@@ -101,11 +111,26 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
         };
         engine.domain.collect();
         forget_retired(&engine);
+        memory::end_oldest(&engine, began);
+    }
+}
+
+/// Steps between two looks at how short memory is.
+const STEPS_BETWEEN_LOOKS: u32 = 64;
+
+/// Between two steps: with a few hundred records a step, some per cent of a core, or
+/// as much of one as the others leave.
+async fn rest(pressed: bool) {
+    if pressed {
+        coeval_env::yield_now().await;
+    } else {
+        coeval_env::sleep(Duration::from_millis(1)).await;
     }
 }
 
 /// One round at once.
 pub(crate) fn sweep_all(shared: &Shared) {
+    let began = shared.log.installed();
     for storage in storages(shared) {
         let mut next = Some(Rid(0));
         while let Some(from) = next {
@@ -114,6 +139,7 @@ pub(crate) fn sweep_all(shared: &Shared) {
     }
     shared.domain.collect();
     forget_retired(shared);
+    memory::end_oldest(shared, began);
 }
 
 fn storages(shared: &Shared) -> Vec<Arc<Storage>> {

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::Settings;
+use crate::memory;
 use crate::server::{StartError, Storage};
 use crate::shared::remember;
 
@@ -30,9 +31,11 @@ pub(crate) async fn open(
     storage: Storage,
     failure: &watch::Sender<Option<String>>,
 ) -> Result<Opened, StartError> {
+    let mut for_engine = engine_settings(settings);
+    for_engine.budget = memory::budget(settings).await;
     let opened = match storage {
         Storage::Memory => {
-            let engine = Engine::ephemeral(engine_settings(settings));
+            let engine = Engine::ephemeral(for_engine);
             engine.map(|engine| Opened {
                 engine: Arc::new(engine),
                 place: "memory".to_owned(),
@@ -41,7 +44,7 @@ pub(crate) async fn open(
         }
         Storage::Directory => {
             let directory = &settings.data_dir;
-            let opened = Engine::open(directory, engine_settings(settings)).await;
+            let opened = Engine::open(directory, for_engine).await;
             opened.map(|(engine, summary)| Opened {
                 engine: Arc::new(engine),
                 place: directory.display().to_string(),

@@ -19,6 +19,7 @@
 pub mod cli;
 mod engine;
 mod logging;
+mod memory;
 mod parent;
 mod registry;
 mod server;
@@ -28,5 +29,6 @@ mod shared;
 mod shell;
 mod workers;
 
+pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::Settings;

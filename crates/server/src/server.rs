@@ -26,6 +26,7 @@ use tracing::{info, warn};
 
 use crate::Settings;
 use crate::engine;
+use crate::memory::{self, MemoryReport};
 use crate::registry::Registry;
 use crate::settings::SettingsError;
 use crate::shared::Shared;
@@ -179,6 +180,14 @@ impl RunningServer {
     #[must_use]
     pub fn admission(&self) -> AdmissionCounts {
         self.shared.database.admission().counts()
+    }
+
+    /// What takes memory.
+    pub async fn memory(&self) -> MemoryReport {
+        MemoryReport {
+            accounts: self.shared.closing.memory(),
+            resident: memory::resident().await.unwrap_or(0),
+        }
     }
 
     /// Waits until the engine has stopped by itself, which is for ever if all goes

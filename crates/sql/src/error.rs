@@ -176,6 +176,8 @@ states! {
     STATEMENT_TOO_COMPLEX = "54001";
     /// More columns than a row can have.
     TOO_MANY_COLUMNS = "54011";
+    /// Row versions that a transaction needs are gone.
+    SNAPSHOT_TOO_OLD = "72000";
     /// Canceled on request.
     QUERY_CANCELED = "57014";
     /// A client was silent for too long in a transaction.
@@ -442,6 +444,15 @@ impl From<coeval_txn::Error> for Error {
                 "the definition of a table changed while the statement ran",
             )
             .with_hint("The transaction might succeed if retried."),
+            Txn::SnapshotTooOld => Self::new(SqlState::SNAPSHOT_TOO_OLD, "snapshot too old")
+                .with_detail(
+                    "It was the oldest there was, and the old row versions that were kept \
+                     took more than their share of memory.",
+                )
+                .with_hint(
+                    "Retry with a shorter transaction, or raise the server's settings \
+                     memory_limit_megabytes or old_versions_percent.",
+                ),
             Txn::Canceled => Self::canceled(),
             Txn::ReadOnly => Self::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -452,7 +463,11 @@ impl From<coeval_txn::Error> for Error {
                     .with_hint("Split the transaction into smaller ones.")
             }
             Txn::OutOfMemory => Self::new(SqlState::OUT_OF_MEMORY, "out of memory")
-                .with_hint("Delete rows, or raise the server's memory limit."),
+                .with_detail("The database has used up its memory budget, but for a reserve.")
+                .with_hint(
+                    "Delete rows or drop tables, which goes on, or raise the server's \
+                     setting memory_limit_megabytes.",
+                ),
             Txn::Unknown(_) => Self::internal(error.to_string()),
             Txn::Stopped(reason) => Self::new(
                 SqlState::IO_ERROR,

@@ -13,3 +13,7 @@ pub static REGISTERED_BLINDLY: Fault = Fault::new();
 /// A secondary version is made invalid without being put into the list first: see
 /// [`crate::record`], invariant 3.
 pub static LATE_APPEND: Fault = Fault::new();
+
+/// A reader looks whether its snapshot was ended before it reads, and not after: see
+/// [`crate::snapshots`].
+pub static ENDED_LOOKED_AT_EARLY: Fault = Fault::new();

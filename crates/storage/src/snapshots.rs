@@ -28,6 +28,21 @@
 //! It follows that a scan once made stays good: a snapshot registered later is not
 //! below b. [`Expiry::cached`] uses that.
 //!
+//! # Ending one
+//!
+//! A snapshot that holds too much can be ended by somebody else: its slot is marked,
+//! and the versions that only it could see expire. Its reader is not stopped, and may
+//! miss versions from then on. So it looks at its slot *after* each read:
+//!
+//! ```text
+//!   collector                             reader
+//!   sees the mark                         reads versions
+//!   unlinks what has expired              looks at its slot
+//! ```
+//!
+//! A read that has missed a version has seen its unlinking, which came after the mark;
+//! then the look sees the mark, and what was read is thrown away.
+//!
 //! The bound includes the committed prefix because what is installed but not
 //! committed may be rolled back after a change of leader, and the version before
 //! it is then the newest again.
@@ -48,6 +63,8 @@ const CHUNK: usize = if cfg!(any(loom, shuttle, miri)) {
 };
 /// A slot that is nobody's. No snapshot has this timestamp.
 const FREE: u64 = Timestamp::INFINITE.to_bits();
+/// The slot of a snapshot that was ended. No snapshot has this timestamp either.
+const ENDED: u64 = FREE - 1;
 
 /// How far the log has come, read before snapshots are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,26 +162,46 @@ impl Snapshots {
         }
     }
 
-    /// Every registered snapshot, in no order. One registered during the scan may
-    /// be missed.
-    fn registered(&self) -> impl Iterator<Item = Timestamp> {
-        // The fence of the collector's side; its horizon was read before.
-        fence(Ordering::SeqCst);
+    /// Every slot that was ever claimed.
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
         let used = self.used.load(Ordering::Acquire);
         std::iter::successors(Some(&*self.slots), |chunk| {
             chunk.next.get().map(|next| &**next)
         })
         .flat_map(|chunk| &chunk.slots)
         .take(used)
-        .map(|slot| slot.load(Ordering::Acquire))
-        .filter(|&bits| bits != FREE)
-        .map(Timestamp::from_bits)
+    }
+
+    /// Every registered snapshot, in no order. One registered during the scan may
+    /// be missed.
+    fn registered(&self) -> impl Iterator<Item = Timestamp> {
+        // The fence of the collector's side; its horizon was read before.
+        fence(Ordering::SeqCst);
+        self.slots()
+            .map(|slot| slot.load(Ordering::Acquire))
+            .filter(|&bits| bits < ENDED)
+            .map(Timestamp::from_bits)
     }
 
     /// The oldest registered snapshot.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
         self.registered().min()
+    }
+
+    /// Ends the oldest registered snapshot, if it is older than `before`: from now on
+    /// nothing is kept for it, and [`Snapshot::is_ended`] says so. Returns which.
+    pub fn end_oldest(&self, before: Timestamp) -> Option<Timestamp> {
+        let oldest = self.oldest().filter(|&oldest| oldest < before)?;
+        // One of those that are the oldest; which does not matter. It may have gone
+        // meanwhile, and then there is no need.
+        self.slots().find(|slot| {
+            slot.load(Ordering::Relaxed) == oldest.to_bits()
+                && slot
+                    .compare_exchange(oldest.to_bits(), ENDED, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+        })?;
+        Some(oldest)
     }
 
     /// Whether a snapshot is registered in `[from, to)`.
@@ -190,12 +227,22 @@ impl Snapshot {
         self.timestamp
     }
 
+    /// Whether somebody has ended it. Asked after a read: what was read before holds
+    /// only if the answer is no.
+    #[inline]
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        // The loads of the read itself acquire; this one comes after them.
+        self.slot.load(Ordering::Acquire) == ENDED
+    }
+
     /// Moves it to the end of the installed prefix: what a new statement does.
-    /// Versions that only the old position saw are let go.
+    /// Versions that only the old position saw are let go. One that was ended is a
+    /// snapshot again.
     pub fn refresh(&mut self, installed: impl Fn() -> Timestamp) {
         let now = installed();
         assert!(now >= self.timestamp, "the installed prefix went back");
-        if now != self.timestamp {
+        if now != self.timestamp || self.is_ended() {
             self.timestamp = now;
             self.slot.store(now.to_bits(), Ordering::Release);
             self.settle(installed);
@@ -345,6 +392,27 @@ mod tests {
         });
         assert_eq!(snapshot.timestamp(), at(3));
         assert_eq!(snapshots.oldest(), Some(at(3)));
+    }
+
+    #[test]
+    fn the_oldest_can_be_ended() {
+        let snapshots = Snapshots::new();
+        let mut old = snapshots.register(|| at(15));
+        let new = snapshots.register(|| at(40));
+        assert_eq!(snapshots.end_oldest(at(15)), None, "not before itself");
+        assert_eq!(snapshots.end_oldest(at(40)), Some(at(15)));
+        assert!(old.is_ended() && !new.is_ended());
+        let expiry = Expiry::new(horizon(40, 40), &snapshots);
+        assert!(expiry.is_expired(at(10), at(20)), "nobody sees it any more");
+        assert_eq!(snapshots.oldest(), Some(at(40)));
+        assert_eq!(snapshots.end_oldest(at(40)), None);
+        // Its next statement begins anew; its slot is its own all the time.
+        old.refresh(|| at(41));
+        assert!(!old.is_ended());
+        assert_eq!(snapshots.registered().count(), 2);
+        assert_eq!(snapshots.end_oldest(at(100)), Some(at(40)));
+        drop((old, new));
+        assert_eq!(snapshots.registered().count(), 0);
     }
 
     #[test]

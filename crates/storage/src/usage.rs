@@ -14,13 +14,16 @@ use coeval_memory::sync::thread_hint;
 
 const SHARDS: usize = 8;
 
-/// Memory in bytes, by what holds it. Allocator overhead is not included.
+/// Memory in bytes, by what holds it, in the sizes that allocators give out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Record headers, those of retired RIDs included.
     pub records: u64,
     /// Values: rows of every version, private ones included.
     pub values: u64,
+    /// Those of them that a newer committed version has replaced: kept because a
+    /// snapshot sees them, or because nobody has come across them yet.
+    pub old_values: u64,
     /// Version list nodes.
     pub version_lists: u64,
 }
@@ -37,6 +40,7 @@ impl Memory {
 #[derive(Debug, Default)]
 struct Shard {
     values: AtomicI64,
+    old_values: AtomicI64,
     nodes: AtomicI64,
     rows: AtomicI64,
 }
@@ -73,6 +77,22 @@ impl Usage {
             .fetch_sub(bytes as i64, Ordering::Relaxed);
     }
 
+    /// A value of so many bytes has a newer committed version now.
+    pub(crate) fn value_replaced(&self, bytes: usize) {
+        if bytes > 0 {
+            self.shard()
+                .old_values
+                .fetch_add(bytes as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// A value that had a newer committed version is gone.
+    pub(crate) fn old_value_removed(&self, bytes: usize) {
+        self.shard()
+            .old_values
+            .fetch_sub(bytes as i64, Ordering::Relaxed);
+    }
+
     pub(crate) fn node_added(&self, bytes: usize) {
         self.shard()
             .nodes
@@ -93,6 +113,10 @@ impl Usage {
 
     pub(crate) fn values(&self) -> u64 {
         self.sum(|shard| &shard.values)
+    }
+
+    pub(crate) fn old_values(&self) -> u64 {
+        self.sum(|shard| &shard.old_values)
     }
 
     pub(crate) fn nodes(&self) -> u64 {

@@ -21,6 +21,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
+use coeval_memory::heap::size_class;
 use coeval_types::RowRef;
 
 /// What stands before a row's bytes.
@@ -91,7 +92,7 @@ pub(crate) unsafe fn row_at<'value>(pointer: ValuePointer) -> Option<RowRef<'val
     }
 }
 
-/// Bytes of memory that a present pointer's value takes.
+/// Bytes of memory that a present pointer's value takes, as allocators give them out.
 ///
 /// # Safety
 /// As for [`row_at`].
@@ -99,7 +100,7 @@ pub(crate) unsafe fn row_at<'value>(pointer: ValuePointer) -> Option<RowRef<'val
 pub(crate) unsafe fn size_at(pointer: ValuePointer) -> usize {
     // SAFETY: passed on to our caller.
     match unsafe { row_at(pointer) } {
-        Some(row) => size_of::<Header>() + row.bytes().len(),
+        Some(row) => size_class(size_of::<Header>() + row.bytes().len()),
         None => 0,
     }
 }

@@ -102,6 +102,9 @@ pub enum Error {
     LockNotAvailable(Place),
     /// Retry the statement with a new plan and, at READ COMMITTED, a new snapshot.
     SchemaChanged(StorageId),
+    /// Retry: its snapshot was the oldest of all and held on to more versions than
+    /// there may be.
+    SnapshotTooOld,
     /// Retry: asked to stop from outside.
     Canceled,
     /// Fix: a write in a read-only transaction.
@@ -131,6 +134,7 @@ impl Error {
             | Self::LockTimeout(_)
             | Self::LockNotAvailable(_)
             | Self::SchemaChanged(_)
+            | Self::SnapshotTooOld
             | Self::Canceled => Remedy::Retry,
             Self::ReadOnly
             | Self::WriteSetTooLarge { .. }
@@ -165,6 +169,7 @@ impl fmt::Display for Error {
             Self::SchemaChanged(storage) => {
                 write!(formatter, "the schema of {storage:?} has changed")
             }
+            Self::SnapshotTooOld => formatter.write_str("the snapshot is too old"),
             Self::Canceled => formatter.write_str("canceled by request"),
             Self::ReadOnly => formatter.write_str("the transaction is read-only"),
             Self::WriteSetTooLarge { bytes, limit } => write!(

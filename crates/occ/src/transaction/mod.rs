@@ -41,6 +41,7 @@ use coeval_txn::{
 use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use crate::engine::Shared;
+use crate::memory;
 pub(crate) use commit::log_error;
 pub(crate) use state::State;
 pub(crate) use wait::Wait;
@@ -66,6 +67,11 @@ impl Run<'_> {
             return Err(Error::Canceled);
         }
         Ok(())
+    }
+
+    /// Fails when the budget leaves no room for more.
+    fn check_growth(&mut self) -> Result<(), Error> {
+        memory::check_growth(self.shared, &mut self.state.growing_writes)
     }
 
     fn check_write(&self) -> Result<(), Error> {

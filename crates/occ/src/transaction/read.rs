@@ -133,14 +133,25 @@ impl Met {
 
 impl Run<'_> {
     /// Ends a read: notes what its answer depends on, and removes garbage that it
-    /// came across.
+    /// came across. Fails when the snapshot was ended meanwhile: what was read may
+    /// not be all there was.
     #[inline]
-    fn leave(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) {
+    fn leave(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) -> Result<(), Error> {
+        self.check_snapshot_kept()?;
         self.state.seen(met.newest);
         if met.own {
             self.state.seen_own();
         }
         self.tidy(met, table, guard);
+        Ok(())
+    }
+
+    #[inline]
+    fn check_snapshot_kept(&self) -> Result<(), Error> {
+        match &self.state.snapshot {
+            Some(snapshot) if snapshot.is_ended() => Err(Error::SnapshotTooOld),
+            _ => Ok(()),
+        }
     }
 
     /// Removes garbage that a read came across.
@@ -198,10 +209,11 @@ impl Run<'_> {
             }
         });
         if found.is_some() && self.state.presence_only && index.kind == IndexKind::Primary {
+            self.check_snapshot_kept()?;
             self.state.worked_upon(met.newest);
             self.tidy(&met, &table, &guard);
         } else {
-            self.leave(&met, &table, &guard);
+            self.leave(&met, &table, &guard)?;
         }
         let Some((rid, version, row)) = found else {
             if self.state.is_serializable() {
@@ -237,7 +249,7 @@ impl Run<'_> {
             .record(rid)
             .and_then(|record| record.read(snapshot, id, &guard))
             .inspect(|version| met.note(rid, version));
-        self.leave(&met, &table, &guard);
+        self.leave(&met, &table, &guard)?;
         // A record that this transaction has found and does not find any more is
         // one that it deleted, or at READ COMMITTED another did: nothing to note.
         let Some((version, row)) = version.and_then(|version| Some((version, version.row()?)))
@@ -319,7 +331,7 @@ impl Run<'_> {
                     .scan_backward(lower, bounds.upper(), &mut visit_entry)
             }
         };
-        self.leave(&met, &table, &guard);
+        self.leave(&met, &table, &guard)?;
         if self.state.is_serializable() {
             let looked_at = bounds.looked_at(request.direction, &progress);
             index.ranges.predicates(
@@ -378,7 +390,7 @@ impl Run<'_> {
                 Direction::Backward => (first..end).rev().try_for_each(&mut visit_rid),
             };
         }
-        self.leave(&met, &table, &guard);
+        self.leave(&met, &table, &guard)?;
         if self.state.is_serializable() {
             let predicates = &mut self.state.predicates;
             if let Some(ranges) = table.rows_by_rid() {

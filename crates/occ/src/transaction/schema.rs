@@ -118,6 +118,7 @@ impl Run<'_> {
         definition: &IndexDefinition,
     ) -> Result<IndexBuild, Error> {
         let at = self.check_exclusive(storage)?;
+        self.check_growth()?;
         let table = Arc::clone(&self.state.storages[at]);
         let indexes = table.indexes();
         if indexes.iter().any(|index| index.id == definition.id) {

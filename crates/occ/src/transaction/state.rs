@@ -116,6 +116,8 @@ pub(crate) struct State {
     pub(super) registrations: Vec<Registration>,
     /// For keys and patches that live for one call.
     pub(super) scratch: Vec<u8>,
+    /// Counts writes that made something grow, over all transactions of this state.
+    pub(super) growing_writes: u32,
 }
 
 impl State {
@@ -151,6 +153,7 @@ impl State {
             bytes: Vec::new(),
             registrations: Vec::new(),
             scratch: Vec::new(),
+            growing_writes: 0,
         }
     }
 

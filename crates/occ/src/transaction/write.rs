@@ -18,6 +18,7 @@ use super::Run;
 use super::state::{Read, StorageAt, Undo};
 use super::wait::Wait;
 use crate::locks::keys::Taken;
+use crate::memory;
 use crate::storage::{Index, Storage, Upkeep};
 
 /// Where a new row goes.
@@ -141,6 +142,7 @@ impl Run<'_> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>> {
         self.check_write()?;
+        self.check_growth()?;
         let at = self.state.storage(self.shared, storage)?;
         let inserted = ready!(self.poll_insert_in(at, row, None, context))?;
         Poll::Ready(Ok(match inserted {
@@ -507,12 +509,17 @@ impl Run<'_> {
         let guard = shared.domain.pin();
         let record = self.locked_record(&table, rid)?;
         let old = current_row(&record, id, &guard).ok_or(Error::Unknown("live row"))?;
+        if row.bytes().len() > old.bytes().len() {
+            memory::check_growth(shared, &mut self.state.growing_writes)?;
+        }
         let indexes = table.indexes();
         let mut changed = false;
         for index in indexes.iter() {
             if index.same_key(old, row) {
                 continue;
             }
+            // A new entry, while the old one stays for the version before.
+            memory::check_growth(shared, &mut self.state.growing_writes)?;
             if index.is_primary() {
                 return Ok(Step::Done(UpdateStep::Move));
             }

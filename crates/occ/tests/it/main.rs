@@ -3,6 +3,7 @@
 mod crashes;
 mod history;
 mod locking;
+mod memory;
 mod recovery;
 mod schema;
 #[path = "../../../txn/tests/support/script.rs"]

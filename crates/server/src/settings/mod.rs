@@ -112,6 +112,13 @@ settings! {
     /// How long a client may be silent without an open transaction before its session
     /// ends; 0 for ever.
     idle_session_timeout: Timeout = Timeout::NONE, "TIME";
+    /// How much memory the database may take, in megabytes (1048576 bytes); 0 takes
+    /// three quarters of what the machine or the container has. At the limit growth is
+    /// refused with 53200, and deletes go on.
+    memory_limit_megabytes: u64 = 0, "MB";
+    /// How much of that old row versions may take, in per cent, before the oldest
+    /// snapshot that holds on to them ends with 72000.
+    old_versions_percent: u64 = 25, "PERCENT";
     /// The size of a file of the log, in bytes: a multiple of 4096.
     log_segment_bytes: u64 = 16 << 20, "BYTES";
     /// How much of the log may be on its way to the disk, in bytes: a power of two.
@@ -205,6 +212,15 @@ impl Settings {
         if !(64 << 10..=1 << 30).contains(&self.max_statement_bytes) {
             let reason = "must be from 65536 to 1073741824".into();
             return refuse("max_statement_bytes", reason);
+        }
+        if self.memory_limit_megabytes != 0
+            && !(64..=1 << 30).contains(&self.memory_limit_megabytes)
+        {
+            let reason = "must be 0, or from 64 to 1073741824".into();
+            return refuse("memory_limit_megabytes", reason);
+        }
+        if !(1..=100).contains(&self.old_versions_percent) {
+            return refuse("old_versions_percent", "must be from 1 to 100".into());
         }
         if self.max_parameters > 65_535 {
             return refuse("max_parameters", "must be from 0 to 65535".into());

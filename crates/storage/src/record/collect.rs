@@ -133,7 +133,9 @@ impl Record {
                     .removed(upkeep.rid, row, &Remaining::new(self, collector.guard));
             }
             // SAFETY: as above.
-            upkeep.usage.value_removed(unsafe { size_at(value) });
+            let bytes = unsafe { size_at(value) };
+            upkeep.usage.value_removed(bytes);
+            upkeep.usage.old_value_removed(bytes);
             upkeep.usage.node_removed(NODE_BYTES);
             // SAFETY: unlinked by the caller, once.
             unsafe { retire_node(node, collector.guard) };

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use coeval_memory::epoch::Guard;
+use coeval_memory::heap::size_class;
 use coeval_memory::sync::atomic::{AtomicPtr, Ordering};
 use coeval_types::Timestamp;
 
@@ -17,7 +18,7 @@ pub(super) struct Node {
 }
 
 /// Memory that one node takes, its value apart.
-pub(super) const NODE_BYTES: usize = size_of::<Node>();
+pub(super) const NODE_BYTES: usize = size_class(size_of::<Node>());
 
 /// The list. Written only by the holder of the record's lock; read by anybody.
 #[derive(Debug)]

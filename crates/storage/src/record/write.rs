@@ -21,6 +21,15 @@ pub enum Aborted {
     Dead,
 }
 
+/// What a commit has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Committed {
+    /// By how much the number of live rows has.
+    pub(crate) rows: i64,
+    /// How many bytes the version has that is no longer the newest.
+    pub(crate) replaced: usize,
+}
+
 /// A record's surroundings, for whoever removes versions.
 pub(crate) struct Upkeep<'a> {
     pub(crate) rid: Rid,
@@ -143,7 +152,7 @@ impl Record {
             .store(value.into_pointer(), Ordering::Release);
     }
 
-    /// Tells the indexes that a version is gone, and retires its value. The value
+    /// Tells the indexes that an old version is gone, and retires its value. The value
     /// has been unlinked by the caller, who holds the lock.
     pub(super) fn discard(
         &self,
@@ -159,6 +168,8 @@ impl Record {
                 .indexes
                 .removed(rid, row, &Remaining::new(self, collector.guard));
         }
+        // SAFETY: present, and retired only below.
+        usage.old_value_removed(unsafe { size_at(value) });
         // SAFETY: the caller has just unlinked it, under the lock.
         unsafe { retire_value(value, usage, collector.guard) };
     }
@@ -208,9 +219,8 @@ impl Record {
     }
 
     /// Makes the private version of `id` the newest committed one and gives the
-    /// lock back, in one store (EMS §2.3.4). Returns by how much the number of
-    /// live rows changes.
-    pub(crate) fn commit(&self, id: TransactionId, cts: Timestamp) -> i64 {
+    /// lock back, in one store (EMS §2.3.4).
+    pub(crate) fn commit(&self, id: TransactionId, cts: Timestamp) -> Committed {
         assert!(cts.is_finite(), "a commit has a timestamp");
         let word = self.word_held_by(id);
         let primary = self.region(word.primary()).committed();
@@ -219,10 +229,17 @@ impl Record {
         if let Some((newest, _)) = primary {
             assert!(newest < cts, "commit at {cts} over {newest}");
         }
+        let is_row = |value: ValuePointer| value != tombstone();
+        let committed = Committed {
+            rows: i64::from(is_row(private))
+                - i64::from(primary.is_some_and(|(_, value)| is_row(value))),
+            // SAFETY: linked, and only the lock's holder, who is still the caller,
+            // unlinks it.
+            replaced: primary.map_or(0, |(_, value)| unsafe { size_at(value) }),
+        };
         secondary.cts.store(cts.to_bits(), Ordering::Release);
         self.change_word(word, word.flipped());
-        let is_row = |value: ValuePointer| value != tombstone();
-        i64::from(is_row(private)) - i64::from(primary.is_some_and(|(_, value)| is_row(value)))
+        committed
     }
 
     /// Undoes what `id` did and gives the lock back. Nothing to undo but the

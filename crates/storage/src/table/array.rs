@@ -10,10 +10,12 @@
 //! ```
 //!
 //! A chunk is allocated zeroed, which for a large one costs nothing until its
-//! pages are touched; all-zero bytes are a record that has never been used.
+//! pages are touched; all-zero bytes are a record that has never been used. Large ones
+//! are counted ([`coeval_memory::heap`]) as records are given out, a page at a time.
 
 use std::ptr;
 
+use coeval_memory::heap;
 use coeval_memory::sync::atomic::{AtomicPtr, Ordering};
 use coeval_types::Rid;
 
@@ -35,6 +37,13 @@ pub(super) struct RecordArray {
     chunks: [AtomicPtr<Record>; CHUNKS],
 }
 
+/// Chunks of at least so many bytes come untouched from the kernel.
+const LARGE: usize = 1 << 20;
+/// What is touched at once.
+const PAGE: usize = 4096;
+/// Records of a page.
+const IN_PAGE: u64 = (PAGE / size_of::<Record>()) as u64;
+
 /// Which chunk a record is in, and where in it.
 #[inline]
 fn place(rid: Rid) -> (usize, usize) {
@@ -45,6 +54,18 @@ fn place(rid: Rid) -> (usize, usize) {
 
 const fn chunk_length(chunk: usize) -> usize {
     (FIRST as usize) << chunk
+}
+
+const fn chunk_bytes(chunk: usize) -> usize {
+    chunk_length(chunk) * size_of::<Record>()
+}
+
+/// How many bytes of a chunk's records are before `rid`, in whole pages.
+fn touched_bytes(chunk: usize, rid: u64) -> usize {
+    let first = (FIRST << chunk) - FIRST;
+    let records = usize::try_from(rid.saturating_sub(first)).unwrap_or(usize::MAX);
+    let bytes = records.saturating_mul(size_of::<Record>());
+    bytes.next_multiple_of(PAGE).min(chunk_bytes(chunk))
 }
 
 impl RecordArray {
@@ -93,6 +114,38 @@ impl RecordArray {
         {
             // SAFETY: made above; another thread was first, nobody has seen it.
             drop(unsafe { Box::from_raw(fresh) });
+        } else if chunk_bytes(chunk) >= LARGE {
+            heap::untouched(chunk_bytes(chunk));
+        }
+    }
+
+    /// The RID is given out for the first time, and those before it have been.
+    #[inline]
+    pub(super) fn count_first_use(&self, rid: Rid) {
+        if rid.0.is_multiple_of(IN_PAGE) && chunk_bytes(place(rid).0) >= LARGE {
+            heap::touched(PAGE);
+        }
+    }
+
+    /// [`RecordArray::count_first_use`] of every RID before this one, if none has been
+    /// counted yet.
+    pub(super) fn count_all_used(&self, high_water: Rid) {
+        for chunk in (0..CHUNKS).filter(|&chunk| chunk_bytes(chunk) >= LARGE) {
+            match touched_bytes(chunk, high_water.0) {
+                0 => return,
+                bytes => heap::touched(bytes),
+            }
+        }
+    }
+
+    /// The array is about to be freed: what was never used counts again, since it is
+    /// subtracted whole.
+    pub(super) fn count_unused(&self, high_water: Rid) {
+        for (chunk, records) in self.chunks.iter().enumerate() {
+            let bytes = chunk_bytes(chunk);
+            if bytes >= LARGE && !records.load(Ordering::Relaxed).is_null() {
+                heap::touched(bytes - touched_bytes(chunk, high_water.0));
+            }
         }
     }
 

@@ -108,8 +108,11 @@ impl Table {
     /// A record for a new row, locked by `id`, without any version. If nothing
     /// comes of it, [`RecordRef::abort`] it.
     pub fn allocate(&self, id: TransactionId, guard: &Guard<'_>) -> RecordRef<'_> {
-        let rid = self.rids.take(guard.domain());
+        let (rid, is_new) = self.rids.take(guard.domain());
         let record = self.records.get_or_grow(rid);
+        if is_new {
+            self.records.count_first_use(rid);
+        }
         record.be_born(id);
         RecordRef {
             table: self,
@@ -145,6 +148,7 @@ impl Table {
         Memory {
             records: RecordArray::bytes_before(self.high_water()),
             values: self.usage.values(),
+            old_values: self.usage.old_values(),
             version_lists: self.usage.nodes(),
         }
     }
@@ -157,5 +161,6 @@ impl Drop for Table {
                 record.free_versions();
             }
         }
+        self.records.count_unused(self.high_water());
     }
 }

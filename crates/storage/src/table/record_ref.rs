@@ -121,8 +121,9 @@ impl<'table> RecordRef<'table> {
     /// # Panics
     /// When there is no private version, or `cts` is not above the newest.
     pub fn commit(&self, holder: TransactionId, cts: Timestamp) {
-        let rows = self.record.commit(holder, cts);
-        self.table.usage.rows_changed(rows);
+        let committed = self.record.commit(holder, cts);
+        self.table.usage.rows_changed(committed.rows);
+        self.table.usage.value_replaced(committed.replaced);
     }
 
     /// Drops the private version, if any, and gives the lock back. Entries that

@@ -68,6 +68,7 @@ impl Table {
             !lives
         });
         self.rids.rebuild(dead);
+        self.records.count_all_used(self.high_water());
         self.usage
             .rows_changed(rows - self.usage.rows().cast_signed());
     }

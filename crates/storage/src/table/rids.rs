@@ -30,16 +30,16 @@ impl Rids {
     }
 
     /// A RID for a new record: a retired one that every reader has passed, else
-    /// the next one.
-    pub(super) fn take(&self, domain: &Domain) -> Rid {
+    /// the next one. Says whether it was never given out before.
+    pub(super) fn take(&self, domain: &Domain) -> (Rid, bool) {
         if self.count.load(Ordering::Relaxed) > 0
             && let Some(rid) = self.take_free(domain)
         {
-            return rid;
+            return (rid, false);
         }
         let rid = self.high_water.fetch_add(1, Ordering::AcqRel);
         assert!(rid < RID_LIMIT, "a table is full");
-        Rid(rid)
+        (Rid(rid), true)
     }
 
     fn take_free(&self, domain: &Domain) -> Option<Rid> {

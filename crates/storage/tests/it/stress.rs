@@ -201,14 +201,8 @@ fn readers_writers_and_sweep_at_once() {
     let rows: usize = (0..RECORDS)
         .map(|rid| {
             let record = world.table.record(Rid(rid)).unwrap();
-            record
-                .newest_committed(&guard)
-                .unwrap()
-                .row()
-                .unwrap()
-                .bytes()
-                .len()
-                + 4
+            let newest = record.newest_committed(&guard).unwrap();
+            coeval_memory::heap::size_class(newest.row().unwrap().bytes().len() + 4)
         })
         .sum();
     assert_eq!((memory.values, memory.version_lists), (rows as u64, 0));

@@ -1,0 +1,238 @@
+//! How much memory the process has taken, counted where it is taken.
+//!
+//! [`Counting`] stands before a global allocator and counts bytes as they come and go.
+//! A counter that every thread adds to at every allocation would cost more than the
+//! allocation, so each thread collects its own difference, and hands it over when it has
+//! become [`BATCH`] bytes:
+//!
+//! ```text
+//!   thread A   +72 +16 −72 … = +65,536 ──┐
+//!   thread B   −128 −64 …    = −65,540 ──┼──▶ TOTAL ──▶ bytes()
+//!   thread C   +4,000        (kept)      ┘
+//! ```
+//!
+//! So the total is right to within a batch for each thread, and reading it is one load.
+//!
+//! # What counts as taken
+//!
+//! An allocator rounds sizes up to classes, and the rest is as lost as the bytes asked
+//! for. [`size_class`] rounds as mimalloc does up to its largest class; other allocators
+//! differ by a few per cent.
+//!
+//! Zeroed memory that nobody has written to takes none: the kernel gives a page when it
+//! is touched. Whoever allocates much of it and touches it bit by bit says so with
+//! [`untouched`] and [`touched`].
+//!
+//! Invariant: every allocation is subtracted with the same size that it was added with,
+//! because both are computed from its layout.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// How far a thread's own count may go before it is handed over, in bytes.
+const BATCH: i64 = 64 << 10;
+
+/// What has been handed over. A thread frees what another one allocated, so parts of
+/// it may be negative, and so may be the sum for a moment.
+static TOTAL: AtomicI64 = AtomicI64::new(0);
+
+/// Whether anybody counts.
+static COUNTED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// What this thread has not handed over. Has no destructor, so that it can be used
+    /// until the thread's very end; what is in it then is lost, a batch at most.
+    static OWN: Cell<i64> = const { Cell::new(0) };
+}
+
+#[inline]
+fn count(bytes: i64) {
+    // Fails at a thread's very end on some platforms; then the batch is one entry.
+    let handed_over = OWN.try_with(|own| {
+        let sum = own.get() + bytes;
+        if sum.abs() < BATCH {
+            own.set(sum);
+            0
+        } else {
+            own.set(0);
+            sum
+        }
+    });
+    let sum = handed_over.unwrap_or(bytes);
+    if sum != 0 {
+        TOTAL.fetch_add(sum, Ordering::Relaxed);
+    }
+}
+
+/// An allocator that counts what another one gives out.
+#[derive(Debug)]
+pub struct Counting<A>(A);
+
+impl<A> Counting<A> {
+    /// Counts in front of `allocator`.
+    pub const fn new(allocator: A) -> Self {
+        Self(allocator)
+    }
+}
+
+// SAFETY: every call goes to the allocator within with the same arguments, and its
+// answer comes back unchanged; counting allocates nothing and does not unwind.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    /// # Safety
+    /// As for [`GlobalAlloc::alloc`].
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on to our caller.
+        let address = unsafe { self.0.alloc(layout) };
+        if !address.is_null() {
+            count(class_of(layout));
+        }
+        address
+    }
+
+    /// # Safety
+    /// As for [`GlobalAlloc::alloc_zeroed`].
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on to our caller.
+        let address = unsafe { self.0.alloc_zeroed(layout) };
+        if !address.is_null() {
+            count(class_of(layout));
+        }
+        address
+    }
+
+    /// # Safety
+    /// As for [`GlobalAlloc::dealloc`].
+    #[inline]
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        count(-class_of(layout));
+        // SAFETY: passed on to our caller.
+        unsafe { self.0.dealloc(address, layout) }
+    }
+
+    /// # Safety
+    /// As for [`GlobalAlloc::realloc`].
+    #[inline]
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: passed on to our caller.
+        let moved = unsafe { self.0.realloc(address, layout, size) };
+        if !moved.is_null() {
+            count(bytes_of(size) - class_of(layout));
+        }
+        moved
+    }
+}
+
+#[inline]
+fn bytes_of(size: usize) -> i64 {
+    size_class(size) as i64
+}
+
+#[inline]
+fn class_of(layout: Layout) -> i64 {
+    bytes_of(layout.size())
+}
+
+/// Bytes that an allocation of `size` bytes takes: up to 64 in steps of 16, beyond that
+/// in four steps to each doubling; large ones in whole pages of 4 KiB.
+#[inline]
+#[must_use]
+pub const fn size_class(size: usize) -> usize {
+    const PAGE: usize = 4096;
+    /// Beyond this, memory comes in pages of its own.
+    const LARGE: usize = 1 << 20;
+    if size <= 64 {
+        size.next_multiple_of(16)
+    } else if size <= LARGE {
+        let step = 1 << ((size - 1).ilog2() - 2);
+        size.next_multiple_of(step)
+    } else {
+        size.next_multiple_of(PAGE)
+    }
+}
+
+/// Says that a program counts: called once, by whoever has made [`Counting`] its
+/// global allocator.
+pub fn counts() {
+    COUNTED.store(true, Ordering::Relaxed);
+}
+
+/// Bytes that the process has allocated and not freed, or `None` when nobody counts.
+/// One load.
+#[inline]
+#[must_use]
+pub fn bytes() -> Option<u64> {
+    if !COUNTED.load(Ordering::Relaxed) {
+        return None;
+    }
+    Some(TOTAL.load(Ordering::Relaxed).try_into().unwrap_or(0))
+}
+
+/// `bytes` of what was allocated have never been touched, and count for nothing.
+pub fn untouched(bytes: usize) {
+    TOTAL.fetch_sub(bytes as i64, Ordering::Relaxed);
+}
+
+/// `bytes` of what was untouched have been touched, or are about to be freed.
+#[inline]
+pub fn touched(bytes: usize) {
+    count(bytes as i64);
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_to_classes() {
+        for (size, class) in [
+            (0, 0),
+            (1, 16),
+            (16, 16),
+            (17, 32),
+            (64, 64),
+            (65, 80),
+            (80, 80),
+            (81, 96),
+            (128, 128),
+            (129, 160),
+            (160, 160),
+            (1000, 1024),
+            (1025, 1280),
+            (1 << 20, 1 << 20),
+            ((1 << 20) + 1, (1 << 20) + 4096),
+        ] {
+            assert_eq!(size_class(size), class, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_freed_was_counted_as_it_came() {
+        let counting = Counting::new(std::alloc::System);
+        let before = OWN.get();
+        let layout = Layout::from_size_align(100, 8).unwrap();
+        // SAFETY: the layout is not empty; the address is used as its allocator asks.
+        unsafe {
+            let address = counting.alloc(layout);
+            assert!(!address.is_null());
+            assert_eq!(OWN.get() - before, 112);
+            let address = counting.realloc(address, layout, 300);
+            assert_eq!(OWN.get() - before, 320);
+            counting.dealloc(address, Layout::from_size_align(300, 8).unwrap());
+        }
+        assert_eq!(OWN.get(), before);
+    }
+
+    #[test]
+    fn a_thread_hands_over_what_has_become_a_batch() {
+        // Others of this process count nothing: the allocator is not theirs.
+        let before = TOTAL.load(Ordering::Relaxed);
+        let own = OWN.get();
+        touched(usize::try_from(BATCH).unwrap());
+        assert_eq!(TOTAL.load(Ordering::Relaxed) - before, BATCH + own);
+        untouched(usize::try_from(BATCH).unwrap());
+        assert_eq!(TOTAL.load(Ordering::Relaxed) - before, own);
+    }
+}

@@ -1,0 +1,216 @@
+//! The budget: what takes memory, how much there may be, and who gives way.
+//!
+//! ```text
+//!   0 ───────────────────────────────── limit − reserve ──────── limit
+//!     everything goes on               │ growth: 53200          │
+//!                                      │ deletes, reads, updates that make no row
+//!                                      │ longer and move no key: go on
+//! ```
+//!
+//! # What counts
+//!
+//! Where the program's allocator counts ([`coeval_memory::heap`]), used is what the
+//! process has allocated, whatever for; else it is the sum of the accounts below. The
+//! first is right to within some hundred kilobytes at any moment; the second is brought
+//! up to date by the sweeper, and by every so many writes.
+//!
+//! | account | counted |
+//! | --- | --- |
+//! | rows | the newest committed version of each row, and uncommitted ones |
+//! | old versions | versions that only older snapshots see, and their list nodes |
+//! | records | headers, a cache line for each row and each row that was |
+//! | indexes | entries, by an average of what one takes |
+//! | log | the window of the log that is on its way to the disk |
+//! | rest | sessions, statements, the catalog, and whatever else was allocated |
+//!
+//! # Who gives way
+//!
+//! Old versions go as soon as no snapshot can see them, also those between two
+//! snapshots; so a row that is updated all the time while one long transaction reads
+//! has three versions, not one for each update. What a snapshot does hold on to is
+//! counted. Past its share of the limit the oldest snapshot *ends*: its transaction is
+//! told so (72000) at its next read, and what only it could see goes. That is the only
+//! way in which a read is ever cut short by writes. A snapshot that is younger than the
+//! last whole sweep is never the one: what it holds was not looked at yet.
+//!
+//! Deletes need memory before they give any back: list nodes, their transaction's
+//! notes, log entries. That is what the reserve is for. A delete of very many rows at
+//! once may take more than the reserve; it is not refused for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coeval_memory::heap;
+use coeval_txn::Error;
+use coeval_types::Timestamp;
+
+use crate::engine::Shared;
+
+/// The settings of the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// How many bytes the database may take; `u64::MAX` for no limit.
+    pub limit: u64,
+    /// How many of them growth leaves to deletes and to what runs already.
+    pub reserve: u64,
+    /// How many bytes old versions may take before the oldest snapshot ends.
+    pub old_versions: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::UNLIMITED
+    }
+}
+
+impl Budget {
+    /// No limit.
+    pub const UNLIMITED: Self = Self {
+        limit: u64::MAX,
+        reserve: 0,
+        old_versions: u64::MAX,
+    };
+
+    /// So many bytes, of which a sixteenth is the reserve, and old versions may take so
+    /// many per cent.
+    #[must_use]
+    pub const fn of(limit: u64, old_versions_percent: u64) -> Self {
+        Self {
+            limit,
+            reserve: limit / 16,
+            old_versions: limit / 100 * old_versions_percent,
+        }
+    }
+}
+
+/// What takes memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryAccounts {
+    /// How much there may be; `u64::MAX` for no limit.
+    pub limit: u64,
+    /// Everything together.
+    pub used: u64,
+    /// Rows: newest versions and uncommitted ones.
+    pub rows: u64,
+    /// Versions that only older snapshots see.
+    pub old_versions: u64,
+    /// Record headers.
+    pub records: u64,
+    /// Index entries.
+    pub indexes: u64,
+    /// The log's window.
+    pub log: u64,
+    /// Whatever else was allocated. 0 where the allocator does not count.
+    pub rest: u64,
+    /// How often growth was refused.
+    pub refused: u64,
+    /// How many snapshots were ended for the memory they held.
+    pub ended_snapshots: u64,
+}
+
+/// How memory stands.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    budget: Budget,
+    /// The accounts' sum when they were last added up.
+    estimate: AtomicU64,
+    refused: AtomicU64,
+    ended_snapshots: AtomicU64,
+}
+
+/// After so many growing writes of a transaction object the accounts are added up
+/// anew, where the allocator does not count.
+const WRITES_BETWEEN_SUMS: u32 = 64;
+
+impl Memory {
+    pub(crate) fn new(budget: Budget) -> Self {
+        Self {
+            budget,
+            estimate: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            ended_snapshots: AtomicU64::new(0),
+        }
+    }
+
+    fn used(&self) -> u64 {
+        heap::bytes().unwrap_or_else(|| self.estimate.load(Ordering::Relaxed))
+    }
+
+    /// Whether only the reserve is left.
+    fn is_tight(&self) -> bool {
+        self.budget.limit != u64::MAX && self.used() > self.budget.limit - self.budget.reserve
+    }
+}
+
+/// Whether garbage should be looked for without rest: the budget is nearly used up, or
+/// old versions take half of their share.
+pub(crate) fn is_short(shared: &Shared) -> bool {
+    let memory = &shared.memory;
+    if memory.budget.limit == u64::MAX && memory.budget.old_versions == u64::MAX {
+        return false;
+    }
+    let old_versions = accounts(shared).old_versions;
+    memory.is_tight() || old_versions > memory.budget.old_versions / 2
+}
+
+/// Refuses growth when the budget is used up. `writes` counts the caller's writes.
+#[inline]
+pub(crate) fn check_growth(shared: &Shared, writes: &mut u32) -> Result<(), Error> {
+    let memory = &shared.memory;
+    if memory.budget.limit == u64::MAX {
+        return Ok(());
+    }
+    *writes = writes.wrapping_add(1);
+    if writes.is_multiple_of(WRITES_BETWEEN_SUMS) && heap::bytes().is_none() {
+        accounts(shared);
+    }
+    if !memory.is_tight() {
+        return Ok(());
+    }
+    memory.refused.fetch_add(1, Ordering::Relaxed);
+    Err(Error::OutOfMemory)
+}
+
+/// Adds the accounts up.
+pub(crate) fn accounts(shared: &Shared) -> MemoryAccounts {
+    let memory = &shared.memory;
+    let mut accounts = MemoryAccounts {
+        limit: memory.budget.limit,
+        log: shared.log.window_bytes(),
+        refused: memory.refused.load(Ordering::Relaxed),
+        ended_snapshots: memory.ended_snapshots.load(Ordering::Relaxed),
+        ..MemoryAccounts::default()
+    };
+    {
+        let storages = shared.storages.read().expect("no panic while it was held");
+        for storage in storages.values() {
+            let table = storage.records.memory();
+            accounts.rows += table.values.saturating_sub(table.old_values);
+            accounts.old_versions += table.old_values + table.version_lists;
+            accounts.records += table.records;
+            accounts.indexes += storage.index_bytes();
+        }
+    }
+    let known =
+        accounts.rows + accounts.old_versions + accounts.records + accounts.indexes + accounts.log;
+    memory.estimate.store(known, Ordering::Relaxed);
+    accounts.used = memory.used();
+    accounts.rest = accounts.used.saturating_sub(known);
+    accounts
+}
+
+/// Ends the oldest snapshot if old versions take more than their share. `since` is when
+/// the sweep began that has just looked at everything: older snapshots still hold what
+/// is left.
+pub(crate) fn end_oldest(shared: &Shared, since: Timestamp) {
+    let memory = &shared.memory;
+    if accounts(shared).old_versions <= memory.budget.old_versions {
+        return;
+    }
+    if let Some(ended) = shared.snapshots.end_oldest(since) {
+        memory.ended_snapshots.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            snapshot = %ended,
+            "old versions take more than their share of memory: the oldest snapshot ends"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! How much memory there is, and how much this process has.
+//!
+//! The kernel says both in files. A container may have less than its machine; then the
+//! container's limit is what counts.
+//!
+//! ```text
+//!   /proc/meminfo                    MemTotal:  24683520 kB
+//!   /sys/fs/cgroup/memory.max        8589934592, or max
+//!   /proc/self/statm                 size resident …, in pages
+//! ```
+
+use coeval_env::fs::{self, OpenOptions};
+use coeval_occ::{Budget, MemoryAccounts};
+
+use crate::Settings;
+
+/// What the database may take of the memory there is, when nobody said how much: the
+/// rest is for the kernel, its cache of the log, and what allocators leave between
+/// allocations.
+const DEFAULT_PERCENT: u64 = 75;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// What takes memory, and what the kernel says of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// By what it is for.
+    pub accounts: MemoryAccounts,
+    /// What the process occupies, in bytes; 0 where that cannot be asked.
+    pub resident: u64,
+}
+
+/// The budget that the settings make on this machine.
+pub(crate) async fn budget(settings: &Settings) -> Budget {
+    let limit = match settings.memory_limit_megabytes {
+        0 => available().await.map(|bytes| bytes / 100 * DEFAULT_PERCENT),
+        megabytes => Some(megabytes.saturating_mul(MEBIBYTE)),
+    };
+    limit.map_or(Budget::UNLIMITED, |limit| {
+        Budget::of(limit, settings.old_versions_percent)
+    })
+}
+
+/// The memory that this process could have, in bytes.
+async fn available() -> Option<u64> {
+    let machine = meminfo(&read("/proc/meminfo").await?)?;
+    let container = read("/sys/fs/cgroup/memory.max").await;
+    let container = container.and_then(|text| text.trim().parse().ok());
+    Some(container.map_or(machine, |container: u64| container.min(machine)))
+}
+
+/// `MemTotal` in bytes.
+fn meminfo(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kilobytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// What this process occupies, in bytes.
+pub(crate) async fn resident() -> Option<u64> {
+    let statm = read("/proc/self/statm").await?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+/// A file of the kernel's, which has no length that it would tell.
+async fn read(path: &str) -> Option<String> {
+    let file = fs::open(path, OpenOptions::READ).await.ok()?;
+    let mut text = Vec::new();
+    loop {
+        let mut bytes = [0; 4096];
+        match file.read_at(&mut bytes, text.len() as u64).await.ok()? {
+            0 => return String::from_utf8(text).ok(),
+            count => text.extend_from_slice(&bytes[..count]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_says_what_it_has() {
+        let text = "MemFree:  12 kB\nMemTotal:       24683520 kB\n";
+        assert_eq!(meminfo(text), Some(24_683_520 * 1024));
+        assert_eq!(meminfo("MemTotal: much"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_default_is_a_share_of_it() {
+        let budget = budget(&Settings::default()).await;
+        let available = available().await.unwrap();
+        assert!(budget.limit < available && budget.limit > available / 2);
+        let own = resident().await.unwrap();
+        assert!(own > MEBIBYTE && own < available);
+        let settings = Settings {
+            memory_limit_megabytes: 100,
+            old_versions_percent: 10,
+            ..Settings::default()
+        };
+        let budget = super::budget(&settings).await;
+        assert_eq!(budget.limit, 100 << 20);
+        assert_eq!(budget.old_versions, (100 << 20) / 100 * 10);
+    }
+}
