@@ -33,14 +33,16 @@ impl Sum {
 }
 
 impl Replay for Sum {
-    fn apply(&self, _: Timestamp, entry: Entry<'_>) -> Result<(), ReplayError> {
-        let (storage, rid) = entry.record();
-        let bytes = match entry {
-            Entry::Image { row, .. } => row.bytes().len(),
-            Entry::Patch { patch, .. } => patch.len(),
-            Entry::Delete { .. } => 0,
-        };
-        self.add(weight(storage, rid, bytes));
+    fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
+        for (_, entry) in entries {
+            let (storage, rid) = entry.record();
+            let bytes = match entry {
+                Entry::Image { row, .. } => row.bytes().len(),
+                Entry::Patch { patch, .. } => patch.len(),
+                Entry::Delete { .. } => 0,
+            };
+            self.add(weight(storage, rid, bytes));
+        }
         Ok(())
     }
 }

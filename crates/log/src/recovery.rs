@@ -63,11 +63,16 @@ const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Why an entry cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplayError(pub String);
+pub struct ReplayError {
+    /// The entry's commit.
+    pub timestamp: Timestamp,
+    /// What is wrong with it.
+    pub reason: String,
+}
 
 impl fmt::Display for ReplayError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        write!(formatter, "commit {}: {}", self.timestamp, self.reason)
     }
 }
 
@@ -75,10 +80,11 @@ impl std::error::Error for ReplayError {}
 
 /// Takes the entries of the log back while it is opened.
 pub trait Replay: Send + Sync + 'static {
-    /// The transaction committed at `timestamp` did this. Called from several
-    /// threads at once; for one record always from the same thread and in commit
-    /// order. An error ends the opening.
-    fn apply(&self, timestamp: Timestamp, entry: Entry<'_>) -> Result<(), ReplayError>;
+    /// Transactions committed at these timestamps did this. A few dozen entries at
+    /// once, so that who takes them can look ahead. Called from several threads at
+    /// once; for one record always from the same thread and in commit order. An
+    /// error ends the opening.
+    fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError>;
 }
 
 /// What recovery found.

@@ -8,6 +8,7 @@
 //! - [`heap`]: how much memory the process has taken.
 //! - [`ring`]: the window of the log that is being written.
 //! - [`padded`]: keeps what different threads write on different cache lines.
+//! - [`prefetch`](mod@prefetch): asks for memory before it is needed.
 //!
 //! # How it is checked
 //!
@@ -27,5 +28,6 @@
 pub mod epoch;
 pub mod heap;
 pub mod padded;
+pub mod prefetch;
 pub mod ring;
 pub mod sync;

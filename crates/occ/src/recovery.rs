@@ -4,65 +4,107 @@
 //! and in commit order; tables take them as they come. Indexes follow when the
 //! storages are attached: the log does not know them, and by then every record has
 //! just its newest version.
+//!
+//! Entries come in groups. First all their records are asked for, then all their
+//! rows, then they are replayed: what a processor waits for is memory, and so it
+//! waits for many at once.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::RwLock;
 
 use coeval_log::{Entry, Replay, ReplayError};
-use coeval_memory::epoch::Domain;
-use coeval_storage::Table;
+use coeval_storage::{RecoveringRecord, RecoveringTable, Table};
 use coeval_types::{StorageId, Timestamp};
+
+/// How many entries are looked at together.
+const GROUP: usize = 32;
 
 /// The tables that are being filled.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    domain: Domain,
-    tables: RwLock<BTreeMap<StorageId, Arc<Table>>>,
+    tables: RwLock<BTreeMap<StorageId, RecoveringTable>>,
+}
+
+/// Why a group was not replayed.
+enum Refused {
+    /// A table has to be made first; nothing has been replayed.
+    Missing(StorageId),
+    Error(ReplayError),
 }
 
 impl Recovery {
-    fn table(&self, storage: StorageId) -> Arc<Table> {
-        let tables = self.tables.read().expect("no panic while it was held");
-        if let Some(table) = tables.get(&storage) {
-            return Arc::clone(table);
-        }
-        drop(tables);
-        let mut tables = self.tables.write().expect("no panic while it was held");
-        Arc::clone(tables.entry(storage).or_default())
-    }
-
     /// The tables, with everything in place. To be called when replay has ended.
     pub(crate) fn finish(&self) -> BTreeMap<StorageId, Table> {
         let mut tables = self.tables.write().expect("no panic while it was held");
         std::mem::take(&mut *tables)
             .into_iter()
-            .map(|(storage, table)| {
-                table.finish_replay();
-                let table = Arc::into_inner(table).expect("replay has ended");
-                (storage, table)
-            })
+            .map(|(storage, table)| (storage, table.finish()))
             .collect()
+    }
+
+    fn replay(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), Refused> {
+        let tables = self.tables.read().expect("no panic while it was held");
+        let records = records(&tables, entries)?;
+        let records = || records.iter().flatten();
+        records().for_each(|record| record.prefetch_row());
+        for (&(timestamp, entry), record) in entries.iter().zip(records()) {
+            let replayed = match entry {
+                Entry::Image { row, .. } => Ok(record.image(timestamp, row)),
+                Entry::Delete { .. } => Ok(record.delete(timestamp)),
+                Entry::Patch {
+                    previous, patch, ..
+                } => record.patch(timestamp, previous, patch),
+            };
+            if let Err(error) = replayed {
+                let reason = error.to_string();
+                return Err(Refused::Error(ReplayError { timestamp, reason }));
+            }
+        }
+        Ok(())
     }
 }
 
-impl Replay for Recovery {
-    fn apply(&self, timestamp: Timestamp, entry: Entry<'_>) -> Result<(), ReplayError> {
+/// The records of a group, all of them asked for.
+fn records<'tables>(
+    tables: &'tables BTreeMap<StorageId, RecoveringTable>,
+    entries: &[(Timestamp, Entry<'_>)],
+) -> Result<[Option<RecoveringRecord<'tables>>; GROUP], Refused> {
+    let mut records = [None; GROUP];
+    // Neighbouring entries are often of the same table.
+    let mut last: Option<(StorageId, &RecoveringTable)> = None;
+    for (place, (timestamp, entry)) in records.iter_mut().zip(entries) {
         let (storage, rid) = entry.record();
-        if !Table::is_possible(rid) {
-            return Err(ReplayError(format!("{storage:?} has no record {rid}")));
-        }
-        let table = self.table(storage);
-        let guard = self.domain.pin();
-        let replayed = match entry {
-            Entry::Image { row, .. } => Ok(table.replay_image(rid, timestamp, row, &guard)),
-            Entry::Delete { .. } => Ok(table.replay_delete(rid, timestamp, &guard)),
-            Entry::Patch {
-                previous, patch, ..
-            } => table.replay_patch(rid, timestamp, previous, patch, &guard),
+        let table = match last {
+            Some((same, table)) if same == storage => table,
+            _ => tables.get(&storage).ok_or(Refused::Missing(storage))?,
         };
-        match replayed {
-            Ok(_) => Ok(()),
-            Err(error) => Err(ReplayError(error.to_string())),
+        last = Some((storage, table));
+        let Some(record) = table.record(rid) else {
+            return Err(Refused::Error(ReplayError {
+                timestamp: *timestamp,
+                reason: format!("{storage:?} has no record {rid}"),
+            }));
+        };
+        record.prefetch();
+        *place = Some(record);
+    }
+    Ok(records)
+}
+
+impl Replay for Recovery {
+    fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
+        for group in entries.chunks(GROUP) {
+            loop {
+                match self.replay(group) {
+                    Ok(()) => break,
+                    Err(Refused::Missing(storage)) => {
+                        let mut tables = self.tables.write().expect("no panic while it was held");
+                        tables.entry(storage).or_default();
+                    }
+                    Err(Refused::Error(error)) => return Err(error),
+                }
+            }
         }
+        Ok(())
     }
 }

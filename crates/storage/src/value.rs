@@ -1,4 +1,4 @@
-//! Values: immutable rows, each in one allocation behind a thin pointer.
+//! Values: rows, immutable once they are shown, each in one allocation behind a thin pointer.
 //!
 //! ```text
 //!   region or list node          one allocation
@@ -6,6 +6,14 @@
 //!  | cts | value ──┼──────────▶ | length, u32 | the row's bytes  |
 //!  +-----+---------+            +-------------+------------- … --+
 //! ```
+//!
+//! An allocation is as long as the two together, rounded up to the size classes that
+//! allocators have anyway; so the row's length says how long it is, and a row of about
+//! the same length can take another's place.
+//!
+//! A value that a record shows is never written again. One that its holder has to
+//! himself may be: [`Value::set_row`] and [`Value::patch`] take it by a unique
+//! reference, and replay (`record/replay.rs`) says why it has one.
 //!
 //! The pointer is thin so that a region is two words, and two regions fit a
 //! record's cache line. It has two values that point at no row:
@@ -22,7 +30,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use coeval_memory::heap::size_class;
-use coeval_types::RowRef;
+use coeval_types::{MalformedRow, RowMut, RowRef};
 
 /// What stands before a row's bytes.
 #[repr(C)]
@@ -78,8 +86,8 @@ pub(crate) unsafe fn row_at<'value>(pointer: ValuePointer) -> Option<RowRef<'val
         return None;
     }
     // SAFETY: a present pointer that is no tombstone came from `Value::row`: a
-    // header, then as many initialised bytes as it says, never written again; and
-    // the caller answers for its being alive.
+    // header, then as many initialised bytes as it says, not written while anybody
+    // can read them; and the caller answers for its being alive.
     unsafe {
         #[cfg(any(loom, shuttle))]
         assert!(
@@ -121,19 +129,63 @@ impl Value {
     #[must_use]
     pub fn row(row: RowRef<'_>) -> Self {
         let bytes = row.bytes();
-        let length = u32::try_from(bytes.len()).expect("row under 2 GiB");
         let layout = Self::layout(bytes.len());
-        // SAFETY: the layout has room for a header and the bytes, so is not empty;
-        // a fresh allocation overlaps nothing.
+        // SAFETY: the layout has room for a header, so is not empty.
+        let header = unsafe { alloc(layout) }.cast::<Header>();
+        let Some(header) = NonNull::new(header) else {
+            handle_alloc_error(layout)
+        };
+        // SAFETY: just allocated for these bytes; a fresh allocation overlaps
+        // nothing.
+        unsafe { Self::fill(header, bytes) };
+        Self(header)
+    }
+
+    /// Writes a header and a row's bytes.
+    ///
+    /// # Safety
+    /// `header` begins an allocation with [`Value::layout`] for so many bytes, which
+    /// nobody else reads or writes, and of which `bytes` are no part.
+    unsafe fn fill(header: NonNull<Header>, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).expect("row under 2 GiB");
+        // SAFETY: the allocation has room for both, as the caller answers.
         unsafe {
-            let Some(header) = NonNull::new(alloc(layout).cast::<Header>()) else {
-                handle_alloc_error(layout)
-            };
             header.write(Header::new(length));
             let data = header.as_ptr().cast::<u8>().add(size_of::<Header>());
             data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            Self(header)
         }
+    }
+
+    /// Makes it a copy of `row`, in the memory it has if that is of the right size.
+    pub(crate) fn set_row(&mut self, row: RowRef<'_>) {
+        let bytes = row.bytes();
+        match self.as_row() {
+            Some(old) if Self::layout(old.bytes().len()) == Self::layout(bytes.len()) => {
+                // SAFETY: allocated with this layout; borrowed uniquely, so that
+                // nobody else has it, and `row` is no part of it.
+                unsafe { Self::fill(self.0, bytes) };
+            }
+            _ => *self = Self::row(row),
+        }
+    }
+
+    /// Applies a patch to the row, in the memory it has if it can. On an error it is
+    /// as it was; a tombstone has no cell that could be patched.
+    pub(crate) fn patch(&mut self, patch: &[u8]) -> Result<(), MalformedRow> {
+        let length = self.as_row().ok_or(MalformedRow)?.bytes().len();
+        // SAFETY: a row, so a header and then as many initialised bytes as it says;
+        // borrowed uniquely, so that nobody else has them.
+        let bytes = unsafe {
+            let data = self.0.as_ptr().cast::<u8>().add(size_of::<Header>());
+            std::slice::from_raw_parts_mut(data, length)
+        };
+        if RowMut::trusted(bytes).patch(patch)? {
+            return Ok(());
+        }
+        let mut patched = Vec::new();
+        RowRef::trusted(bytes).patched(patch, &mut patched)?;
+        self.set_row(RowRef::trusted(&patched));
+        Ok(())
     }
 
     /// The value that says *deleted*. Allocates nothing.
@@ -162,9 +214,10 @@ impl Value {
         unsafe { size_at(self.0.as_ptr()) }
     }
 
+    /// How a row of so many bytes is allocated.
     fn layout(length: usize) -> Layout {
-        Layout::from_size_align(size_of::<Header>() + length, align_of::<Header>())
-            .expect("row under 2 GiB")
+        let bytes = size_class(size_of::<Header>() + length);
+        Layout::from_size_align(bytes, align_of::<Header>()).expect("row under 2 GiB")
     }
 
     /// Gives up ownership; [`Value::from_pointer`] takes it back.

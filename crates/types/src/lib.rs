@@ -19,5 +19,5 @@ pub mod time;
 pub use identifier::{IndexId, Rid, StorageId, TransactionId};
 pub use key::{ExtractedKey, IndexDefinition, IndexKind, KeyExtractor, StorageDefinition};
 pub use remedy::Remedy;
-pub use row::{MalformedRow, RowBuilder, RowRef};
+pub use row::{MalformedRow, RowBuilder, RowMut, RowRef};
 pub use time::{Lsn, Term, Timestamp};

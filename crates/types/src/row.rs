@@ -16,17 +16,18 @@
 //! or 32 in a *wide* row, whose data is 32 KiB or longer. All integers are
 //! little endian.
 //!
-//! A patch lists changed cells:
-//!
-//! ```text
-//! u16 count, then count × { u16 column, u32 length or u32::MAX for null, bytes }
-//! ```
+//! What changed from one row to the next is a patch; see `patch`.
 //!
 //! Invariants: end words never decrease, the last one is the length of the data,
 //! a null's end equals the end before it. [`RowRef::parse`] checks them, for
 //! bytes from a file or a peer; rows made by [`RowBuilder`] have them.
 
 use std::fmt;
+use std::ops::Range;
+
+mod patch;
+
+pub use patch::RowMut;
 
 const WIDE: u16 = 1 << 15;
 const MAX_CELLS: usize = (WIDE - 1) as usize;
@@ -133,84 +134,26 @@ impl<'row> RowRef<'row> {
     #[inline]
     #[must_use]
     pub fn cell(self, column: usize) -> Option<&'row [u8]> {
-        if column >= self.len() {
+        if column >= self.len() || self.end(column).1 {
             return None;
         }
-        let (end, null) = self.end(column);
-        if null {
-            return None;
-        }
-        let start = if column == 0 {
-            0
-        } else {
-            self.end(column - 1).0
+        Some(&self.0[self.place(column)])
+    }
+
+    /// Where in the row the bytes of a cell are that it has.
+    #[inline]
+    fn place(self, column: usize) -> Range<usize> {
+        let start = match column {
+            0 => 0,
+            _ => self.end(column - 1).0,
         };
         let data = self.data_start();
-        Some(&self.0[data + start..data + end])
+        data + start..data + self.end(column).0
     }
 
     /// All cells in order.
     pub fn cells(self) -> impl Iterator<Item = Option<&'row [u8]>> {
         (0..self.len()).map(move |column| self.cell(column))
-    }
-
-    /// Appends to `patch` the cells in which `newer` differs from this row.
-    /// Returns false, having appended nothing, when the two do not have the same
-    /// number of cells, so that only a full image will do.
-    pub fn diff(self, newer: RowRef<'_>, patch: &mut Vec<u8>) -> bool {
-        if self.len() != newer.len() {
-            return false;
-        }
-        let count_at = patch.len();
-        patch.extend_from_slice(&[0, 0]);
-        let mut count: u16 = 0;
-        for column in 0..newer.len() {
-            let cell = newer.cell(column);
-            if cell == self.cell(column) {
-                continue;
-            }
-            count += 1;
-            patch.extend_from_slice(&(column as u16).to_le_bytes());
-            match cell {
-                None => patch.extend_from_slice(&u32::MAX.to_le_bytes()),
-                Some(bytes) => {
-                    patch.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-                    patch.extend_from_slice(bytes);
-                }
-            }
-        }
-        patch[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
-        true
-    }
-
-    /// Appends to `out` this row with `patch` applied. On an error `out` is as it
-    /// was.
-    pub fn patched(self, patch: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedRow> {
-        let mut changed: Vec<Option<Option<&[u8]>>> = vec![None; self.len()];
-        let (head, mut rest) = patch.split_at_checked(2).ok_or(MalformedRow)?;
-        for _ in 0..u16::from_le_bytes([head[0], head[1]]) {
-            let (fixed, tail) = rest.split_at_checked(6).ok_or(MalformedRow)?;
-            let column = usize::from(u16::from_le_bytes([fixed[0], fixed[1]]));
-            let length = u32::from_le_bytes(fixed[2..6].try_into().expect("four bytes"));
-            let slot = changed.get_mut(column).ok_or(MalformedRow)?;
-            if length == u32::MAX {
-                *slot = Some(None);
-                rest = tail;
-            } else {
-                let (bytes, tail) = tail.split_at_checked(length as usize).ok_or(MalformedRow)?;
-                *slot = Some(Some(bytes));
-                rest = tail;
-            }
-        }
-        if !rest.is_empty() {
-            return Err(MalformedRow);
-        }
-        let mut builder = RowBuilder::new();
-        for (column, slot) in changed.into_iter().enumerate() {
-            builder.push(slot.unwrap_or_else(|| self.cell(column)));
-        }
-        builder.finish(out);
-        Ok(())
     }
 }
 
@@ -289,7 +232,7 @@ impl RowBuilder {
 mod tests {
     use super::*;
 
-    fn row(cells: &[Option<&[u8]>]) -> Vec<u8> {
+    pub(super) fn row(cells: &[Option<&[u8]>]) -> Vec<u8> {
         let mut builder = RowBuilder::new();
         for cell in cells {
             builder.push(*cell);
@@ -321,27 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_turns_one_row_into_the_other() {
-        let older = row(&[Some(b"1"), Some(b"balance 10"), None, Some(b"filler")]);
-        let newer = row(&[Some(b"1"), Some(b"balance 7"), Some(b""), None]);
-        let (older, newer) = (RowRef::trusted(&older), RowRef::trusted(&newer));
-        let mut patch = Vec::new();
-        assert!(older.diff(newer, &mut patch));
-        assert_eq!(patch[0], 3, "the first cell is the same in both");
-        let mut out = Vec::new();
-        older.patched(&patch, &mut out).unwrap();
-        assert_eq!(out, newer.bytes());
-    }
-
-    #[test]
-    fn rows_of_different_width_have_no_patch() {
-        let (one, two) = (row(&[Some(b"1")]), row(&[Some(b"1"), None]));
-        let mut patch = vec![9];
-        assert!(!RowRef::trusted(&one).diff(RowRef::trusted(&two), &mut patch));
-        assert_eq!(patch, [9]);
-    }
-
-    #[test]
     fn damage_is_refused() {
         let good = row(&[Some(b"abc"), None, Some(b"d")]);
         for length in 0..good.len() {
@@ -357,11 +279,5 @@ mod tests {
                 }
             }
         }
-        let mut out = vec![1];
-        assert_eq!(
-            RowRef::trusted(&good).patched(&[1, 0, 9, 0, 0, 0, 0, 0], &mut out),
-            Err(MalformedRow)
-        );
-        assert_eq!(out, [1]);
     }
 }

@@ -97,20 +97,30 @@ impl Chain {
     /// end.
     pub(crate) async fn read(
         &self,
-        mut lsn: Lsn,
+        lsn: Lsn,
         count: usize,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let end = Lsn(self.end().0.min(lsn.0 + count as u64));
+        let at = bytes.len();
+        bytes.resize(at + count, 0);
+        let read = self.fill(lsn, &mut bytes[at..]).await?;
+        bytes.truncate(at + read);
+        Ok(())
+    }
+
+    /// Reads the stream from `lsn` on, and says how much: all that fits, or less at
+    /// its end.
+    pub(crate) async fn fill(&self, mut lsn: Lsn, buffer: &mut [u8]) -> Result<usize, Error> {
+        let end = Lsn(self.end().0.min(lsn.0 + buffer.len() as u64));
+        let mut at = 0;
         while lsn < end {
             let segment = self.segment(lsn);
             let until = segment.end.min(end);
-            let at = bytes.len();
-            bytes.resize(at + (until.0 - lsn.0) as usize, 0);
-            segment.read(lsn, &mut bytes[at..]).await?;
-            lsn = until;
+            let next = at + (until.0 - lsn.0) as usize;
+            segment.read(lsn, &mut buffer[at..next]).await?;
+            (at, lsn) = (next, until);
         }
-        Ok(())
+        Ok(at)
     }
 
     /// Removes the segments that begin at `first` or behind it, the last one first,

@@ -2,7 +2,7 @@
 //!
 //! The thread that reads the log looks only at what says whose an entry is and how
 //! long, and hands the places of a block's entries out; decoding and applying is
-//! the workers'.
+//! the workers'. A worker decodes a group of entries and applies them together.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,118 +18,87 @@ use crate::recovery::Replay;
 /// reading does not run away with the memory.
 const QUEUE: usize = 4;
 
+/// Entries that are applied together: enough for their ways to memory to overlap,
+/// few enough for what was asked for first to be there still.
+const GROUP: usize = 32;
+
+/// Which records go to the same worker: so many neighbours. Commits often change
+/// neighbours, and what is next to each other in memory is fetched together.
+const NEIGHBOURS: u64 = 8;
+
+/// Commit and place in the block.
+type Place = (Timestamp, usize);
+
 /// Entries within one block of the log.
 struct Batch {
     block: Arc<Vec<u8>>,
-    /// Commit and place in the block.
-    entries: Vec<(Timestamp, usize)>,
+    places: Vec<Place>,
 }
 
 struct Worker {
-    sender: mpsc::Sender<Batch>,
-    gathering: Vec<(Timestamp, usize)>,
-    task: JoinHandle<()>,
+    /// `None` for the one whose thread is the caller's.
+    running: Option<(mpsc::Sender<Batch>, JoinHandle<()>)>,
+    gathering: Vec<Place>,
+}
+
+/// What all workers share.
+struct Shared {
+    replay: Arc<dyn Replay>,
+    /// The first error of any worker.
+    failed: Mutex<Option<Error>>,
+    /// Vectors of batches that are done, to be filled again.
+    spare: Mutex<Vec<Vec<Place>>>,
 }
 
 pub(crate) struct Dispatcher {
-    replay: Arc<dyn Replay>,
-    /// Empty when there is to be one thread only: then it is the caller's.
+    shared: Arc<Shared>,
     workers: Vec<Worker>,
-    /// The first error of any worker.
-    failed: Arc<Mutex<Option<Error>>>,
 }
 
-fn apply(replay: &dyn Replay, timestamp: Timestamp, mut bytes: &[u8]) -> Result<(), Error> {
-    let refuse = |reason: String| Error::Replay { timestamp, reason };
-    match take_item(&mut bytes) {
-        Ok(Item::Entry(entry)) => replay
-            .apply(timestamp, entry)
-            .map_err(|error| refuse(error.0)),
-        Ok(Item::Chunk(_)) | Err(_) => Err(refuse("an entry is malformed".to_owned())),
-    }
-}
-
-impl Dispatcher {
-    pub(crate) fn new(replay: Arc<dyn Replay>, threads: usize) -> Self {
-        let failed = Arc::new(Mutex::new(None));
-        let workers = if threads > 1 { threads } else { 0 };
-        let workers = (0..workers)
-            .map(|_| {
-                let (sender, mut batches) = mpsc::channel::<Batch>(QUEUE);
-                let replay = Arc::clone(&replay);
-                let failed = Arc::clone(&failed);
-                let task = coeval_env::spawn_dedicated("log-replay", move || async move {
-                    while let Some(batch) = batches.recv().await {
-                        for &(timestamp, at) in &batch.entries {
-                            if let Err(error) = apply(&*replay, timestamp, &batch.block[at..]) {
-                                let mut failed = failed.lock().expect("no panic under this lock");
-                                failed.get_or_insert(error);
-                                return;
-                            }
-                        }
-                    }
-                });
-                Worker {
-                    sender,
-                    gathering: Vec::new(),
-                    task,
-                }
-            })
-            .collect();
-        Self {
-            replay,
-            workers,
-            failed,
-        }
-    }
-
-    /// Replays the entry at this place of `block`, now or when the block is done.
-    #[inline]
-    pub(crate) fn entry(
-        &mut self,
-        timestamp: Timestamp,
-        record: (StorageId, Rid),
-        block: &[u8],
-        at: usize,
-    ) -> Result<(), Error> {
-        if self.workers.is_empty() {
-            return apply(&*self.replay, timestamp, &block[at..]);
-        }
-        let worker = worker_of(record, self.workers.len());
-        self.workers[worker].gathering.push((timestamp, at));
-        Ok(())
-    }
-
-    /// Every entry of this block has been named: off they go.
-    pub(crate) async fn block_done(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
-        for worker in &mut self.workers {
-            if worker.gathering.is_empty() {
-                continue;
+impl Shared {
+    fn apply(&self, block: &[u8], places: &[Place]) -> Result<(), Error> {
+        let mut entries = Vec::with_capacity(GROUP);
+        for group in places.chunks(GROUP) {
+            entries.clear();
+            for &(timestamp, at) in group {
+                let Ok(Item::Entry(entry)) = take_item(&mut &block[at..]) else {
+                    return Err(Error::Replay {
+                        timestamp,
+                        reason: "an entry is malformed".to_owned(),
+                    });
+                };
+                entries.push((timestamp, entry));
             }
-            let batch = Batch {
-                block: Arc::clone(block),
-                entries: std::mem::take(&mut worker.gathering),
-            };
-            if worker.sender.send(batch).await.is_err() {
-                // A worker ends early only when it has failed; `finish` says why.
-                return Err(self.failure());
-            }
+            self.replay.apply(&entries).map_err(|error| Error::Replay {
+                timestamp: error.timestamp,
+                reason: error.reason,
+            })?;
         }
         Ok(())
     }
 
-    /// Waits until everything has been replayed.
-    pub(crate) async fn finish(mut self) -> Result<(), Error> {
-        for worker in std::mem::take(&mut self.workers) {
-            drop(worker.sender);
-            if let Err(error) = worker.task.await {
-                return Err(Error::Stopped(format!("replay: {error}").into()));
+    async fn work(&self, mut batches: mpsc::Receiver<Batch>) {
+        while let Some(batch) = batches.recv().await {
+            let Batch { block, mut places } = batch;
+            if let Err(error) = self.apply(&block, &places) {
+                let mut failed = self.failed.lock().expect("no panic under this lock");
+                failed.get_or_insert(error);
+                return;
             }
+            // Before the vector: who reads the log waits for blocks, not for vectors.
+            drop(block);
+            places.clear();
+            let mut spare = self.spare.lock().expect("no panic under this lock");
+            spare.push(places);
         }
-        let failed = self.failed.lock().expect("no panic under this lock").take();
-        failed.map_or(Ok(()), Err)
     }
 
+    fn spare(&self) -> Vec<Place> {
+        let mut spare = self.spare.lock().expect("no panic under this lock");
+        spare.pop().unwrap_or_default()
+    }
+
+    /// Why a worker has ended early.
     fn failure(&self) -> Error {
         self.failed
             .lock()
@@ -139,10 +108,78 @@ impl Dispatcher {
     }
 }
 
-/// Which worker replays this record. Neighbouring records go to different ones.
+impl Dispatcher {
+    pub(crate) fn new(replay: Arc<dyn Replay>, threads: usize) -> Self {
+        let shared = Arc::new(Shared {
+            replay,
+            failed: Mutex::new(None),
+            spare: Mutex::new(Vec::new()),
+        });
+        let workers = (0..threads)
+            .map(|_| Worker {
+                running: (threads > 1).then(|| {
+                    let (sender, batches) = mpsc::channel(QUEUE);
+                    let shared = Arc::clone(&shared);
+                    let work = move || async move { shared.work(batches).await };
+                    (sender, coeval_env::spawn_dedicated("log-replay", work))
+                }),
+                gathering: Vec::new(),
+            })
+            .collect();
+        Self { shared, workers }
+    }
+
+    /// Names the place of an entry in the present block.
+    #[inline]
+    pub(crate) fn entry(&mut self, timestamp: Timestamp, record: (StorageId, Rid), at: usize) {
+        let worker = worker_of(record, self.workers.len());
+        self.workers[worker].gathering.push((timestamp, at));
+    }
+
+    /// Every entry of this block has been named: off they go.
+    pub(crate) async fn block_done(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
+        for worker in &mut self.workers {
+            if worker.gathering.is_empty() {
+                continue;
+            }
+            let Some((sender, _)) = &worker.running else {
+                self.shared.apply(block, &worker.gathering)?;
+                worker.gathering.clear();
+                continue;
+            };
+            let batch = Batch {
+                block: Arc::clone(block),
+                places: std::mem::replace(&mut worker.gathering, self.shared.spare()),
+            };
+            if sender.send(batch).await.is_err() {
+                // A worker ends early only when it has failed; `finish` says why.
+                return Err(self.shared.failure());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until everything has been replayed.
+    pub(crate) async fn finish(self) -> Result<(), Error> {
+        for worker in self.workers {
+            let Some((sender, task)) = worker.running else {
+                continue;
+            };
+            drop(sender);
+            if let Err(error) = task.await {
+                return Err(Error::Stopped(format!("replay: {error}").into()));
+            }
+        }
+        let mut failed = self.shared.failed.lock().expect("no panic under this lock");
+        failed.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Which worker replays this record.
 #[inline]
 fn worker_of((storage, rid): (StorageId, Rid), workers: usize) -> usize {
-    let mixed = (rid.0 ^ u64::from(storage.0) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let neighbours = rid.0 / NEIGHBOURS;
+    let mixed = (neighbours ^ u64::from(storage.0) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((u128::from(mixed) * workers as u128) >> 64) as usize
 }
 

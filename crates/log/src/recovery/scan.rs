@@ -1,5 +1,6 @@
 //! Reading the log from its first frame to the first place that holds none.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,18 +87,51 @@ impl Scan {
     }
 }
 
+/// Blocks that were read, to be filled again when their entries have been replayed:
+/// memory that was just used is still in a cache, and new memory has to be zeroed.
+/// As many as the dispatcher's queues hold, and a few.
+#[derive(Default)]
+struct Blocks(VecDeque<Arc<Vec<u8>>>);
+
+impl Blocks {
+    /// A block that begins with what is left of the one before it, and has room for
+    /// `count` bytes more. What it holds there is anything.
+    fn next(&mut self, left: &[u8], count: usize) -> Vec<u8> {
+        let done = self
+            .0
+            .iter()
+            .position(|block| Arc::strong_count(block) == 1);
+        let mut block = done
+            .and_then(|done| self.0.remove(done))
+            .and_then(Arc::into_inner)
+            .unwrap_or_default();
+        block.resize(left.len() + count, 0);
+        block[..left.len()].copy_from_slice(left);
+        block
+    }
+
+    /// Notes a block whose entries are being replayed.
+    fn read(&mut self, block: &Arc<Vec<u8>>) {
+        self.0.push_back(Arc::clone(block));
+    }
+}
+
 impl Reader<'_> {
     async fn read(&mut self) -> Result<(), Error> {
-        let mut block = Vec::new();
+        let mut blocks = Blocks::default();
+        let mut last = Arc::new(Vec::new());
+        // Where in the last block the part begins that has not been taken.
+        let mut taken = 0;
         let mut reported = coeval_env::now();
         loop {
-            let start = self.scan.end;
-            let carried = block.len();
-            self.chain
-                .read(Lsn(start.0 + carried as u64), BLOCK_BYTES, &mut block)
-                .await?;
-            let at_end = block.len() == carried;
-            let shared = Arc::new(std::mem::take(&mut block));
+            let left = &last[taken..];
+            let carried = left.len();
+            let mut block = blocks.next(left, BLOCK_BYTES);
+            let next = Lsn(self.scan.end.0 + carried as u64);
+            let read = self.chain.fill(next, &mut block[carried..]).await?;
+            block.truncate(carried + read);
+            let at_end = read == 0;
+            let shared = Arc::new(block);
             let mut at = 0;
             let stopped_by = loop {
                 match self.take(&shared[at..])? {
@@ -117,7 +151,8 @@ impl Reader<'_> {
                 self.scan.clean = self.control.clean_end == Some(self.scan.end);
                 return Ok(());
             }
-            block.extend_from_slice(&shared[at..]);
+            blocks.read(&shared);
+            (last, taken) = (shared, at);
             if reported.elapsed() >= PROGRESS {
                 reported = coeval_env::now();
                 tracing::info!(
@@ -217,7 +252,7 @@ impl Reader<'_> {
             match skim_item(&mut rest) {
                 Ok(Skimmed::Entry(storage, rid)) => {
                     self.scan.entries += 1;
-                    self.dispatcher.entry(commit, (storage, rid), block, at)?;
+                    self.dispatcher.entry(commit, (storage, rid), at);
                 }
                 Ok(Skimmed::Chunk(lsn)) if may_refer => {
                     // What was named so far comes first, and is in this block.

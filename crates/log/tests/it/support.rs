@@ -54,12 +54,12 @@ impl Table {
     }
 }
 
-impl Replay for Table {
-    fn apply(&self, timestamp: Timestamp, entry: Entry<'_>) -> Result<(), ReplayError> {
+impl Table {
+    fn replay(&self, timestamp: Timestamp, entry: Entry<'_>) -> Result<(), String> {
         let mut histories = self.0.lock().unwrap();
         let history = histories.entry(entry.record()).or_default();
         if history.last().is_some_and(|&(last, _)| last > timestamp) {
-            return Err(ReplayError("out of order".into()));
+            return Err("out of order".into());
         }
         let value = match entry {
             Entry::Image { row, .. } => Some(row.cell(0).unwrap().to_vec()),
@@ -68,19 +68,29 @@ impl Replay for Table {
                 previous, patch, ..
             } => {
                 let Some((last, Some(value))) = history.last() else {
-                    return Err(ReplayError("a patch of nothing".into()));
+                    return Err("a patch of nothing".into());
                 };
                 if *last != previous {
-                    return Err(ReplayError("a patch of another version".into()));
+                    return Err("a patch of another version".into());
                 }
                 let mut patched = Vec::new();
                 RowRef::trusted(&row(value))
                     .patched(patch, &mut patched)
-                    .map_err(|error| ReplayError(error.to_string()))?;
+                    .map_err(|error| error.to_string())?;
                 Some(RowRef::trusted(&patched).cell(0).unwrap().to_vec())
             }
         };
         history.push((timestamp, value));
+        Ok(())
+    }
+}
+
+impl Replay for Table {
+    fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
+        for &(timestamp, entry) in entries {
+            let replayed = self.replay(timestamp, entry);
+            replayed.map_err(|reason| ReplayError { timestamp, reason })?;
+        }
         Ok(())
     }
 }

@@ -12,7 +12,8 @@
 //!   (1, 0, 0)   dead: no version, no holder, to be used again
 //! ```
 //!
-//! Changed by compare-and-swap only (EMS §2.3.1).
+//! Changed by compare-and-swap (EMS §2.3.1), except that replay gives it back by a
+//! plain store: while it is held, it is its holder's.
 
 use coeval_types::TransactionId;
 

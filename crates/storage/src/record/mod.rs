@@ -59,7 +59,8 @@
 //! # Invariants
 //!
 //! 1. Only the lock's holder writes anything in the record.
-//! 2. A region's cts is infinite while its value changes.
+//! 2. A region's cts is infinite while its value changes. (But in replay, which has
+//!    no readers and changes values in their place: see `replay`.)
 //! 3. A committed version is always in a region or in the list: it is appended to
 //!    the list before its region is made invalid, unless it has expired.
 //! 4. Cts in the list increase, and are below the secondary's and the primary's.

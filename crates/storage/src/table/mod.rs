@@ -56,6 +56,7 @@ use coeval_types::{Rid, TransactionId};
 use crate::usage::{Memory, Usage};
 use array::RecordArray;
 pub use record_ref::RecordRef;
+pub use replay::{RecoveringRecord, RecoveringTable};
 use rids::Rids;
 pub use sweep::SweepProgress;
 

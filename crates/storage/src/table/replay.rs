@@ -1,75 +1,146 @@
-//! Replay of log entries into a table; see [`crate::record`]'s `replay`.
+//! A table while it is filled from the log or a checkpoint.
 //!
-//! Workers replay in parallel, each record's entries in log order by one worker.
-//! Nobody reads or writes meanwhile. [`Table::finish_replay`] comes last.
+//! ```
+//! use coeval_memory::epoch::Domain;
+//! use coeval_storage::{RecoveringTable, Replayed};
+//! use coeval_types::{Rid, RowBuilder, RowRef, Timestamp, TransactionId};
+//!
+//! let row = |text: &[u8]| {
+//!     let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());
+//!     builder.push(Some(text));
+//!     builder.finish(&mut bytes);
+//!     bytes
+//! };
+//! let (one, two) = (row(b"1"), row(b"2"));
+//! let [ten, twenty] = [10, 20].map(Timestamp::from_bits);
+//! let mut patch = Vec::new();
+//! RowRef::trusted(&one).diff(RowRef::trusted(&two), &mut patch);
+//!
+//! let recovering = RecoveringTable::new();
+//! let record = recovering.record(Rid(5)).unwrap();
+//! record.image(ten, RowRef::trusted(&one));
+//! assert_eq!(record.patch(twenty, ten, &patch), Ok(Replayed::Applied));
+//! assert_eq!(record.patch(twenty, ten, &patch), Ok(Replayed::AlreadyThere));
+//!
+//! let (table, domain) = (recovering.finish(), Domain::new());
+//! let guard = domain.pin();
+//! let version = table.record(Rid(5)).unwrap().read(twenty, TransactionId(1), &guard);
+//! assert_eq!(version.unwrap().row(), Some(RowRef::trusted(&two)));
+//! ```
+//!
+//! Any thread may replay any entry; but entries of one record have their order, so
+//! that they had better come from one thread. Nobody reads meanwhile: there is no
+//! [`Table`] to read from before [`RecoveringTable::finish`]. See `record/replay.rs`
+//! for what that is good for.
+//!
+//! Replay of many entries waits mostly for memory. Who has a few dozen of them at
+//! hand asks for all their [records](RecoveringRecord::prefetch), then for all their
+//! [rows](RecoveringRecord::prefetch_row), and then replays them.
 
-use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::Ordering;
 use coeval_types::{Rid, RowRef, Timestamp};
 
 use super::Table;
 use super::array::RID_LIMIT;
 use crate::record::{Record, ReplayError, Replayed};
-use crate::value::Value;
+use crate::usage::Memory;
 
-impl Table {
-    /// The record with this RID, which from now on exists.
-    fn ensure(&self, rid: Rid) -> &Record {
-        let record = self.records.get_or_grow(rid);
-        self.rids.high_water.fetch_max(rid.0 + 1, Ordering::AcqRel);
-        record
-    }
+/// A table that is being filled, and that nobody can read yet.
+#[derive(Debug, Default)]
+pub struct RecoveringTable(Table);
 
-    /// Whether a RID from outside can name a record at all.
+/// A record in replay.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveringRecord<'table> {
+    table: &'table Table,
+    rid: Rid,
+    record: &'table Record,
+}
+
+impl RecoveringTable {
+    /// An empty table.
     #[must_use]
-    pub fn is_possible(rid: Rid) -> bool {
-        rid.0 < RID_LIMIT
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Installs a full image. `rid` [is possible](Table::is_possible), as for the
-    /// other entries.
-    pub fn replay_image(
-        &self,
-        rid: Rid,
-        cts: Timestamp,
-        row: RowRef<'_>,
-        guard: &Guard<'_>,
-    ) -> Replayed {
-        self.ensure(rid)
-            .replay_value(cts, Value::row(row), &self.usage, guard)
+    /// The record with this RID, which from now on exists; `None` when no table is
+    /// that large.
+    #[inline]
+    pub fn record(&self, rid: Rid) -> Option<RecoveringRecord<'_>> {
+        if rid.0 >= RID_LIMIT {
+            return None;
+        }
+        let record = self.0.records.get_or_grow(rid);
+        let high_water = &self.0.rids.high_water;
+        // Looking first keeps the cache line shared.
+        if high_water.load(Ordering::Relaxed) <= rid.0 {
+            high_water.fetch_max(rid.0 + 1, Ordering::AcqRel);
+        }
+        Some(RecoveringRecord {
+            table: &self.0,
+            rid,
+            record,
+        })
     }
 
-    /// Applies a patch (see [`RowRef::patched`]) of the version at `previous`.
-    pub fn replay_patch(
-        &self,
-        rid: Rid,
-        cts: Timestamp,
-        previous: Timestamp,
-        patch: &[u8],
-        guard: &Guard<'_>,
-    ) -> Result<Replayed, ReplayError> {
-        self.ensure(rid)
-            .replay_patch(rid, cts, previous, patch, &self.usage, guard)
+    /// Memory it takes so far.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        self.0.memory()
     }
 
-    /// Installs a tombstone.
-    pub fn replay_delete(&self, rid: Rid, cts: Timestamp, guard: &Guard<'_>) -> Replayed {
-        self.ensure(rid)
-            .replay_value(cts, Value::tombstone(), &self.usage, guard)
-    }
-
-    /// Ends replay: tombstones go, and every RID without a row is free. Linear in
-    /// the size of the table.
-    pub fn finish_replay(&self) {
+    /// The table, everything in place: tombstones are gone, and every RID without a
+    /// row is free. Linear in the size of the table.
+    #[must_use]
+    pub fn finish(self) -> Table {
+        let table = self.0;
         let mut rows = 0;
-        let dead = (0..self.high_water().0).map(Rid).filter(|&rid| {
-            let lives = self.records.get_or_grow(rid).finish_replay();
+        let dead = (0..table.high_water().0).map(Rid).filter(|&rid| {
+            let lives = table.records.get_or_grow(rid).finish_replay();
             rows += i64::from(lives);
             !lives
         });
-        self.rids.rebuild(dead);
-        self.records.count_all_used(self.high_water());
-        self.usage
-            .rows_changed(rows - self.usage.rows().cast_signed());
+        table.rids.rebuild(dead);
+        table.records.count_all_used(table.high_water());
+        table.usage.rows_changed(rows);
+        table
+    }
+}
+
+impl RecoveringRecord<'_> {
+    /// Asks for the record's memory, and does not wait for it.
+    #[inline]
+    pub fn prefetch(self) {
+        self.record.prefetch();
+    }
+
+    /// Asks for the row's memory, and does not wait for it; but it waits for the
+    /// record's.
+    #[inline]
+    pub fn prefetch_row(self) {
+        self.record.prefetch_row();
+    }
+
+    /// Installs a full image.
+    pub fn image(self, cts: Timestamp, row: RowRef<'_>) -> Replayed {
+        self.record.replay_row(cts, row, &self.table.usage)
+    }
+
+    /// Applies a patch (see [`RowRef::patched`]) of the version at `previous`.
+    pub fn patch(
+        self,
+        cts: Timestamp,
+        previous: Timestamp,
+        patch: &[u8],
+    ) -> Result<Replayed, ReplayError> {
+        let usage = &self.table.usage;
+        self.record
+            .replay_patch(self.rid, cts, previous, patch, usage)
+    }
+
+    /// Installs a tombstone.
+    pub fn delete(self, cts: Timestamp) -> Replayed {
+        self.record.replay_tombstone(cts, &self.table.usage)
     }
 }

@@ -1,0 +1,266 @@
+//! Patches: the cells in which one row differs from another.
+//!
+//! ```text
+//! u16 count, then count × { u16 column, u32 length or u32::MAX for null, bytes }
+//! ```
+//!
+//! Columns ascend. Applying a patch makes a new row; or, where every cell that it
+//! changes keeps its length, writes into the row that is there, for whoever has it
+//! to himself.
+//!
+//! ```
+//! use coeval_types::{RowBuilder, RowMut, RowRef};
+//!
+//! let row = |cells: [&[u8]; 2]| {
+//!     let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());
+//!     cells.map(|cell| builder.push(Some(cell)));
+//!     builder.finish(&mut bytes);
+//!     bytes
+//! };
+//! let (mut older, newer) = (row([b"key", b"10"]), row([b"key", b"11"]));
+//! let mut patch = Vec::new();
+//! assert!(RowRef::trusted(&older).diff(RowRef::trusted(&newer), &mut patch));
+//! assert_eq!(RowMut::trusted(&mut older).patch(&patch), Ok(true));
+//! assert_eq!(older, newer);
+//! ```
+
+use super::{MalformedRow, RowBuilder, RowRef};
+
+/// Where the count ends.
+const COUNT_BYTES: usize = 2;
+
+/// The cells of a patch: column, and bytes unless null.
+struct Cells<'patch> {
+    left: u16,
+    /// No column below this one may come.
+    next: usize,
+    rest: &'patch [u8],
+}
+
+impl<'patch> Cells<'patch> {
+    fn of(patch: &'patch [u8]) -> Result<Self, MalformedRow> {
+        let (&count, rest) = patch.split_first_chunk().ok_or(MalformedRow)?;
+        Ok(Self {
+            left: u16::from_le_bytes(count),
+            next: 0,
+            rest,
+        })
+    }
+
+    /// The next cell, which is one of a row's `columns`; `None` at the end.
+    #[inline]
+    #[expect(
+        clippy::type_complexity,
+        reason = "a column, and a cell as rows have it"
+    )]
+    fn take(
+        &mut self,
+        columns: usize,
+    ) -> Result<Option<(usize, Option<&'patch [u8]>)>, MalformedRow> {
+        if self.left == 0 {
+            return if self.rest.is_empty() {
+                Ok(None)
+            } else {
+                Err(MalformedRow)
+            };
+        }
+        self.left -= 1;
+        let (&column, rest) = self.rest.split_first_chunk().ok_or(MalformedRow)?;
+        let (&length, rest) = rest.split_first_chunk().ok_or(MalformedRow)?;
+        let column = usize::from(u16::from_le_bytes(column));
+        if column < self.next || column >= columns {
+            return Err(MalformedRow);
+        }
+        self.next = column + 1;
+        let length = u32::from_le_bytes(length);
+        if length == u32::MAX {
+            self.rest = rest;
+            return Ok(Some((column, None)));
+        }
+        let (bytes, rest) = rest.split_at_checked(length as usize).ok_or(MalformedRow)?;
+        self.rest = rest;
+        Ok(Some((column, Some(bytes))))
+    }
+}
+
+impl RowRef<'_> {
+    /// Appends to `patch` the cells in which `newer` differs from this row.
+    /// Returns false, having appended nothing, when the two do not have the same
+    /// number of cells, so that only a full image will do.
+    pub fn diff(self, newer: RowRef<'_>, patch: &mut Vec<u8>) -> bool {
+        if self.len() != newer.len() {
+            return false;
+        }
+        let count_at = patch.len();
+        patch.extend_from_slice(&[0; COUNT_BYTES]);
+        let mut count: u16 = 0;
+        for column in 0..newer.len() {
+            let cell = newer.cell(column);
+            if cell == self.cell(column) {
+                continue;
+            }
+            count += 1;
+            patch.extend_from_slice(&(column as u16).to_le_bytes());
+            match cell {
+                None => patch.extend_from_slice(&u32::MAX.to_le_bytes()),
+                Some(bytes) => {
+                    patch.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                    patch.extend_from_slice(bytes);
+                }
+            }
+        }
+        patch[count_at..count_at + COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
+        true
+    }
+
+    /// Appends to `out` this row with `patch` applied. On an error `out` is as it
+    /// was.
+    pub fn patched(self, patch: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedRow> {
+        let mut cells = Cells::of(patch)?;
+        let mut builder = RowBuilder::new();
+        let mut column = 0;
+        while let Some((changed, cell)) = cells.take(self.len())? {
+            for same in column..changed {
+                builder.push(self.cell(same));
+            }
+            builder.push(cell);
+            column = changed + 1;
+        }
+        for same in column..self.len() {
+            builder.push(self.cell(same));
+        }
+        builder.finish(out);
+        Ok(())
+    }
+}
+
+/// A row that its holder may change, nobody else having it.
+#[derive(Debug)]
+pub struct RowMut<'row>(&'row mut [u8]);
+
+impl<'row> RowMut<'row> {
+    /// Takes bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has
+    /// accepted before.
+    #[must_use]
+    pub fn trusted(bytes: &'row mut [u8]) -> Self {
+        debug_assert!(RowRef::parse(bytes).is_ok());
+        Self(bytes)
+    }
+
+    /// Applies `patch` if every cell that it changes keeps its length, and says
+    /// whether it did. Otherwise, and on an error, the row is as it was.
+    pub fn patch(&mut self, patch: &[u8]) -> Result<bool, MalformedRow> {
+        let row = RowRef(&*self.0);
+        let columns = row.len();
+        let mut fits = true;
+        let mut cells = Cells::of(patch)?;
+        while let Some((column, cell)) = cells.take(columns)? {
+            fits &= row.cell(column).map(<[u8]>::len) == cell.map(<[u8]>::len);
+        }
+        if !fits {
+            return Ok(false);
+        }
+        let mut cells = Cells::of(patch)?;
+        while let Some((column, cell)) = cells.take(columns)? {
+            if let Some(cell) = cell {
+                let place = RowRef(&*self.0).place(column);
+                self.0[place].copy_from_slice(cell);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::row;
+    use super::*;
+
+    #[test]
+    fn a_patch_turns_one_row_into_the_other() {
+        let older = row(&[Some(b"1"), Some(b"balance 10"), None, Some(b"filler")]);
+        let newer = row(&[Some(b"1"), Some(b"balance 7"), Some(b""), None]);
+        let (older, newer) = (RowRef::trusted(&older), RowRef::trusted(&newer));
+        let mut patch = Vec::new();
+        assert!(older.diff(newer, &mut patch));
+        assert_eq!(patch[0], 3, "the first cell is the same in both");
+        let mut out = Vec::new();
+        older.patched(&patch, &mut out).unwrap();
+        assert_eq!(out, newer.bytes());
+    }
+
+    #[test]
+    fn rows_of_different_width_have_no_patch() {
+        let (one, two) = (row(&[Some(b"1")]), row(&[Some(b"1"), None]));
+        let mut patch = vec![9];
+        assert!(!RowRef::trusted(&one).diff(RowRef::trusted(&two), &mut patch));
+        assert_eq!(patch, [9]);
+    }
+
+    #[test]
+    fn patches_that_fit_no_row_are_refused() {
+        let good = row(&[Some(b"abc"), None, Some(b"d")]);
+        let cell = |column: u8, byte: u8| [column, 0, 1, 0, 0, 0, byte];
+        let bad = [
+            vec![],
+            vec![1],
+            vec![1, 0],
+            [&[1, 0][..], &cell(9, 0)].concat(),
+            [&[1, 0][..], &cell(2, 0), &[0]].concat(),
+            [&[1, 0][..], &cell(2, 0)[..6]].concat(),
+            // Twice the same column, and one before the other.
+            [&[2, 0][..], &cell(2, 0), &cell(2, 1)].concat(),
+            [&[2, 0][..], &cell(2, 0), &cell(1, 1)].concat(),
+        ];
+        for patch in bad {
+            let mut out = vec![1];
+            let applied = RowRef::trusted(&good).patched(&patch, &mut out);
+            assert_eq!((applied, &out[..]), (Err(MalformedRow), &[1][..]));
+            let mut there = good.clone();
+            let applied = RowMut::trusted(&mut there).patch(&patch);
+            assert_eq!((applied, &there), (Err(MalformedRow), &good), "{patch:?}");
+        }
+    }
+
+    fn cells() -> impl Strategy<Value = Vec<Option<Vec<u8>>>> {
+        // Few lengths, so that many cells keep theirs.
+        let cell = prop::collection::vec(any::<u8>(), 0..3);
+        prop::collection::vec(prop::option::of(cell), 4)
+    }
+
+    proptest! {
+        #[test]
+        fn in_place_or_not_the_row_is_the_same(
+            older in cells(),
+            newer in cells(),
+            wide: bool,
+            at in any::<prop::sample::Index>(),
+            byte: u8,
+        ) {
+            let filler = vec![3; if wide { 40_000 } else { 3 }];
+            let bytes = |cells: &[Option<Vec<u8>>]| {
+                let cells = cells.iter().map(Option::as_deref);
+                row(&cells.chain([Some(&filler[..])]).collect::<Vec<_>>())
+            };
+            let fits = older.iter().zip(&newer).all(|(older, newer)| {
+                older.as_ref().map(Vec::len) == newer.as_ref().map(Vec::len)
+            });
+            let (mut older, newer) = (bytes(&older), bytes(&newer));
+            let mut patch = Vec::new();
+            RowRef::trusted(&older).diff(RowRef::trusted(&newer), &mut patch);
+            let mut made = Vec::new();
+            RowRef::trusted(&older).patched(&patch, &mut made).unwrap();
+            prop_assert_eq!(&made, &newer);
+            let before = older.clone();
+            prop_assert_eq!(RowMut::trusted(&mut older).patch(&patch), Ok(fits));
+            prop_assert_eq!(&older, if fits { &newer } else { &before });
+            // A damaged patch never makes what is no row.
+            let at = at.index(patch.len());
+            patch[at] = byte;
+            let _ = RowMut::trusted(&mut older).patch(&patch);
+            prop_assert!(RowRef::parse(&older).is_ok());
+        }
+    }
+}
