@@ -9,10 +9,12 @@ use std::task::{Context, Poll, ready};
 use coeval_log::{Log, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots, Table};
-use coeval_txn::{BeginOptions, Error, Transaction};
-use coeval_types::{StorageDefinition, StorageId, Timestamp};
+use coeval_txn::contract::Visit;
+use coeval_txn::{BeginOptions, Blocked, ConflictCount, Error, Party, Transaction};
+use coeval_types::{Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
 
 use crate::Settings;
+use crate::conflicts::Conflicts;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
@@ -21,7 +23,7 @@ use crate::recovery::Recovery;
 use crate::running::Running;
 use crate::storage::Storage;
 use crate::sweeper::{self, Retired};
-use crate::transaction::{OccTransaction, State, Wait, log_error};
+use crate::transaction::{Entered, OccTransaction, State, log_error};
 
 /// What transactions share.
 pub(crate) struct Shared {
@@ -32,7 +34,8 @@ pub(crate) struct Shared {
     pub(crate) running: Running,
     pub(crate) queues: Queues,
     pub(crate) keys: KeyLocks,
-    pub(crate) graph: WaitGraph<Wait>,
+    pub(crate) graph: WaitGraph<Entered>,
+    pub(crate) conflicts: Conflicts,
     pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
     /// Records that came back from the log and that nobody has attached yet.
     recovered: Mutex<BTreeMap<StorageId, Table>>,
@@ -72,6 +75,7 @@ impl Shared {
             queues: Queues::new(),
             keys: KeyLocks::new(),
             graph: WaitGraph::new(),
+            conflicts: Conflicts::default(),
             storages: RwLock::default(),
             recovered: Mutex::new(recovered),
             retired: Mutex::default(),
@@ -263,6 +267,30 @@ impl coeval_txn::Engine for Engine {
         let mut all: Vec<_> = storages.keys().chain(recovered.keys()).copied().collect();
         all.sort_unstable();
         all
+    }
+
+    fn blocked(&self) -> Vec<Blocked> {
+        let waits = self.shared.graph.waits();
+        waits
+            .into_iter()
+            .map(|(waiter, entered)| entered.describe(waiter, &self.shared))
+            .collect()
+    }
+
+    fn conflicts(&self) -> Vec<ConflictCount> {
+        self.shared.conflicts.counts()
+    }
+
+    fn party(&self, transaction: TransactionId) -> Party {
+        self.shared.running.party(transaction)
+    }
+
+    fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp> {
+        let table = self.shared.storage(storage).ok()?;
+        let guard = self.shared.domain.pin();
+        let version = table.records.record(rid)?.newest_committed(&guard)?;
+        visit(rid, version.row()?);
+        Some(version.cts())
     }
 
     fn estimated_rows(&self, storage: StorageId) -> u64 {

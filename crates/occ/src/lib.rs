@@ -36,6 +36,7 @@
 //! - [`ranges`]: logical ranges, registrations, predicates.
 //! - [`locks`]: queues, keys, tables, the wait-for graph.
 //! - [`running`]: who has drawn a timestamp.
+//! - [`conflicts`]: who had to give way, and why, for people.
 //! - [`storage`]: a table's records and indexes together.
 //! - [`sweeper`]: garbage, and what was dropped.
 //! - [`memory`]: the budget, and who gives way at its end.
@@ -43,6 +44,7 @@
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
 //! the commit; EMS (chapter 2) for records. Departures are in `docs/decisions`.
 
+mod conflicts;
 mod engine;
 mod locks;
 mod memory;

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use coeval_memory::padded::CachePadded;
 use coeval_memory::sync::Mutex;
 use coeval_memory::sync::atomic::{AtomicU64, Ordering};
+use coeval_txn::Party;
 use coeval_types::{Timestamp, TransactionId};
 
 const PLACE_BITS: u32 = 16;
@@ -33,6 +34,8 @@ const DRAWING: u64 = u64::MAX;
 struct Entry {
     owner: AtomicU64,
     state: AtomicU64,
+    /// The owner's session, for people.
+    session: AtomicU64,
 }
 
 type Chunk = Box<[CachePadded<Entry>]>;
@@ -111,8 +114,8 @@ impl Running {
         places.free.push(place.at);
     }
 
-    /// A number for the place's next transaction. Never 0.
-    pub(crate) fn begin(&self, place: &mut Place) -> TransactionId {
+    /// A number for the place's next transaction, which is of this session. Never 0.
+    pub(crate) fn begin(&self, place: &mut Place, session: i32) -> TransactionId {
         place.uses += 1;
         let id = TransactionId(place.uses << PLACE_BITS | u64::from(place.at));
         assert!(id < TransactionId::MAX, "transaction numbers used up");
@@ -121,6 +124,7 @@ impl Running {
         // too: one who asks for the owner before may be told of this state, and
         // then must find what that one installed.
         entry.state.store(NOT_DRAWING, Ordering::Release);
+        entry.session.store(session as u64, Ordering::Relaxed);
         entry.owner.store(id.0, Ordering::Release);
         id
     }
@@ -135,6 +139,17 @@ impl Running {
         self.entry(place.at)
             .state
             .store(timestamp.to_bits(), Ordering::Release);
+    }
+
+    /// A transaction and its session, while nobody else has its place.
+    pub(crate) fn party(&self, id: TransactionId) -> Party {
+        let entry = self.entry((id.0 & (PLACES as u64 - 1)) as u32);
+        let is_owner = || entry.owner.load(Ordering::Acquire) == id.0;
+        let session = is_owner().then(|| entry.session.load(Ordering::Acquire) as i32);
+        Party {
+            transaction: id,
+            session: session.filter(|_| is_owner()),
+        }
     }
 
     /// How far `id` has come. Asked by one who has drawn and fenced.
@@ -163,19 +178,19 @@ mod tests {
     fn a_place_is_used_again_under_another_number() {
         let running = Running::new();
         let mut place = running.claim().unwrap();
-        let first = running.begin(&mut place);
+        let first = running.begin(&mut place, 7);
         assert_eq!(running.ask(first), Drawn::No);
         running.drawing(&place);
         assert_eq!(running.ask(first), Drawn::Drawing);
         running.drawn(&place, Timestamp::from_bits(7));
         assert_eq!(running.ask(first), Drawn::At(Timestamp::from_bits(7)));
-        let second = running.begin(&mut place);
+        let second = running.begin(&mut place, 7);
         assert_ne!(first, second);
         assert_eq!(running.ask(first), Drawn::Ended);
         assert_eq!(running.ask(second), Drawn::No);
         running.give_back(&place);
         let mut again = running.claim().unwrap();
-        let third = running.begin(&mut again);
+        let third = running.begin(&mut again, 8);
         assert!(third != first && third != second);
     }
 }

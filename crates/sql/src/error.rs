@@ -223,6 +223,9 @@ pub struct Report {
     pub constraint: Option<String>,
     /// What the caller can do.
     pub remedy: Remedy,
+    /// What the engine said, of conflicts and locks: it can be said in more words
+    /// where the catalog is at hand.
+    engine: Option<coeval_txn::Error>,
 }
 
 impl Error {
@@ -241,6 +244,7 @@ impl Error {
             column: None,
             constraint: None,
             remedy: Remedy::Fix,
+            engine: None,
         }))
     }
 
@@ -369,6 +373,17 @@ impl Error {
         self.0.state
     }
 
+    /// What the engine said, if it is about a conflict or a lock.
+    pub(crate) fn engine_error(&self) -> Option<&coeval_txn::Error> {
+        self.0.engine.as_ref()
+    }
+
+    /// Says something else first.
+    pub(crate) fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// What the caller can do.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
@@ -405,7 +420,7 @@ impl From<coeval_txn::Error> for Error {
     fn from(error: coeval_txn::Error) -> Self {
         use coeval_txn::Error as Txn;
         let remedy = error.remedy();
-        let converted = match &error {
+        let mut converted = match &error {
             Txn::Conflict(conflict) => Self::new(
                 SqlState::SERIALIZATION_FAILURE,
                 match conflict.cause {
@@ -474,6 +489,16 @@ impl From<coeval_txn::Error> for Error {
                 format!("the database has stopped: {reason}"),
             ),
         };
+        if matches!(
+            error,
+            Txn::Conflict(_)
+                | Txn::Deadlock { .. }
+                | Txn::LockTimeout(_)
+                | Txn::LockNotAvailable(_)
+                | Txn::SchemaChanged(_)
+        ) {
+            converted.0.engine = Some(error);
+        }
         converted.with_remedy(remedy)
     }
 }

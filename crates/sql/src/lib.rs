@@ -18,10 +18,13 @@
 //! - [`select`]: queries: planned into operators that stream rows.
 //! - [`statement`]: the text of a query taken apart into commands.
 //! - [`session`]: what one client sees: settings, transactions, prepared statements.
-//! - [`system`]: `pg_catalog` and `information_schema`, made from the catalog.
+//! - [`system`]: `pg_catalog`, `information_schema` and `coeval`, made from the catalog
+//!   and from what the engine says of itself.
+//! - [`contention`]: conflicts and locks in words.
 
 pub mod catalog;
 mod change;
+mod contention;
 mod copy;
 mod definition;
 pub mod error;

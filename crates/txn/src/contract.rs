@@ -11,7 +11,7 @@ use coeval_types::{
     IndexDefinition, IndexId, Rid, RowRef, StorageDefinition, StorageId, Timestamp, TransactionId,
 };
 
-use crate::{Error, Place};
+use crate::{Blocked, ConflictCount, Error, Party, Place};
 
 /// What a transaction may see of others. Stronger levels permit fewer anomalies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -41,6 +41,9 @@ pub struct BeginOptions {
     pub cancel: Option<Arc<AtomicBool>>,
     /// Told when the transaction waits for a lock.
     pub observer: Option<Arc<dyn LockObserver>>,
+    /// Whose it is, for people who look at locks and conflicts: a session's number,
+    /// 0 for nobody's.
+    pub session: i32,
 }
 
 /// Told of a transaction's waits for locks, by the engine, while the transaction is
@@ -261,6 +264,31 @@ pub trait Engine: Send + Sync + 'static {
 
     /// About how many rows a storage has, for planning. 0 when it is not known.
     fn estimated_rows(&self, storage: StorageId) -> u64;
+
+    /// Every transaction that waits for a lock. None in an engine in which nobody
+    /// does.
+    fn blocked(&self) -> Vec<Blocked> {
+        Vec::new()
+    }
+
+    /// What conflicts there have been, by where and why. None in an engine that has
+    /// none.
+    fn conflicts(&self) -> Vec<ConflictCount> {
+        Vec::new()
+    }
+
+    /// Whose a transaction is or was, if that is still known.
+    fn party(&self, transaction: TransactionId) -> Party {
+        Party {
+            transaction,
+            session: None,
+        }
+    }
+
+    /// Shows the newest committed version of a record outside any transaction, so
+    /// that a conflict or a lock can be described by the row's key, and returns its
+    /// commit timestamp. What is told of it waits for that to be durable (rule 3).
+    fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp>;
 }
 
 /// A running transaction. One caller at a time; it may move between threads

@@ -42,7 +42,7 @@ pub enum Place {
 }
 
 /// Why a transaction cannot be given the isolation it asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// Another transaction committed a newer version of a row this one writes.
     WriteWrite,

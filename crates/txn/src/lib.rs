@@ -32,11 +32,13 @@
 //!
 //! Dropping a transaction that has not ended aborts it.
 
+mod contention;
 pub mod contract;
 mod error;
 pub mod serial;
 mod wait;
 
+pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
     LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,

@@ -90,6 +90,18 @@ impl<W> WaitGraph<W> {
         Ok(())
     }
 
+    /// Who waits, and for what.
+    pub(crate) fn waits(&self) -> Vec<(TransactionId, W)>
+    where
+        W: Clone,
+    {
+        let waits = self.waits.lock().expect("no panic in the graph");
+        waits
+            .iter()
+            .map(|(waiter, wait)| (*waiter, wait.clone()))
+            .collect()
+    }
+
     /// Takes out what `waiter` waited for.
     pub(crate) fn leave(&self, waiter: TransactionId) {
         let mut waits = self.waits.lock().expect("no panic in the graph");

@@ -26,7 +26,7 @@ use std::task::{Context, Poll, ready};
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
-use coeval_txn::{Cause, Error, Outcome, Place};
+use coeval_txn::{Cause, Error, GaveWay, Outcome, Place};
 use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
 
 use super::Run;
@@ -93,6 +93,10 @@ impl Run<'_> {
             reservation.skip();
             for registration in &self.state.registrations {
                 registration.aborted(timestamp);
+            }
+            if let Error::Conflict(conflict) = &error {
+                let why = GaveWay::Conflict(conflict.cause);
+                self.note_conflict(why, &conflict.place, conflict.other);
             }
             self.undo_all();
             return Poll::Ready(Outcome::Aborted(error));

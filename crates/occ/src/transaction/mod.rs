@@ -44,7 +44,7 @@ use crate::engine::Shared;
 use crate::memory;
 pub(crate) use commit::log_error;
 pub(crate) use state::State;
-pub(crate) use wait::Wait;
+pub(crate) use wait::Entered;
 
 /// A running transaction with its engine.
 struct Run<'a> {
@@ -166,7 +166,7 @@ impl OccTransaction {
         mut state: Box<State>,
         options: &BeginOptions,
     ) -> Self {
-        let id = shared.running.begin(&mut state.place);
+        let id = shared.running.begin(&mut state.place, options.session);
         let snapshot = shared.snapshots.register(|| shared.log.installed());
         let timestamp = snapshot.timestamp();
         state.id = id;

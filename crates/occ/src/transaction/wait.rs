@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use coeval_env::Instant;
 use coeval_storage::TryLock;
-use coeval_txn::{Error, Place};
+use coeval_txn::{Blocked, Cause, Error, GaveWay, LockKind, Place};
 use coeval_types::{Rid, TransactionId};
 
 use super::Run;
@@ -56,6 +57,15 @@ impl Wait {
         }
     }
 
+    fn kind(&self) -> LockKind {
+        match self {
+            Self::Row(..) => LockKind::Row,
+            Self::Key(..) => LockKind::Key,
+            Self::Table { alone: false, .. } => LockKind::TableWrite,
+            Self::Table { alone: true, .. } => LockKind::TableExclusive,
+        }
+    }
+
     fn holders(&self, shared: &Shared, holders: &mut Vec<TransactionId>) {
         match self {
             Self::Row(storage, rid) => {
@@ -68,10 +78,37 @@ impl Wait {
     }
 }
 
+/// What a transaction waits for, and since when.
+#[derive(Clone)]
+pub(crate) struct Entered {
+    wait: Wait,
+    since: Instant,
+}
+
+impl Entered {
+    /// As people are told of it.
+    pub(crate) fn describe(self, waiter: TransactionId, shared: &Shared) -> Blocked {
+        let mut holders = Vec::new();
+        self.wait.holders(shared, &mut holders);
+        Blocked {
+            waiter: shared.running.party(waiter),
+            holders: holders
+                .into_iter()
+                .filter(|holder| *holder != waiter)
+                .map(|holder| shared.running.party(holder))
+                .collect(),
+            place: self.wait.place(),
+            kind: self.wait.kind(),
+            waited: self.since.elapsed(),
+        }
+    }
+}
+
 /// A wait that has begun.
 pub(crate) struct Waiting {
     wait: Wait,
     name: LockName,
+    since: Instant,
     /// Whether, in this poll, the lock has been tried since the queue was told.
     tried: bool,
     timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -132,11 +169,33 @@ impl Run<'_> {
                 .get_or_insert_with(|| Box::pin(coeval_env::sleep(timeout)));
             if timer.as_mut().poll(context).is_ready() {
                 let place = waiting.wait.place();
+                let mut holders = Vec::new();
+                waiting.wait.holders(self.shared, &mut holders);
+                self.note_conflict(GaveWay::LockTimeout, &place, holders.first().copied());
                 self.stop_waiting(false);
                 return Poll::Ready(Err(Error::LockTimeout(place)));
             }
         }
         Poll::Pending
+    }
+
+    /// Counts that this transaction gives way.
+    pub(super) fn note_conflict(&self, why: GaveWay, place: &Place, winner: Option<TransactionId>) {
+        let running = &self.shared.running;
+        let winner = winner.map(|winner| running.party(winner));
+        let loser = running.party(self.state.id);
+        self.shared.conflicts.note(why, place, loser, winner);
+    }
+
+    /// An error for a conflict, which is counted.
+    pub(super) fn conflict(
+        &self,
+        cause: Cause,
+        place: Place,
+        other: Option<TransactionId>,
+    ) -> Error {
+        self.note_conflict(GaveWay::Conflict(cause), &place, other);
+        Error::conflict(cause, place, other)
     }
 
     fn begin_waiting(
@@ -153,6 +212,7 @@ impl Run<'_> {
         self.state.waiting = Some(Waiting {
             wait,
             name,
+            since: coeval_env::now(),
             tried: true,
             timer: None,
         });
@@ -165,15 +225,18 @@ impl Run<'_> {
         let Some(waiting) = &self.state.waiting else {
             return Ok(());
         };
-        let entered = shared
-            .graph
-            .enter(id, waiting.wait.clone(), |wait, holders| {
-                wait.holders(shared, holders);
-            });
+        let entry = Entered {
+            wait: waiting.wait.clone(),
+            since: waiting.since,
+        };
+        let entered = shared.graph.enter(id, entry, |entry, holders| {
+            entry.wait.holders(shared, holders);
+        });
         let Err(circle) = entered else {
             return Ok(());
         };
         let place = waiting.wait.place();
+        self.note_conflict(GaveWay::Deadlock, &place, circle.get(1).copied());
         self.stop_waiting(false);
         Err(Error::Deadlock { place, circle })
     }

@@ -105,7 +105,7 @@ impl Run<'_> {
                 storage: table.id,
                 rid,
             };
-            return Err(Error::conflict(Cause::WriteWrite, place, had_row));
+            return Err(self.conflict(Cause::WriteWrite, place, had_row));
         }
         let Some((version, row)) = newest.and_then(|version| Some((version, version.row()?)))
         else {
@@ -309,7 +309,7 @@ impl Run<'_> {
             index: index.id,
             key: key.to_vec(),
         };
-        Err(Error::conflict(Cause::WriteWrite, place, None))
+        Err(self.conflict(Cause::WriteWrite, place, None))
     }
 
     /// Locks the row's key in a unique index, and looks for another row with it.

@@ -1,5 +1,6 @@
 //! The occ engine through the contract.
 
+mod contention;
 mod crashes;
 mod history;
 mod locking;

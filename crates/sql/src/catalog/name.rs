@@ -63,7 +63,7 @@ impl QualifiedName {
     pub fn require_public(&self) -> Result<()> {
         match self.schema.as_deref() {
             None | Some(PUBLIC) => Ok(()),
-            Some(schema @ ("pg_catalog" | "information_schema")) => Err(Error::new(
+            Some(schema @ ("pg_catalog" | "information_schema" | "coeval")) => Err(Error::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{schema}\" is a system schema"),
             )),

@@ -19,7 +19,8 @@ use crate::select;
 fn table(name: &ast::ObjectName, binder: &Binder<'_>) -> Result<Arc<Table>> {
     let name = QualifiedName::new(name)?;
     let position = (binder.locate)(name.location);
-    if let Some(schema @ ("pg_catalog" | "information_schema")) = name.schema.as_deref() {
+    if let Some(schema @ ("pg_catalog" | "information_schema" | "coeval")) = name.schema.as_deref()
+    {
         return Err(Error::new(
             SqlState::INSUFFICIENT_PRIVILEGE,
             format!(

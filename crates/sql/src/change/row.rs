@@ -128,7 +128,8 @@ fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Erro
     .with_column(&column.name)
 }
 
-fn value_text(value: &Value, column_type: ColumnType) -> String {
+/// A value for people.
+pub(crate) fn value_text(value: &Value, column_type: ColumnType) -> String {
     value
         .to_text(column_type, &Style::default())
         .map_or_else(|| "null".to_owned(), |text| text.to_string())

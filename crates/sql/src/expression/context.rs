@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use coeval_txn::Transaction;
+use coeval_txn::{Engine, Transaction};
 use smol_str::SmolStr;
 
 use super::subquery::Remembered;
@@ -84,6 +84,8 @@ pub struct EvaluationContext<'a> {
     pub catalog: &'a Arc<Catalog>,
     /// The session's settings, where they can be asked for.
     pub settings: Option<&'a dyn ShowSettings>,
+    /// The engine, where it can be asked about itself.
+    pub engine: Option<&'a dyn Engine>,
     /// The statement's parameters.
     pub parameters: &'a [Value],
     /// What reads are made through; `None` where nothing may be read.
@@ -113,6 +115,7 @@ impl<'a> EvaluationContext<'a> {
             session,
             catalog,
             settings: None,
+            engine: None,
             parameters,
             transaction,
             outer: Vec::new(),

@@ -200,7 +200,7 @@ impl Session {
             &*self.database.engine,
             &self.modes,
             &self.settings,
-            &self.info.cancel,
+            &self.info,
             &self.ticket,
         )
         .await?;

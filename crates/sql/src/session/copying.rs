@@ -69,6 +69,7 @@ impl Session {
         let mut context =
             EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
         context.settings = Some(&viewer);
+        context.engine = Some(&*self.database.engine);
         let mut cursor = Cursor::new(&plan.query);
         let mut count: u64 = 0;
         let mut row = Vec::new();
@@ -116,6 +117,7 @@ impl Session {
                 Ok(count)
             }
             Err(error) => {
+                let error = self.explained(error);
                 self.fail();
                 Err(error)
             }
@@ -132,6 +134,7 @@ impl Session {
         let mut context =
             EvaluationContext::new(&self.info, &catalog, &[], Some(&mut *running.transaction));
         context.settings = Some(&viewer);
+        context.engine = Some(&*self.database.engine);
         copy.take(data, last, &mut context).await
     }
 

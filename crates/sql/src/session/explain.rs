@@ -58,6 +58,7 @@ impl Session {
                     Some(&mut *running.transaction),
                 );
                 context.settings = Some(&viewer);
+                context.engine = Some(&*self.database.engine);
                 let mut cursor = Cursor::new(query);
                 let mut rows: u64 = 0;
                 let mut row = Vec::new();

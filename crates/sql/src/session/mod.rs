@@ -65,6 +65,7 @@ pub use timeouts::{Deadline, TimeLimit};
 use admission::Ticket;
 
 use crate::catalog::Catalog;
+use crate::contention;
 use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
@@ -283,10 +284,26 @@ impl Session {
         };
         self.finishing = false;
         self.pause();
-        if completion.is_err() {
+        completion.map_err(|error| {
+            let error = self.explained(error);
             self.fail();
-        }
-        completion
+            error
+        })
+    }
+
+    /// An error in more words, if it is about a conflict or a lock. To be asked while
+    /// the transaction runs that has failed: others may still wait for it.
+    fn explained(&mut self, error: Error) -> Error {
+        let Some(catalog) = self
+            .catalog
+            .clone()
+            .filter(|_| error.engine_error().is_some())
+        else {
+            return error;
+        };
+        let (error, seen) = contention::explain(error, &catalog, &*self.database.engine);
+        self.newest_seen = self.newest_seen.max(seen);
+        error
     }
 
     /// The client waits for an answer: commits the implicit transaction, if there
@@ -296,7 +313,8 @@ impl Session {
         if self.block == Block::Implicit {
             self.ticket.resume();
             let (deadline, cancel) = (self.info.deadline, Arc::clone(&self.info.cancel));
-            within(deadline, &cancel, self.commit_block()).await?;
+            let committed = within(deadline, &cancel, self.commit_block()).await;
+            committed.map_err(|error| self.explained(error))?;
         }
         Ok(())
     }

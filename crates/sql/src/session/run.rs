@@ -343,6 +343,7 @@ impl Session {
             Some(&mut *running.transaction),
         );
         context.settings = Some(&viewer);
+        context.engine = Some(&*self.database.engine);
         let mut row = Vec::new();
         let mut more = true;
         while more && !delivery.is_full() {
@@ -448,6 +449,7 @@ impl Session {
             Some(&mut *running.transaction),
         );
         context.settings = Some(&viewer);
+        context.engine = Some(&*self.database.engine);
         change::execute(change, &mut context).await
     }
 }

@@ -25,7 +25,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
 use coeval_types::{StorageId, Timestamp};
@@ -33,7 +32,7 @@ use coeval_types::{StorageId, Timestamp};
 use super::admission::Ticket;
 use super::settings::Settings;
 use crate::error::{Error, Result};
-use crate::expression::EvaluationContext;
+use crate::expression::{EvaluationContext, SessionInfo};
 use crate::statement::Modes;
 
 /// Whether statements stand in a transaction block.
@@ -96,7 +95,7 @@ impl Running {
         engine: &dyn Engine,
         modes: &Modes,
         settings: &Settings,
-        cancel: &Arc<AtomicBool>,
+        info: &SessionInfo,
         ticket: &Ticket,
     ) -> Result<Self> {
         let parsed = settings.parsed();
@@ -104,8 +103,9 @@ impl Running {
             isolation: modes.isolation.unwrap_or(parsed.isolation),
             read_only: modes.read_only.unwrap_or(parsed.read_only),
             minimum: None,
-            cancel: Some(Arc::clone(cancel)),
+            cancel: Some(Arc::clone(&info.cancel)),
             observer: Some(ticket.observer()),
+            session: info.process_id,
         };
         let mut transaction = coeval_txn::begin(engine, &options).await?;
         transaction.set_lock_timeout(parsed.lock_timeout);

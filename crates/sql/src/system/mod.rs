@@ -35,8 +35,8 @@
 //! Invariants:
 //! - A row has a value for every column; the macro that declares a table writes a
 //!   column's name, type and value in one line.
-//! - Making rows reads the catalog and the session only. It never waits and never
-//!   fails.
+//! - Making rows reads the catalog, the session and what the engine says of itself. It
+//!   never waits and never fails.
 //!
 //! - `table`: the declaration of a system table, and the list of all.
 //! - `tables`: the tables, by theme.
@@ -65,14 +65,16 @@ pub(crate) const ROLE: u32 = 10;
 pub(crate) const DATABASE: u32 = 5;
 
 /// The schemas there are: number, name, comment.
-pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 3] = [
+pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 4] = [
     (PG_CATALOG, "pg_catalog", Some("system catalog schema")),
     (PUBLIC, "public", Some("standard public schema")),
     (INFORMATION_SCHEMA, "information_schema", None),
+    (COEVAL, "coeval", Some("what the server does")),
 ];
 pub(crate) const PG_CATALOG: u32 = 11;
 pub(crate) const PUBLIC: u32 = 2200;
 pub(crate) const INFORMATION_SCHEMA: u32 = 13_207;
+pub(crate) const COEVAL: u32 = 15_000;
 /// The access method of tables.
 const HEAP: u32 = 2;
 /// The access method of indexes.

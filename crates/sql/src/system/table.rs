@@ -3,7 +3,7 @@
 use smol_str::SmolStr;
 
 use super::object::procedure;
-use super::{INFORMATION_SCHEMA, tables};
+use super::{COEVAL, INFORMATION_SCHEMA, tables};
 use crate::Value;
 use crate::expression::EvaluationContext;
 use crate::value::DataType;
@@ -53,10 +53,10 @@ pub fn table(schema: &str, name: &str) -> Option<&'static SystemTable> {
 
 /// The name of a schema of system tables.
 pub(super) const fn schema(namespace: u32) -> &'static str {
-    if namespace == INFORMATION_SCHEMA {
-        "information_schema"
-    } else {
-        "pg_catalog"
+    match namespace {
+        INFORMATION_SCHEMA => "information_schema",
+        COEVAL => "coeval",
+        _ => "pg_catalog",
     }
 }
 

@@ -22,9 +22,9 @@
 use super::{DataType, Numeric, Value};
 use crate::Result;
 
-const NULL_FIRST: u8 = 0;
-const PRESENT: u8 = 1;
-const NULL_LAST: u8 = 2;
+pub(super) const NULL_FIRST: u8 = 0;
+pub(super) const PRESENT: u8 = 1;
+pub(super) const NULL_LAST: u8 = 2;
 
 /// Which way a column of a key runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

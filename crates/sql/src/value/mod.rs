@@ -29,6 +29,7 @@ mod compare;
 mod data_type;
 mod date_time;
 mod key;
+mod key_read;
 mod numeric;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ use smol_str::SmolStr;
 pub use binary::utf8;
 pub use data_type::{ColumnType, DataType};
 pub use key::{KeyOrder, write_cell_key};
+pub(crate) use key_read::read_key;
 pub use numeric::{Decimal, Numeric};
 pub use text::{Fit, Style, check_text, truncate_name};
 pub use time_zone::TimeZone;

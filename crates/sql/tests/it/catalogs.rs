@@ -62,6 +62,11 @@ fn questions(file: &str) -> impl Iterator<Item = Question<'_>> {
     })
 }
 
+/// Whether it is the row of a schema that PostgreSQL does not have.
+fn is_ours(line: &str) -> bool {
+    line == "coeval"
+}
+
 /// What a query says, in the form of the files.
 async fn ask(session: &mut Session, text: &str) -> String {
     let mut said = query(session, text, "").await;
@@ -74,6 +79,7 @@ async fn ask(session: &mut Session, text: &str) -> String {
     let lines: Vec<&str> = said
         .iter()
         .map(|line| line.strip_prefix("  ").unwrap_or(line))
+        .filter(|line| !is_ours(line))
         .collect();
     lines.join("\n")
 }

@@ -262,7 +262,10 @@ async fn a_statement_that_takes_too_long_is_ended() {
     let said = crate::client::query(&mut other, "update t set b = 'y' where a = 1", "").await;
     assert_eq!(
         said,
-        ["  ERROR 55P03: canceling statement due to lock timeout"]
+        [
+            "  ERROR 55P03: canceling statement due to lock timeout",
+            "  DETAIL: It waited for row (a)=(1) of table \"t\".",
+        ]
     );
     must(&mut one, "commit").await;
     must(&mut other, "update t set b = 'y' where a = 1").await;

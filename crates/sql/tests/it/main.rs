@@ -3,6 +3,7 @@
 mod catalogs;
 mod client;
 mod concurrent;
+mod contention;
 mod disclosed;
 mod engines;
 mod extended;

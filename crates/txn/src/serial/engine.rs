@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use coeval_types::{IndexKind, StorageDefinition, StorageId, Timestamp, TransactionId};
+use coeval_types::{IndexKind, Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
 
 use super::database::{Database, Storage};
 use super::transaction::SerialTransaction;
+use crate::contract::Visit;
 use crate::{BeginOptions, Engine, Error, Transaction};
 
 /// Whether a transaction is running, and who waits for it to end.
@@ -138,6 +139,12 @@ impl Engine for Serial {
 
     fn storages(&self) -> Vec<StorageId> {
         self.shared.database().storages.keys().copied().collect()
+    }
+
+    fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp> {
+        let database = self.shared.database();
+        visit(rid, database.storage(storage).ok()?.row(rid)?);
+        Some(Timestamp::from_bits(database.commits))
     }
 
     fn estimated_rows(&self, storage: StorageId) -> u64 {

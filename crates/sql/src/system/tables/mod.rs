@@ -4,6 +4,7 @@ mod absent;
 mod access;
 mod activity;
 mod columns;
+mod contention;
 mod information;
 mod information_columns;
 mod relations;
@@ -45,6 +46,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         roles::PG_DATABASE,
     ],
     &[activity::PG_SETTINGS, activity::PG_STAT_ACTIVITY],
+    &[contention::LOCKS, contention::CONFLICTS],
     &[
         information::CATALOG_NAME,
         information::SCHEMATA,
