@@ -22,7 +22,7 @@
 //! A client also looks at others' newest line while all is running. What one client
 //! has *seen* of another must survive as if it had been acknowledged: a database
 //! that shows a commit before it is durable is caught although nobody was lied to
-//! about his own work ([`Loss::Seen`]).
+//! about his own work ([`Loss::Seen`]). So is one that shows what never committed.
 //!
 //! Balances must be the opening balance plus the lines that are there; else a
 //! transaction came back in part (torn).
@@ -322,9 +322,14 @@ impl Record {
     fn judge(&mut self, id: TransferId, is_there: bool, verdict: &mut Verdict) {
         match (self.state, is_there) {
             (State::Told(Told::Acknowledged), true)
-            | (State::Told(Told::Failed), false)
             | (State::Survived, true)
             | (State::Vanished, false) => {}
+            // Shown to another client although it never committed.
+            (State::Told(Told::Failed), false) => {
+                if self.seen {
+                    verdict.lost.push(Loss::Seen(id));
+                }
+            }
             (State::Told(Told::Acknowledged), false) => {
                 verdict.lost.push(Loss::Acknowledged(id));
             }
@@ -419,6 +424,16 @@ mod tests {
         assert!(ledger.saw(id(1, 1)));
         assert!(!ledger.saw(id(1, 2)));
         assert_eq!(ledger.judge(&shown(&[])).lost, [Loss::Seen(id(1, 1))]);
+    }
+
+    #[test]
+    fn what_never_committed_may_not_be_seen() {
+        let mut ledger = told(&[
+            (id(1, 1), transfer(0, 1, 5), Told::Failed),
+            (id(1, 2), transfer(0, 1, 5), Told::Failed),
+        ]);
+        assert!(ledger.saw(id(1, 2)));
+        assert_eq!(ledger.judge(&shown(&[])).lost, [Loss::Seen(id(1, 2))]);
     }
 
     #[test]

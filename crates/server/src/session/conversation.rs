@@ -9,7 +9,7 @@ use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::Message;
 use coeval_sql::Error;
 use coeval_sql::session::{Limits, Portal, Prepared, Session, TimeLimit, TransactionStatus};
-use coeval_sql::statement::Statement;
+use coeval_sql::statement::Statements;
 use coeval_types::Remedy;
 
 use super::input::{Input, Wake, Watch};
@@ -80,6 +80,18 @@ impl<T> Named<T> {
         self.unnamed = None;
         self.named.clear();
     }
+
+    fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.unnamed.take_if(|value| !keep(value));
+        self.named.retain(|_, value| keep(value));
+    }
+
+    /// All of them; the unnamed one has the empty name.
+    fn all_mut(&mut self) -> impl Iterator<Item = (&str, &mut T)> {
+        let unnamed = self.unnamed.iter_mut().map(|value| ("", value));
+        let named = self.named.iter_mut();
+        unnamed.chain(named.map(|(name, value)| (name.as_str(), value)))
+    }
 }
 
 /// A session and its side of the wire.
@@ -88,15 +100,18 @@ pub(super) struct Conversation {
     pub(super) limits: Limits,
     pub(super) output: Output,
     pub(super) signal: Arc<Signal>,
-    pub(super) statements: Named<Arc<Prepared>>,
+    /// The statement without a name; the session keeps those that have one.
+    pub(super) unnamed: Option<Arc<Prepared>>,
     pub(super) portals: Named<Portal>,
+    /// Whether a portal may have stopped at its row limit.
+    pub(super) suspended: bool,
     pub(super) mode: Mode,
     /// Whether the message in hand is the last before a Sync.
     pub(super) before_sync: bool,
     /// Who asked for what runs now.
     pub(super) asked: Asked,
     /// What is left of a simple query that was interrupted by a COPY.
-    pub(super) rest: std::vec::IntoIter<Statement>,
+    pub(super) rest: Statements,
 }
 
 impl Conversation {
@@ -111,12 +126,13 @@ impl Conversation {
             limits,
             output,
             signal,
-            statements: Named::new(),
+            unnamed: None,
             portals: Named::new(),
+            suspended: false,
             mode: Mode::Ready,
             before_sync: false,
             asked: Asked::Simple,
-            rest: Vec::new().into_iter(),
+            rest: Statements::default(),
         }
     }
 
@@ -181,6 +197,10 @@ impl Conversation {
             kind::QUERY | kind::FUNCTION_CALL => Asked::Simple,
             _ => Asked::Extended,
         };
+        if self.session.take_portals_ended() {
+            let session = &self.session;
+            self.portals.retain(|portal| session.is_alive(portal));
+        }
         let message = match Message::decode(frame) {
             Ok(message) => message,
             Err(error) => {
@@ -222,6 +242,28 @@ impl Conversation {
         }
     }
 
+    /// Before a statement that may change what suspended portals see, has them collect
+    /// what is left of them; but for the one of this name, which is it.
+    pub(super) async fn settle_portals(
+        &mut self,
+        but: Option<&str>,
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        self.suspended = false;
+        let Self {
+            session,
+            portals,
+            signal,
+            ..
+        } = self;
+        for (name, portal) in portals.all_mut() {
+            if but != Some(name) && portal.is_suspended() {
+                watch.over(signal, session.settle(portal)).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reports an error whose effect on the session has happened already.
     pub(super) async fn failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.output.end_copy_out(false);
@@ -237,7 +279,7 @@ impl Conversation {
         report::error(&mut self.output.buffer, error);
         match self.asked {
             Asked::Simple => {
-                self.rest = Vec::new().into_iter();
+                self.rest = Statements::default();
                 self.mode = Mode::Ready;
                 self.ready(watch).await
             }
@@ -264,6 +306,7 @@ impl Conversation {
         let status = match self.session.transaction_status() {
             TransactionStatus::Idle => {
                 self.portals.clear();
+                self.suspended = false;
                 hot::TransactionStatus::Idle
             }
             TransactionStatus::InTransaction => hot::TransactionStatus::Transaction,

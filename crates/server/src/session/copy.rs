@@ -69,7 +69,7 @@ impl Conversation {
     async fn end_copy_in(&mut self, watch: &mut Watch) -> Result<(), Error> {
         self.mode = Mode::Ready;
         let done = watch.over(&self.signal, self.session.copy_done()).await?;
-        let last = self.asked == Asked::Simple && self.rest.len() == 0;
+        let last = self.asked == Asked::Simple && self.rest.is_empty();
         self.complete(done, last, watch).await
     }
 

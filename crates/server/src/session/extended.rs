@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use coeval_pgwire::backend::{self, cold, hot};
 use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
-use coeval_sql::session::{Column, CommandTag, Format, over_limit};
+use coeval_sql::session::{Column, CommandTag, Format, Prepared, over_limit};
 use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 
@@ -24,7 +24,12 @@ impl Conversation {
     ) -> Result<(), Error> {
         let prepared = self.prepare(parse, watch).await;
         let prepared = prepared.inspect_err(|_| self.session.fail())?;
-        self.statements.insert(parse.statement, prepared);
+        if parse.statement.is_empty() {
+            self.unnamed = Some(prepared);
+        } else {
+            let named = self.session.name(parse.statement, prepared);
+            named.inspect_err(|_| self.session.fail())?;
+        }
         hot::parse_complete(&mut self.output.buffer);
         Ok(())
     }
@@ -33,14 +38,11 @@ impl Conversation {
         &mut self,
         parse: &Parse<'_>,
         watch: &mut Watch,
-    ) -> Result<Arc<coeval_sql::session::Prepared>, Error> {
+    ) -> Result<Arc<Prepared>, Error> {
         if parse.statement.is_empty() {
-            self.statements.unnamed = None;
-        } else if self.statements.named.contains_key(parse.statement) {
-            let message = format!("prepared statement \"{}\" already exists", parse.statement);
-            return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
-        } else if self.statements.named.len() >= self.limits.prepared_statements {
-            return Err(self.too_many("prepared statements"));
+            self.unnamed = None;
+        } else {
+            self.session.check_name(parse.statement)?;
         }
         let mut statements = self.session.parse(parse.query)?.into_iter();
         let statement = statements.next().unwrap_or_else(Statement::empty);
@@ -53,14 +55,22 @@ impl Conversation {
         watch.over(&self.signal, preparation).await
     }
 
+    /// The prepared statement of this name; empty for the unnamed one.
+    fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Error> {
+        if name.is_empty() {
+            let missing = "unnamed prepared statement does not exist";
+            let missing = || Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, missing);
+            return self.unnamed.as_ref().ok_or_else(missing);
+        }
+        self.session.named(name)
+    }
+
     pub(super) fn bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
         self.try_bind(bind).inspect_err(|_| self.session.fail())
     }
 
     fn try_bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
-        let Some(prepared) = self.statements.get_mut(bind.statement) else {
-            return Err(no_statement(bind.statement));
-        };
+        let prepared = Arc::clone(self.statement(bind.statement)?);
         if !bind.portal.is_empty() {
             if self.portals.named.contains_key(bind.portal) {
                 let message = format!("cursor \"{}\" already exists", bind.portal);
@@ -105,7 +115,7 @@ impl Conversation {
         let session = &mut self.session;
         let portal = with_formats(bind.parameter_formats(), |formats| {
             with_formats(bind.result_formats, |result_formats| {
-                session.bind(prepared, values, formats, result_formats)
+                session.bind(&prepared, values, formats, result_formats)
             })
         })?;
         self.portals.insert(bind.portal, portal);
@@ -119,12 +129,13 @@ impl Conversation {
     }
 
     fn try_describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
-        let out = &mut self.output.buffer;
         match target {
             Target::Statement => {
-                let Some(prepared) = self.statements.get_mut(name) else {
-                    return Err(no_statement(name));
-                };
+                let prepared = Arc::clone(self.statement(name)?);
+                if prepared.columns().is_some() {
+                    self.session.check_not_failed()?;
+                }
+                let out = &mut self.output.buffer;
                 cold::parameter_description(out, prepared.parameter_types())
                     .map_err(|error| report::from_wire(&error))?;
                 match prepared.columns() {
@@ -136,10 +147,14 @@ impl Conversation {
                 }
             }
             Target::Portal => {
+                let out = &mut self.output.buffer;
                 let Some(portal) = self.portals.get_mut(name) else {
                     return Err(no_portal(name));
                 };
                 match portal.columns() {
+                    Some(_) if self.session.check_not_failed().is_err() => {
+                        self.session.check_not_failed()
+                    }
                     Some(columns) => describe_row(out, columns, portal.formats()),
                     None => {
                         hot::no_data(out);
@@ -156,6 +171,12 @@ impl Conversation {
         max_rows: Option<u32>,
         watch: &mut Watch,
     ) -> Result<(), Error> {
+        if self.suspended {
+            let portal = self.portals.get_mut(name);
+            if portal.is_some_and(|portal| portal.disturbs()) {
+                self.settle_portals(Some(name), watch).await?;
+            }
+        }
         let Some(portal) = self.portals.get_mut(name) else {
             self.session.fail();
             return Err(no_portal(name));
@@ -172,7 +193,10 @@ impl Conversation {
 
     pub(super) fn close(&mut self, target: Target, name: &str) {
         match target {
-            Target::Statement => self.statements.remove(name),
+            Target::Statement if name.is_empty() => self.unnamed = None,
+            Target::Statement => {
+                self.session.forget(name);
+            }
             Target::Portal => self.portals.remove(name),
         }
         hot::close_complete(&mut self.output.buffer);
@@ -273,15 +297,6 @@ pub(super) fn describe_row(
         }
     });
     backend::row_description(out, described).map_err(|error| report::from_wire(&error))
-}
-
-fn no_statement(name: &str) -> Error {
-    let message = if name.is_empty() {
-        "unnamed prepared statement does not exist".to_owned()
-    } else {
-        format!("prepared statement \"{name}\" does not exist")
-    };
-    Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
 }
 
 fn no_portal(name: &str) -> Error {

@@ -1,9 +1,9 @@
 //! Simple query: text in, every statement in it run, one answer.
 
 use coeval_pgwire::backend::hot;
-use coeval_sql::Error;
 use coeval_sql::session::{Completion, Portal};
 use coeval_sql::statement::Statement;
+use coeval_sql::{Error, SqlState};
 
 use super::Ended;
 use super::conversation::{Conversation, Mode};
@@ -13,7 +13,7 @@ impl Conversation {
     /// Runs a query string.
     pub(super) async fn query(&mut self, text: &str, watch: &mut Watch) -> Result<(), Ended> {
         // The unnamed statement and portal do not outlive a simple query.
-        self.statements.unnamed = None;
+        self.unnamed = None;
         self.portals.unnamed = None;
         match watch.over(&self.signal, self.session.recall(text)).await {
             Ok(Some(portal)) => {
@@ -25,13 +25,13 @@ impl Conversation {
             Ok(None) => {}
             Err(error) => return self.failed(&error, watch).await,
         }
-        match self.session.parse(text) {
+        match self.session.parse_sequence(text) {
             Ok(statements) if statements.is_empty() => {
                 hot::empty_query_response(&mut self.output.buffer);
                 self.ready(watch).await
             }
             Ok(statements) => {
-                self.rest = statements.into_iter();
+                self.rest = statements;
                 self.go_on(watch).await
             }
             Err(error) => {
@@ -44,8 +44,13 @@ impl Conversation {
     /// Runs what is left of a query string.
     pub(super) async fn go_on(&mut self, watch: &mut Watch) -> Result<(), Ended> {
         while let Some(statement) = self.rest.next() {
-            let last = self.rest.len() == 0;
-            match self.run_statement(statement, last, watch).await {
+            let last = self.rest.is_empty();
+            let statement = statement.inspect_err(|_| self.session.fail());
+            let ran = match statement {
+                Ok(statement) => self.run_statement(statement, last, watch).await,
+                Err(error) => Err(error),
+            };
+            match ran {
                 Ok(()) if self.mode == Mode::CopyIn => return self.flush().await,
                 Ok(()) => {}
                 Err(error) => return self.failed(&error, watch).await,
@@ -68,6 +73,11 @@ impl Conversation {
         } = self;
         let prepared = watch.over(signal, session.prepare(statement, &[])).await;
         let prepared = prepared.inspect_err(|_| session.fail())?;
+        if !prepared.parameter_types().is_empty() {
+            session.fail();
+            let message = "there is no parameter $1";
+            return Err(Error::new(SqlState::UNDEFINED_PARAMETER, message));
+        }
         let portal = session.bind(&prepared, &[], &[], &[]);
         let portal = portal.inspect_err(|_| session.fail())?;
         self.run_portal(portal, last, watch).await
@@ -79,6 +89,9 @@ impl Conversation {
         last: bool,
         watch: &mut Watch,
     ) -> Result<(), Error> {
+        if self.suspended && portal.disturbs() {
+            self.settle_portals(None, watch).await?;
+        }
         let Self {
             session,
             output,
@@ -122,7 +135,10 @@ impl Conversation {
                 self.tag(tag);
             }
             Completion::Empty => hot::empty_query_response(&mut self.output.buffer),
-            Completion::Suspended => hot::portal_suspended(&mut self.output.buffer),
+            Completion::Suspended => {
+                self.suspended = true;
+                hot::portal_suspended(&mut self.output.buffer);
+            }
             Completion::CopyIn { columns } => self.begin_copy_in(columns)?,
         }
         Ok(())

@@ -18,6 +18,7 @@ mod gone;
 mod hostile;
 mod limits;
 mod pgbench;
+mod portals;
 mod process;
 mod readme;
 mod support;

@@ -84,6 +84,16 @@ impl Index {
         first == second
     }
 
+    /// A row's key; `None` when it holds a null and so is nobody else's.
+    #[must_use]
+    pub(crate) fn comparable_key(&self, row: RowRef<'_>) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        match self.extractor.extract(row, &mut key) {
+            ExtractedKey::Comparable => Some(key),
+            ExtractedKey::HoldsNull => None,
+        }
+    }
+
     /// As the engine needs to know it.
     #[must_use]
     pub fn definition(&self) -> IndexDefinition {

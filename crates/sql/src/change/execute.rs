@@ -1,5 +1,6 @@
 //! Executing changes.
 
+use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 
 use coeval_txn::{
@@ -20,6 +21,9 @@ use crate::value::Value;
 
 /// Rows looked at in one step.
 const CHUNK: usize = 256;
+
+/// Times a statement looks for its rows while others are taking them away.
+const MOST_LOOKS: u32 = 100;
 
 /// What a change has done.
 #[derive(Debug)]
@@ -266,12 +270,72 @@ async fn collect_range(
     }
 }
 
+/// The rows a statement is about, one after the other.
+///
+/// A row that another transaction has meanwhile given another primary key is another
+/// record, and the one that was found is gone. So when one is, a statement at READ
+/// COMMITTED looks once more with a new snapshot, for rows that it has not met yet.
+struct Targets {
+    rids: Vec<Rid>,
+    next: usize,
+    /// Whether one was gone since the last look.
+    gone: bool,
+    looks: u32,
+    /// Records that are not to be met again: those of earlier looks, and those that
+    /// the statement has made itself.
+    met: BTreeSet<Rid>,
+}
+
+impl Targets {
+    async fn find(
+        plan: &ChangePlan,
+        target: &Target,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<Self> {
+        Ok(Self {
+            rids: collect(plan, target, context).await?,
+            next: 0,
+            gone: false,
+            looks: 1,
+            met: BTreeSet::new(),
+        })
+    }
+
+    /// The next one.
+    async fn next(
+        &mut self,
+        plan: &ChangePlan,
+        target: &Target,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<Option<Rid>> {
+        context.check_canceled()?;
+        loop {
+            if let Some(&rid) = self.rids.get(self.next) {
+                self.next += 1;
+                return Ok(Some(rid));
+            }
+            let again = std::mem::take(&mut self.gone)
+                && self.looks < MOST_LOOKS
+                && context.reads()?.isolation() == Isolation::ReadCommitted;
+            if !again {
+                return Ok(None);
+            }
+            self.looks += 1;
+            self.met.extend(self.rids.drain(..));
+            self.next = 0;
+            context.reads()?.begin_statement()?;
+            self.rids = collect(plan, target, context).await?;
+            self.rids.retain(|rid| !self.met.contains(rid));
+        }
+    }
+}
+
 /// Locks a row and reads what is there now: `row` gets its bytes and `values` its
 /// columns. False when the statement does not want it any more.
 async fn lock(
     table: &Table,
     target: &Target,
-    rid: Rid,
+    (rid, targets): (Rid, &mut Targets),
     context: &mut EvaluationContext<'_>,
     row: &mut Vec<u8>,
     values: &mut Vec<Value>,
@@ -290,7 +354,11 @@ async fn lock(
     )
     .await?;
     match locked {
-        LockedRow::Gone | LockedRow::Skipped => return Ok(false),
+        LockedRow::Gone => {
+            targets.gone = true;
+            return Ok(false);
+        }
+        LockedRow::Skipped => return Ok(false),
         LockedRow::Unchanged | LockedRow::Changed => {}
     }
     target.reader.read(RowRef::trusted(row), values)?;
@@ -307,16 +375,17 @@ async fn execute_update(
     returned: &mut Returned,
 ) -> Result<u64> {
     let table = &*plan.table;
-    let rids = collect(plan, &update.target, context).await?;
+    let target = &update.target;
+    let mut targets = Targets::find(plan, target, context).await?;
     let mut replacing = Replacing::new(table);
     let (mut old, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
-    for rid in rids {
-        context.check_canceled()?;
-        if !lock(table, &update.target, rid, context, &mut old, &mut values).await? {
+    while let Some(rid) = targets.next(plan, target, context).await? {
+        let locking = (rid, &mut targets);
+        if !lock(table, target, locking, context, &mut old, &mut values).await? {
             continue;
         }
-        replacing
+        let replaced = replacing
             .replace(
                 plan,
                 &update.assignments,
@@ -326,6 +395,9 @@ async fn execute_update(
                 returned,
             )
             .await?;
+        if replaced != rid {
+            targets.met.insert(replaced);
+        }
         count += 1;
     }
     Ok(count)
@@ -348,7 +420,7 @@ impl Replacing {
     }
 
     /// Replaces a locked row by one with other values in some columns. `values` is
-    /// what the assignments are about.
+    /// what the assignments are about. Returns the record that has it now.
     pub(super) async fn replace(
         &mut self,
         plan: &ChangePlan,
@@ -357,7 +429,7 @@ impl Replacing {
         values: &[Value],
         context: &mut EvaluationContext<'_>,
         returned: &mut Returned,
-    ) -> Result<()> {
+    ) -> Result<Rid> {
         let table = &*plan.table;
         self.changes.clear();
         for assignment in assignments {
@@ -369,18 +441,21 @@ impl Replacing {
             .patch(table, RowRef::trusted(old), &self.changes, &mut self.new)?;
         let row = RowRef::trusted(&self.new);
         let updated = coeval_txn::update(context.reads()?, table.storage, rid, row).await?;
-        if let Update::Duplicate { index, .. } = updated {
-            return Err(match table.index(index) {
-                Some(index) => unique_violation(table, index, row),
-                None => Error::internal("an index nobody knows"),
-            });
-        }
+        let rid = match updated {
+            Update::Updated(rid) => rid,
+            Update::Duplicate { index, .. } => {
+                return Err(match table.index(index) {
+                    Some(index) => unique_violation(table, index, row),
+                    None => Error::internal("an index nobody knows"),
+                });
+            }
+        };
         if plan.returning.is_some() {
             let mut values = Vec::new();
             RowReader::new(table).read(row, &mut values)?;
             returned.add(plan.returning.as_ref(), context, &values)?;
         }
-        Ok(())
+        Ok(rid)
     }
 }
 
@@ -391,12 +466,13 @@ async fn execute_delete(
     returned: &mut Returned,
 ) -> Result<u64> {
     let table = &*plan.table;
-    let rids = collect(plan, &delete.target, context).await?;
+    let target = &delete.target;
+    let mut targets = Targets::find(plan, target, context).await?;
     let (mut row, mut values) = (Vec::new(), Vec::new());
     let mut count = 0;
-    for rid in rids {
-        context.check_canceled()?;
-        if !lock(table, &delete.target, rid, context, &mut row, &mut values).await? {
+    while let Some(rid) = targets.next(plan, target, context).await? {
+        let locking = (rid, &mut targets);
+        if !lock(table, target, locking, context, &mut row, &mut values).await? {
             continue;
         }
         context.reads()?.delete(table.storage, rid)?;

@@ -159,12 +159,20 @@ impl<'plan> Inserting<'plan> {
                     return returned.add(self.plan.returning.as_ref(), context, &self.values);
                 }
             };
-            let unique = table
+            let unique: &Index = table
                 .index(index)
                 .ok_or_else(|| Error::internal("an index nobody knows"))?;
-            if !self.expects(index) {
-                return Err(unique_violation(table, unique, row));
-            }
+            let (unique, rid) = if self.expects(index) {
+                (unique, rid)
+            } else {
+                match self.conflict_expected(rid, context).await? {
+                    Some(expected) => expected,
+                    None => {
+                        let row = RowRef::trusted(&self.row);
+                        return Err(unique_violation(table, unique, row));
+                    }
+                }
+            };
             let Some(update) = self
                 .insert
                 .on_conflict
@@ -202,6 +210,48 @@ impl<'plan> Inserting<'plan> {
             .is_some_and(|conflict| conflict.index.is_none_or(|wanted| wanted == index))
     }
 
+    /// The row that has the key of the index that ON CONFLICT is about, after `met`
+    /// was found to have a key of another one: what ON CONFLICT names comes first,
+    /// whichever the engine met first.
+    async fn conflict_expected(
+        &self,
+        met: Rid,
+        context: &mut EvaluationContext<'_>,
+    ) -> Result<Option<(&'plan Index, Rid)>> {
+        let table = &*self.plan.table;
+        let conflict = self.insert.on_conflict.as_ref();
+        let wanted = conflict.and_then(|conflict| conflict.index);
+        let Some(index) = wanted.and_then(|wanted| table.index(wanted)) else {
+            return Ok(None);
+        };
+        let row = RowRef::trusted(&self.row);
+        let Some(key) = index.comparable_key(row) else {
+            return Ok(None);
+        };
+        let mut shown = None;
+        context
+            .reads()?
+            .get(table.storage, index.id, &key, &mut |rid, _| {
+                shown = Some(rid);
+            })?;
+        // What the snapshot does not show may still be the row that was met.
+        for rid in shown.into_iter().chain([met]) {
+            let mut has_key = false;
+            let locked = coeval_txn::lock_row(
+                context.reads()?,
+                table.storage,
+                rid,
+                LockWait::Wait,
+                &mut |_, newest| has_key = index.same_key(newest, row),
+            )
+            .await?;
+            if has_key && matches!(locked, LockedRow::Unchanged | LockedRow::Changed) {
+                return Ok(Some((index, rid)));
+            }
+        }
+        Ok(None)
+    }
+
     /// ON CONFLICT DO UPDATE of the row that is there. False when it is gone, or has
     /// given up the key that was in the way before it was locked.
     async fn update(
@@ -212,7 +262,7 @@ impl<'plan> Inserting<'plan> {
         returned: &mut Returned,
     ) -> Result<bool> {
         let table = &*self.plan.table;
-        if !self.touched.insert(rid) {
+        if self.touched.contains(&rid) {
             return Err(Error::new(
                 SqlState::CARDINALITY_VIOLATION,
                 "ON CONFLICT DO UPDATE command cannot affect row a second time",
@@ -232,7 +282,6 @@ impl<'plan> Inserting<'plan> {
         )
         .await?;
         if matches!(locked, LockedRow::Gone | LockedRow::Skipped) {
-            self.touched.remove(&rid);
             return Ok(false);
         }
         if !unique.same_key(RowRef::trusted(&old), RowRef::trusted(&self.row)) {
@@ -243,7 +292,7 @@ impl<'plan> Inserting<'plan> {
         RowReader::new(table).read(RowRef::trusted(&old), &mut values)?;
         values.extend_from_slice(&self.values);
         if holds(update.condition.as_ref(), context, &values)? {
-            Replacing::new(table)
+            let replaced = Replacing::new(table)
                 .replace(
                     self.plan,
                     &update.assignments,
@@ -253,6 +302,8 @@ impl<'plan> Inserting<'plan> {
                     returned,
                 )
                 .await?;
+            // A new primary key makes it another record.
+            self.touched.extend([rid, replaced]);
             self.count += 1;
         }
         Ok(true)

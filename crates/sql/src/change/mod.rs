@@ -11,7 +11,8 @@
 //!   lock 7    waits for another transaction, which commits a 11, b 2
 //!             Changed ─▶ is b = 2 still?  yes: a becomes 12
 //!                                         no:  leave it alone
-//!             Gone    ─▶ leave it alone
+//!             Gone    ─▶ leave it alone, and look once more when done: with another
+//!                        primary key it would be another record
 //! ```
 //!
 //! At the stronger levels the engine reports such a meeting as a conflict.

@@ -20,16 +20,28 @@ pub(super) fn is_pure(from: DataType, to: DataType) -> bool {
                 | DataType::Regrole
         )
     };
-    let moment = |data_type: DataType| {
-        matches!(
-            data_type.element().unwrap_or(data_type),
-            DataType::TimestampTz | DataType::Timestamp | DataType::Date
-        )
-    };
     // Reading a literal depends on the session, too, but a literal means what it
     // means when it is read, as in PostgreSQL.
     let read = from == DataType::Unknown;
-    !needs_catalog(from) && !needs_catalog(to) && (read || !(moment(from) || moment(to)))
+    !needs_catalog(from) && !needs_catalog(to) && (read || !(is_moment(from) || is_moment(to)))
+}
+
+/// Whether a literal of this type may mean something else the next time it is read.
+pub(super) fn is_momentary(text: &str, data_type: DataType) -> bool {
+    is_moment(data_type) && {
+        let text = text.to_ascii_lowercase();
+        ["now", "today", "tomorrow", "yesterday"]
+            .iter()
+            .any(|word| text.contains(word))
+    }
+}
+
+/// Whether a type's values, or its elements, are points in time.
+fn is_moment(data_type: DataType) -> bool {
+    matches!(
+        data_type.element().unwrap_or(data_type),
+        DataType::TimestampTz | DataType::Timestamp | DataType::Date
+    )
 }
 
 /// Casts a value; the cast is one that [`super::castable`] knows.

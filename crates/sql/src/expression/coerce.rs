@@ -201,6 +201,11 @@ impl Bound {
             }
             Expression::Constant(Value::Null) => Expression::NULL,
             Expression::Constant(value) if cast::is_pure(DataType::Unknown, to.data_type) => {
+                if let Value::Text(text) = &value
+                    && cast::is_momentary(text, to.data_type)
+                {
+                    parameters.momentary = true;
+                }
                 Expression::Constant(
                     cast::cast_pure(value, DataType::Unknown.into(), to, explicit, style)
                         .map_err(|error| error.at(position))?,

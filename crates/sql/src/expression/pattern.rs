@@ -44,8 +44,15 @@ impl LikePattern {
     }
 }
 
-/// Whether `subject` matches. Goes back to the last `%` only, so the work is at
-/// most the product of both lengths.
+/// The characters at the beginning of a pattern that stand for themselves.
+fn literal_start(pattern: &str, escape: Option<char>) -> &str {
+    let special = |character| matches!(character, '%' | '_') || Some(character) == escape;
+    &pattern[..pattern.find(special).unwrap_or(pattern.len())]
+}
+
+/// Whether `subject` matches. Goes back to the last `%` only, and from there on to
+/// where the characters that follow it are, so that the work grows with the sum of
+/// both lengths, unless there are `_` behind a `%`: then with their product.
 fn matches_like(subject: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
     let (mut rest, mut wanted) = (subject, pattern);
     // Where to go on when what follows the last `%` does not match.
@@ -61,9 +68,14 @@ fn matches_like(subject: &str, pattern: &str, escape: Option<char>) -> Result<bo
             }
             Some('%') if escape != Some('%') => {
                 wanted = characters.as_str();
-                if wanted.is_empty() {
-                    return Ok(true);
+                let literal = literal_start(wanted, escape);
+                if literal.len() == wanted.len() {
+                    return Ok(rest.ends_with(literal));
                 }
+                let Some(at) = rest.find(literal) else {
+                    return Ok(false);
+                };
+                rest = &rest[at..];
                 retry = Some((rest, wanted));
                 continue;
             }
@@ -74,6 +86,7 @@ fn matches_like(subject: &str, pattern: &str, escape: Option<char>) -> Result<bo
                 wanted = characters.as_str();
                 any
             }
+            Some(_) if rest.is_empty() => false,
             Some(mut literal) => {
                 if Some(literal) == escape {
                     literal = characters.next().ok_or_else(|| {
@@ -102,6 +115,10 @@ fn matches_like(subject: &str, pattern: &str, escape: Option<char>) -> Result<bo
             }
             rest = shorter.as_str();
             wanted = tail;
+            let Some(at) = rest.find(literal_start(wanted, escape)) else {
+                return Ok(false);
+            };
+            rest = &rest[at..];
             retry = Some((rest, wanted));
         }
     }

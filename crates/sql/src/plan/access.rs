@@ -385,6 +385,7 @@ fn keeps_order(from: DataType, to: DataType) -> bool {
     };
     match (width(from), width(to)) {
         (Some(from), Some(to)) => from <= to,
-        _ => from.is_string() && to.is_string(),
+        // Not to char, which forgets blanks at the end, nor to name, which is short.
+        _ => from.is_string() && matches!(to, DataType::Text | DataType::VarChar),
     }
 }

@@ -42,7 +42,9 @@ impl Session {
                 }
                 self.ensure_running().await?;
                 let settings = Arc::clone(&self.settings);
-                self.running()?.set_savepoint(name.clone(), &settings);
+                let portals = self.portals.next();
+                let running = self.running()?;
+                running.set_savepoint(name.clone(), &settings, portals);
                 "SAVEPOINT"
             }
             Command::RollbackTo(name) => {
@@ -170,7 +172,11 @@ impl Session {
             }
         }
         match &mut self.running {
-            Some(running) => self.settings = running.rollback_to(name)?,
+            Some(running) => {
+                let kept = running.rollback_to(name)?;
+                self.settings = kept.settings;
+                self.portals.undo(kept.portals);
+            }
             None => return Err(no_savepoint(name)),
         }
         self.apply_settings();
@@ -259,6 +265,7 @@ impl Session {
         self.statements_ran = false;
         self.modes = Modes::default();
         self.epoch += 1;
+        self.portals.end_all();
         let before = self.settings_at_begin.take();
         let unchanged = before
             .as_ref()

@@ -21,7 +21,8 @@
 //!
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`set`] and [`settings`]: SET, SHOW and what there is to set.
-//! - [`prepared`]: statements with their names resolved, and portals.
+//! - [`prepared`]: statements with their names resolved; [`portal`]: with their
+//!   parameters.
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
 //! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
@@ -35,6 +36,7 @@ mod delivery;
 mod explain;
 mod limits;
 mod output;
+mod portal;
 mod prepared;
 mod recent;
 mod run;
@@ -59,7 +61,8 @@ pub use limits::{Limits, over_limit};
 pub use output::{
     Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink, TransactionStatus,
 };
-pub use prepared::{Portal, Prepared};
+pub use portal::Portal;
+pub use prepared::Prepared;
 pub use timeouts::{Deadline, TimeLimit};
 
 use admission::Ticket;
@@ -69,8 +72,9 @@ use crate::contention;
 use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
-use crate::statement::{self, Modes, Statement};
+use crate::statement::{self, Modes, Statement, Statements};
 use delivery::Watched;
+use portal::Portals;
 use recent::Recent;
 use settings::Settings;
 use texts::Texts;
@@ -122,12 +126,14 @@ pub struct Session {
     statements_ran: bool,
     /// Counts ends of transactions: a portal does not outlive its own.
     epoch: u64,
+    /// Which portals have ended.
+    portals: Portals,
     /// The next execution is the last before [`Session::finish`].
     finishing: bool,
     newest_seen: Timestamp,
     /// The catalog used last.
     catalog: Option<Arc<Catalog>>,
-    /// Statements that PREPARE has prepared.
+    /// Statements that PREPARE or Parse has prepared under a name.
     named: BTreeMap<String, Arc<Prepared>>,
     /// Simple queries that were run before.
     texts: Texts,
@@ -170,6 +176,7 @@ impl Session {
             transaction_limited: None,
             statements_ran: false,
             epoch: 0,
+            portals: Portals::default(),
             finishing: false,
             newest_seen: Timestamp::ZERO,
             catalog: None,
@@ -192,6 +199,20 @@ impl Session {
         }
         let statements = statement::parse(text)?;
         if let [statement] = &statements[..] {
+            self.recent.note(text, statement);
+        }
+        Ok(statements)
+    }
+
+    /// [`Session::parse`], for a string that may hold very many statements: not all of
+    /// their trees are kept.
+    pub fn parse_sequence(&mut self, text: &str) -> Result<Statements> {
+        self.limits.check_statement(text)?;
+        if let Some(statement) = self.recent.statement(text) {
+            return Ok(statement.into());
+        }
+        let statements = Statements::parse(text)?;
+        if let Some(statement) = statements.single() {
             self.recent.note(text, statement);
         }
         Ok(statements)
@@ -240,12 +261,22 @@ impl Session {
         formats: &[Format],
         result_formats: &[Format],
     ) -> Result<Portal> {
+        if !prepared.statement.is_transaction_exit() {
+            self.check_not_failed()?;
+        }
+        if self.running.is_none() && prepared.takes_moments() {
+            // What a parameter such as `now` is read as; a transaction that begins
+            // later goes by its own clock.
+            self.info.style.now = EvaluationContext::clock();
+        }
+        let number = self.portals.number();
         Portal::new(
             Arc::clone(prepared),
             parameters,
             formats,
             result_formats,
             &self.info.style,
+            number,
         )
     }
 
@@ -334,6 +365,14 @@ impl Session {
                     self.ticket.leave();
                 }
             }
+        }
+    }
+
+    /// 25P02 in a transaction that has failed, which shows nothing and describes no rows.
+    pub fn check_not_failed(&self) -> Result<()> {
+        match self.block {
+            Block::Failed => Err(in_failed_transaction()),
+            Block::Idle | Block::Implicit | Block::Explicit => Ok(()),
         }
     }
 

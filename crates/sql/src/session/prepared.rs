@@ -1,15 +1,12 @@
-//! Prepared statements and portals.
+//! Prepared statements.
 //!
 //! A statement is planned when it is prepared, and again only when the catalog it
 //! is executed under is another one. What clients were told of it, its parameters'
 //! types and its columns, never changes.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use coeval_txn::KeptSnapshot;
-
-use super::output::{Column, CommandTag, Format};
+use super::output::Column;
 use super::set::{show_columns, text_column};
 use super::transaction::Block;
 use super::{Session, in_failed_transaction};
@@ -18,9 +15,9 @@ use crate::change::{self, ChangePlan};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Parameters, resolve_type};
-use crate::select::{self, Cursor, QueryPlan};
+use crate::select::{self, QueryPlan};
 use crate::statement::{Command, Statement};
-use crate::value::{DataType, Style, Value};
+use crate::value::DataType;
 
 /// A statement whose names and types are resolved.
 #[derive(Debug)]
@@ -30,6 +27,8 @@ pub struct Prepared {
     parameter_oids: Vec<u32>,
     parameter_types: Vec<DataType>,
     columns: Option<Vec<Column>>,
+    /// Whether it has a literal that means something else each time it is read.
+    momentary: bool,
     /// The plan made last, if the statement has one.
     plan: Mutex<Option<Planned>>,
 }
@@ -39,6 +38,15 @@ pub struct Prepared {
 struct Planned {
     version: u64,
     plan: Arc<Plan>,
+}
+
+/// A plan as it comes out of planning.
+struct Bound {
+    plan: Plan,
+    /// The types of the statement's parameters.
+    types: Vec<DataType>,
+    /// See [`Prepared::is_momentary`].
+    momentary: bool,
 }
 
 /// How a statement is executed.
@@ -95,6 +103,22 @@ impl Prepared {
             .is_some()
     }
 
+    /// Whether a parameter is a date or a timestamp.
+    pub(super) fn takes_moments(&self) -> bool {
+        let mut types = self.parameter_types.iter();
+        types.any(|each| {
+            matches!(
+                each,
+                DataType::Date | DataType::Timestamp | DataType::TimestampTz
+            )
+        })
+    }
+
+    /// Whether it must not be taken for the same text that comes again.
+    pub(super) fn is_momentary(&self) -> bool {
+        self.momentary
+    }
+
     /// The types of its parameters.
     pub(super) fn types(&self) -> &[DataType] {
         &self.parameter_types
@@ -106,122 +130,19 @@ impl Prepared {
             parameter_oids: Vec::new(),
             parameter_types: Vec::new(),
             columns,
+            momentary: false,
             plan: Mutex::new(None),
         })
     }
 }
 
-/// A prepared statement with its parameters, and how far it has come.
-#[derive(Debug)]
-pub struct Portal {
-    pub(super) prepared: Arc<Prepared>,
-    pub(super) parameters: Vec<Value>,
-    /// One for each column.
-    pub(super) formats: Vec<Format>,
-    pub(super) progress: Progress,
-}
-
-/// How far a portal has come.
-#[derive(Debug)]
-pub(super) enum Progress {
-    /// Not begun.
-    New,
-    /// A query that goes on where it stopped.
-    Query {
-        plan: Arc<QueryPlan>,
-        cursor: Cursor,
-        catalog: Arc<Catalog>,
-        /// Which of the session's transactions it belongs to.
-        epoch: u64,
-        /// Its number among that transaction's portals.
-        number: u64,
-        /// Its snapshot, while it is suspended.
-        kept: Option<KeptSnapshot>,
-    },
-    /// Rows that are all there and go out bit by bit.
-    Rows {
-        rows: VecDeque<Vec<Value>>,
-        tag: CommandTag,
-    },
-    /// At its end.
-    Done(CommandTag),
-}
-
-impl Portal {
-    pub(super) fn new(
-        prepared: Arc<Prepared>,
-        parameters: &[Option<&[u8]>],
-        formats: &[Format],
-        result_formats: &[Format],
-        style: &Style,
-    ) -> Result<Self> {
-        if parameters.len() != prepared.parameter_types.len() {
-            return Err(Error::new(
-                SqlState::PROTOCOL_VIOLATION,
-                format!(
-                    "bind message supplies {} parameters, but prepared statement requires {}",
-                    parameters.len(),
-                    prepared.parameter_types.len()
-                ),
-            ));
-        }
-        let mut values = Vec::with_capacity(parameters.len());
-        for (position, (bytes, data_type)) in
-            parameters.iter().zip(&prepared.parameter_types).enumerate()
-        {
-            let format = one_of(formats, position)?;
-            values.push(match bytes {
-                None => Value::Null,
-                Some(bytes) => parameter(bytes, *data_type, format, style)?,
-            });
-        }
-        let columns = prepared.columns.as_ref().map_or(0, Vec::len);
-        let formats = (0..columns)
-            .map(|position| one_of(result_formats, position))
-            .collect::<Result<_>>()?;
-        Ok(Self {
-            prepared,
-            parameters: values,
-            formats,
-            progress: Progress::New,
-        })
-    }
-
-    /// The columns it returns; `None` when it returns no rows.
-    #[must_use]
-    pub fn columns(&self) -> Option<&[Column]> {
-        self.prepared.columns()
-    }
-
-    /// The format of each column.
-    #[must_use]
-    pub fn formats(&self) -> &[Format] {
-        &self.formats
-    }
-}
-
-/// One format stands for all, none means text.
-fn one_of(formats: &[Format], position: usize) -> Result<Format> {
-    match formats {
-        [] => Ok(Format::Text),
-        [all] => Ok(*all),
-        each => each.get(position).copied().ok_or_else(|| {
-            Error::new(
-                SqlState::PROTOCOL_VIOLATION,
-                "fewer formats than values or columns",
-            )
-        }),
-    }
-}
-
-fn parameter(bytes: &[u8], data_type: DataType, format: Format, style: &Style) -> Result<Value> {
-    match format {
-        Format::Binary => Value::parse_binary(bytes, data_type.into()),
-        Format::Text => {
-            let text = crate::value::utf8(bytes)?;
-            Value::parse(text, data_type.into(), style)
-        }
-    }
+/// Whether rows of both look the same, wherever they come from.
+fn same_results(now: &[Column], told: &[Column]) -> bool {
+    now.len() == told.len()
+        && now
+            .iter()
+            .zip(told)
+            .all(|(now, told)| now.name == told.name && now.column_type == told.column_type)
 }
 
 impl Session {
@@ -252,11 +173,17 @@ impl Session {
                 if let Some(prepared) = known {
                     return Ok(prepared);
                 }
-                let (plan, types) = self.plan(&statement, parameter_oids, &catalog)?;
+                let bound = self.plan(&statement, parameter_oids, &catalog)?;
+                let Bound {
+                    plan,
+                    types,
+                    momentary,
+                } = bound;
                 let prepared = Arc::new(Prepared {
                     parameter_oids: types.iter().map(|each| each.oid()).collect(),
                     parameter_types: types,
                     columns: plan.columns(),
+                    momentary,
                     plan: Mutex::new(Some(Planned {
                         version,
                         plan: Arc::new(plan),
@@ -265,7 +192,8 @@ impl Session {
                 });
                 let statement = &prepared.statement;
                 // What EXPLAIN EXECUTE shows depends on what else was prepared.
-                if !matches!(statement.command(), Command::Explain(_)) {
+                let explains = matches!(statement.command(), Command::Explain(_));
+                if !explains && !momentary {
                     let settings = &self.settings;
                     let recent = &mut self.recent;
                     recent.remember(statement, parameter_oids, version, settings, &prepared);
@@ -279,14 +207,39 @@ impl Session {
         Ok(Prepared::without_plan(statement, columns))
     }
 
-    /// The statement that PREPARE has prepared under this name.
-    pub(super) fn named(&self, name: &str) -> Result<&Arc<Prepared>> {
+    /// The statement of this name. PREPARE and Parse share their names: drivers
+    /// prepare by message, and clean up with DEALLOCATE and DISCARD.
+    pub fn named(&self, name: &str) -> Result<&Arc<Prepared>> {
         self.named.get(name).ok_or_else(|| {
             Error::new(
                 SqlState::INVALID_SQL_STATEMENT_NAME,
                 format!("prepared statement \"{name}\" does not exist"),
             )
         })
+    }
+
+    /// Fails when no statement can get this name: 42P05 if one has it, 54000 if there
+    /// are too many.
+    pub fn check_name(&self, name: &str) -> Result<()> {
+        if self.named.contains_key(name) {
+            return Err(Error::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        self.limits.check_prepared(self.named.len())
+    }
+
+    /// Gives a statement its name, if it is free; see [`Session::check_name`].
+    pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
+        self.check_name(name)?;
+        self.named.insert(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    /// Forgets the statement of this name. Returns whether there was one.
+    pub fn forget(&mut self, name: &str) -> bool {
+        self.named.remove(name).is_some()
     }
 
     /// PREPARE.
@@ -296,27 +249,22 @@ impl Session {
         types: &[sqlparser::ast::DataType],
         statement: &Statement,
     ) -> Result<()> {
-        if self.named.contains_key(name) {
-            return Err(Error::new(
-                SqlState::DUPLICATE_PREPARED_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
-        self.limits.check_prepared(self.named.len())?;
+        self.check_name(name)?;
         let mut oids = Vec::with_capacity(types.len());
         for data_type in types {
             oids.push(resolve_type(data_type)?.data_type.oid());
         }
         let prepared = self.prepare_statement(statement.clone(), &oids).await?;
-        self.named.insert(name.to_owned(), prepared);
-        Ok(())
+        self.name(name, prepared)
     }
 
-    /// The plan of a prepared statement for the catalog as it is now.
+    /// The plan of a prepared statement for the catalog as it is now. 0A000 when its
+    /// columns would be others now, or, if even that matters, come from other tables.
     pub(super) fn current_plan(
         &mut self,
         prepared: &Prepared,
         catalog: &Arc<Catalog>,
+        origins_matter: bool,
     ) -> Result<Arc<Plan>> {
         let version = catalog.version();
         {
@@ -327,8 +275,15 @@ impl Session {
                 return Ok(Arc::clone(&planned.plan));
             }
         }
-        let (plan, types) = self.plan(&prepared.statement, &prepared.parameter_oids, catalog)?;
-        if plan.columns() != prepared.columns || types != prepared.parameter_types {
+        let Bound { plan, types, .. } =
+            self.plan(&prepared.statement, &prepared.parameter_oids, catalog)?;
+        let columns = plan.columns();
+        let same = match (&columns, &prepared.columns) {
+            _ if columns == prepared.columns => true,
+            (Some(now), Some(told)) if !origins_matter => same_results(now, told),
+            _ => false,
+        };
+        if !same || types != prepared.parameter_types {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
@@ -342,13 +297,13 @@ impl Session {
         Ok(plan)
     }
 
-    /// Plans a statement. Also returns its parameters' types.
+    /// Plans a statement.
     fn plan(
         &self,
         statement: &Statement,
         parameter_oids: &[u32],
         catalog: &Arc<Catalog>,
-    ) -> Result<(Plan, Vec<DataType>)> {
+    ) -> Result<Bound> {
         let locate = |location| statement.position(location);
         let parameters = Parameters::new(parameter_oids)?;
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);
@@ -366,19 +321,25 @@ impl Session {
             Command::Copy(copy) => Plan::Copy(Arc::new(CopyPlan::bind(copy, &mut binder)?)),
             Command::Explain(explain) => {
                 // The parameters of EXECUTE are its own arguments.
-                let (plan, types) = match explain.statement.command() {
+                let mut bound = match explain.statement.command() {
                     Command::Execute { name, .. } => {
                         let named = self.named(name)?;
                         let oids = &named.parameter_oids;
-                        (self.plan(&named.statement, oids, catalog)?.0, Vec::new())
+                        let mut bound = self.plan(&named.statement, oids, catalog)?;
+                        bound.types.clear();
+                        bound
                     }
                     _ => self.plan(&explain.statement, parameter_oids, catalog)?,
                 };
-                return Ok((Plan::Explain(Arc::new(plan)), types));
+                bound.plan = Plan::Explain(Arc::new(bound.plan));
+                return Ok(bound);
             }
             _ => return Err(Error::internal("a statement that needs no plan")),
         };
-        let types = binder.parameters.finish()?;
-        Ok((plan, types))
+        Ok(Bound {
+            plan,
+            types: binder.parameters.finish()?,
+            momentary: binder.parameters.is_momentary(),
+        })
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::delivery::{Delivery, Watched, drain};
 use super::output::{CommandTag, Completion, Notice, Severity, Sink};
-use super::prepared::{Plan, Portal, Progress};
+use super::portal::{Portal, Progress};
+use super::prepared::Plan;
 use super::transaction::Block;
 use super::{Session, in_failed_transaction};
 use crate::catalog::Catalog;
@@ -38,29 +39,28 @@ impl Session {
         sink: &mut Watched<'_>,
     ) -> Result<Completion> {
         let most = max_rows.map(NonZeroU32::get);
+        if !matches!(portal.progress, Progress::New) {
+            self.check_not_failed()?;
+        }
         match &mut portal.progress {
             Progress::New => self.start(portal, most, sink).await,
-            Progress::Query { epoch, number, .. } => {
-                let Some(running) = self.running.as_ref().filter(|_| *epoch == self.epoch) else {
+            Progress::Query { epoch, .. } => {
+                let ended = *epoch != self.epoch || self.running.is_none();
+                if ended || !self.is_alive(portal) {
                     return Err(Error::new(
                         SqlState::INVALID_CURSOR_NAME,
-                        "the portal's transaction has ended",
+                        "the portal's transaction has ended, or was rolled back to before it",
                     ));
-                };
-                if running.is_undone(*number) {
-                    return Err(Error::new(
-                        SqlState::INVALID_CURSOR_NAME,
-                        "the portal was opened after a savepoint that was rolled back to",
-                    ));
-                }
-                if self.block == Block::Failed {
-                    return Err(in_failed_transaction());
                 }
                 self.run_query(portal, most, sink).await
             }
-            Progress::Rows { .. } => self.run_rows(portal, most, sink).await,
-            Progress::Done(tag) if tag.command == "SELECT" => {
-                Ok(Completion::Complete(CommandTag::with_rows("SELECT", 0)))
+            Progress::Rows { .. } | Progress::Collected(_) => {
+                self.run_rows(portal, most, sink).await
+            }
+            // At its end there are no more rows; nothing is done again.
+            Progress::Done(tag) if portal.prepared.columns().is_some() => {
+                let rows = tag.rows.map(|_| 0);
+                Ok(Completion::Complete(CommandTag { rows, ..*tag }))
             }
             Progress::Done(_) => Err(Error::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -244,7 +244,7 @@ impl Session {
             fresh = false;
             self.statements_ran = true;
             let catalog = self.current_catalog()?;
-            let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog)?;
+            let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
             let started = match &*plan {
                 Plan::Query(query) => {
                     portal.progress = Progress::Query {
@@ -252,7 +252,6 @@ impl Session {
                         plan: Arc::clone(query),
                         catalog,
                         epoch: self.epoch,
-                        number: self.running()?.open_portal(),
                         kept: None,
                     };
                     Started::Completed(self.run_query(portal, most, sink).await?)
@@ -298,8 +297,7 @@ impl Session {
         ))
     }
 
-    /// Runs a query on from where it stopped, by the snapshot it began with. What
-    /// its transaction has written meanwhile it sees, unlike in PostgreSQL.
+    /// Runs a query on from where it stopped, by the snapshot it began with.
     async fn run_query(
         &mut self,
         portal: &mut Portal,
@@ -374,8 +372,10 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Completion> {
         self.note_seen();
-        let Progress::Rows { rows, tag } = &mut portal.progress else {
-            return Err(Error::internal("rows that are not there"));
+        let (rows, tag) = match &mut portal.progress {
+            Progress::Rows { rows, tag } => (rows, Some(*tag)),
+            Progress::Collected(rows) => (rows, None),
+            _ => return Err(Error::internal("rows that are not there")),
         };
         let mut delivery = Delivery {
             sink,
@@ -395,7 +395,15 @@ impl Session {
         if delivery.is_full() {
             return Ok(Completion::Suspended);
         }
-        let tag = *tag;
+        let delivered = u64::from(delivery.delivered);
+        // What counts rows counts those of this execution.
+        let tag = match tag {
+            None => CommandTag::with_rows("SELECT", delivered),
+            Some(tag) => CommandTag {
+                rows: tag.rows.map(|_| delivered),
+                ..tag
+            },
+        };
         portal.progress = Progress::Done(tag);
         Ok(Completion::Complete(tag))
     }

@@ -80,7 +80,7 @@ impl Session {
                 "DEALLOCATE ALL"
             }
             Command::Deallocate(Some(name)) => {
-                if self.named.remove(name).is_none() {
+                if !self.forget(name) {
                     return Err(Error::new(
                         SqlState::INVALID_SQL_STATEMENT_NAME,
                         format!("prepared statement \"{name}\" does not exist"),
@@ -152,6 +152,7 @@ impl Session {
     pub(super) fn apply_settings(&mut self) {
         let parsed = self.settings.parsed();
         self.info.style.time_zone = parsed.time_zone;
+        self.info.style.date_order = parsed.date_order;
         self.info.work_memory = parsed.work_memory;
         self.info.search_path = parsed
             .search_path

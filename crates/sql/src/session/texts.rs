@@ -16,13 +16,16 @@
 //! be prepared is remembered as such: both go the ordinary way, so every error is
 //! reported for the text that the client sent.
 //!
-//! Shapes are a session's own, and at most [`MOST_SHAPES`].
+//! Shapes are a session's own, and at most [`MOST_SHAPES`]. They are forgotten when a
+//! setting changes, and a literal that means something else each time, such as
+//! `'now'`, makes no shape.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::output::Format;
-use super::prepared::{Portal, Prepared, Progress};
+use super::portal::Portal;
+use super::prepared::Prepared;
+use super::settings::Settings;
 use super::timeouts::within;
 use super::transaction::Block;
 use super::{Session, statement};
@@ -41,8 +44,22 @@ const MOST_NUMBERS: usize = 128;
 pub(super) struct Texts {
     /// `None` for a shape that cannot be prepared.
     shapes: BTreeMap<String, Option<Arc<Prepared>>>,
+    /// The settings they hold for, compared by identity: a literal such as
+    /// `'2026-11-21'` means what the time zone makes of it.
+    settings: Option<Arc<Settings>>,
     /// The shape that is being looked up; kept for its buffers.
     shape: Shape,
+}
+
+impl Texts {
+    /// Forgets what was remembered under other settings.
+    fn hold_for(&mut self, settings: &Arc<Settings>) {
+        let known = self.settings.as_ref();
+        if !known.is_some_and(|known| Arc::ptr_eq(known, settings)) {
+            self.shapes.clear();
+            self.settings = Some(Arc::clone(settings));
+        }
+    }
 }
 
 /// A text without its numbers.
@@ -92,6 +109,9 @@ impl Shape {
         let mut open = false;
         let mut minus = false;
         let mut in_values = false;
+        // Whether a sign would begin an item of a list, where a number may be a
+        // column's: `ORDER BY -1`.
+        let mut in_list = false;
         let mut depth = 0_u32;
         while let Some(&byte) = bytes.get(at) {
             let start = at;
@@ -111,11 +131,13 @@ impl Shape {
                         self.text.push_str(&text[start..at]);
                     }
                     open = false;
+                    in_list = false;
                     continue;
                 }
                 b'\'' | b'"' => {
                     at = end_of(bytes, at + 1, |here| here != byte) + 1;
                     open = false;
+                    in_list = false;
                 }
                 b'.' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => return false,
                 b'-' if bytes.get(at + 1) == Some(&b'-') => return false,
@@ -123,8 +145,9 @@ impl Shape {
                 b';' | b'$' | b'\\' | b'\0' | b':' => return false,
                 b'=' | b'<' | b'>' | b'+' | b'-' => {
                     at += 1;
-                    open = true;
+                    open = in_values || !in_list;
                     minus = byte == b'-';
+                    in_list &= minus || byte == b'+';
                 }
                 b'(' | b',' | b')' => {
                     at += 1;
@@ -135,6 +158,7 @@ impl Shape {
                     }
                     open = in_values && depth == 1 && byte != b')';
                     minus = false;
+                    in_list = byte == b',';
                 }
                 _ if is_word(Some(byte)) => {
                     at = end_of(bytes, at, |byte| is_word(Some(byte)));
@@ -150,10 +174,12 @@ impl Shape {
                     };
                     open = word.eq_ignore_ascii_case("between") || word.eq_ignore_ascii_case("and");
                     minus = false;
+                    in_list = word.eq_ignore_ascii_case("by");
                 }
                 _ => {
                     at += 1;
                     open = false;
+                    in_list = false;
                 }
             }
             let Some(token) = text.get(start..at) else {
@@ -220,6 +246,7 @@ impl Session {
             return Ok(None);
         }
         let mut texts = std::mem::take(&mut self.texts);
+        texts.hold_for(&self.settings);
         let known = texts.shape.read(text);
         let portal = if known {
             self.start_statement_clock();
@@ -238,7 +265,7 @@ impl Session {
 
     /// [`Session::recall`], of the text whose shape was read last.
     async fn recall_shape(&mut self, texts: &mut Texts) -> Result<Option<Portal>> {
-        let Texts { shapes, shape } = texts;
+        let Texts { shapes, shape, .. } = texts;
         let known = match shapes.get(shape.text.as_str()) {
             Some(known) => known.clone(),
             None => {
@@ -258,18 +285,13 @@ impl Session {
             // looked at anew, for its own errors and its new columns.
             self.ensure_running().await?;
             let catalog = self.current_catalog()?;
-            if self.current_plan(&prepared, &catalog).is_err() {
+            if self.current_plan(&prepared, &catalog, true).is_err() {
                 shapes.remove(shape.text.as_str());
                 return Ok(None);
             }
         }
-        let columns = prepared.columns().map_or(0, <[_]>::len);
-        Ok(Some(Portal {
-            formats: vec![Format::Text; columns],
-            parameters: shape.numbers.drain(..).collect(),
-            prepared,
-            progress: Progress::New,
-        }))
+        let numbers = shape.numbers.drain(..).collect();
+        Ok(Some(Portal::unseen(prepared, numbers)))
     }
 
     /// Prepares a shape; `None` when that fails, which is no failure of the
@@ -291,7 +313,10 @@ impl Session {
             return Ok(None);
         };
         match self.prepare_statement(statement, &oids).await {
-            Ok(prepared) => Ok((prepared.parameter_types() == oids).then_some(prepared)),
+            Ok(prepared) => {
+                let remember = prepared.parameter_types() == oids && !prepared.is_momentary();
+                Ok(remember.then_some(prepared))
+            }
             Err(error) if error.state() == SqlState::QUERY_CANCELED || error.ends_session() => {
                 Err(error)
             }
@@ -349,6 +374,7 @@ mod tests {
     fn numbers_that_are_no_values_stay() {
         for text in [
             "SELECT a FROM t ORDER BY 1 LIMIT 10",
+            "SELECT a FROM t ORDER BY -1, - 2",
             "SELECT 1, a FROM t",
             "SELECT CAST(a AS varchar(10)) FROM t2",
             "SELECT a FROM t WHERE a = 1.5 AND b = 1e3 AND c = 'it''s 5'",

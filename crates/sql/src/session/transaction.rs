@@ -23,7 +23,6 @@
 //! - Settings are those of the moment the transaction began again when it is
 //!   rolled back.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
@@ -63,19 +62,22 @@ pub(crate) struct Running {
     replaced: Vec<StorageId>,
     /// Storages of no use however it ends.
     useless: Vec<StorageId>,
-    /// How many portals were opened in it.
-    portals: u64,
-    /// Which of them were undone by going back to a savepoint, in order.
-    undone: Vec<Range<u64>>,
+}
+
+/// What the session goes back to with a savepoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) settings: Arc<Settings>,
+    /// Portals with numbers from here on were bound later.
+    pub(crate) portals: u64,
 }
 
 struct NamedSavepoint {
     name: String,
     savepoint: Savepoint,
-    settings: Arc<Settings>,
+    kept: Kept,
     made: usize,
     replaced: usize,
-    portals: u64,
 }
 
 impl std::fmt::Debug for Running {
@@ -117,8 +119,6 @@ impl Running {
             made: Vec::new(),
             replaced: Vec::new(),
             useless: Vec::new(),
-            portals: 0,
-            undone: Vec::new(),
         })
     }
 
@@ -138,30 +138,18 @@ impl Running {
         self.replaced.push(storage);
     }
 
-    /// Counts a portal that is opened, and returns its number.
-    pub(super) fn open_portal(&mut self) -> u64 {
-        self.portals += 1;
-        self.portals - 1
-    }
-
-    /// Whether a portal was opened after a savepoint that was gone back to since.
-    pub(super) fn is_undone(&self, portal: u64) -> bool {
-        let at = self.undone.partition_point(|undone| undone.end <= portal);
-        self.undone
-            .get(at)
-            .is_some_and(|undone| undone.contains(&portal))
-    }
-
     /// Sets a savepoint.
-    pub(crate) fn set_savepoint(&mut self, name: String, settings: &Arc<Settings>) {
+    pub(crate) fn set_savepoint(&mut self, name: String, settings: &Arc<Settings>, portals: u64) {
         let savepoint = self.transaction.savepoint();
         self.savepoints.push(NamedSavepoint {
             name,
             savepoint,
-            settings: Arc::clone(settings),
+            kept: Kept {
+                settings: Arc::clone(settings),
+                portals,
+            },
             made: self.made.len(),
             replaced: self.replaced.len(),
-            portals: self.portals,
         });
     }
 
@@ -182,8 +170,9 @@ impl Running {
             })
     }
 
-    /// Goes back to a savepoint, which stays. Returns the settings of then.
-    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Arc<Settings>> {
+    /// Goes back to a savepoint, which stays. Returns what the session has to go back
+    /// to.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<Kept> {
         let position = self.find_savepoint(name)?;
         let savepoint = &self.savepoints[position];
         self.transaction.rollback_to(savepoint.savepoint)?;
@@ -191,17 +180,9 @@ impl Running {
         // when all is over.
         self.useless.extend(self.made.drain(savepoint.made..));
         self.replaced.truncate(savepoint.replaced);
-        let settings = Arc::clone(&savepoint.settings);
-        let first = savepoint.portals;
+        let kept = savepoint.kept.clone();
         self.savepoints.truncate(position + 1);
-        self.undone
-            .truncate(self.undone.partition_point(|undone| undone.end <= first));
-        match self.undone.last_mut() {
-            Some(last) if last.end == first => last.end = self.portals,
-            _ if first < self.portals => self.undone.push(first..self.portals),
-            _ => {}
-        }
-        Ok(settings)
+        Ok(kept)
     }
 
     /// Forgets a savepoint and those after it.

@@ -7,7 +7,8 @@ use coeval_txn::Isolation;
 use super::Session;
 use super::delivery::Watched;
 use super::output::{CommandTag, Completion, Sink};
-use super::prepared::{Portal, Prepared};
+use super::portal::Portal;
+use super::prepared::Prepared;
 use super::run::MOST_REPLANS;
 use super::transaction::Block;
 use crate::definition;
@@ -136,6 +137,9 @@ impl Session {
         portal.parameters = self
             .arguments(name, &named, arguments, &portal.prepared.statement)
             .await?;
+        if !named.has_plan() {
+            return Err(Error::unsupported("EXECUTE of a statement without a plan"));
+        }
         portal.prepared = named;
         self.start_planned(portal, most, sink).await
     }

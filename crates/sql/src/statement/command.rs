@@ -120,6 +120,27 @@ pub(crate) enum Command {
     NoOperation(&'static str),
 }
 
+impl Command {
+    /// Whether it may change rows or the schema.
+    pub(crate) fn may_write(&self) -> bool {
+        match self {
+            Self::Insert(_)
+            | Self::Update(_)
+            | Self::Delete(_)
+            | Self::CreateTable(_)
+            | Self::CreateIndex(_)
+            | Self::AlterTable(_)
+            | Self::RenameIndex { .. }
+            | Self::Drop { .. }
+            | Self::Truncate(_)
+            | Self::Execute { .. } => true,
+            Self::Copy(copy) => copy.from,
+            Self::Explain(explain) => explain.analyze,
+            _ => false,
+        }
+    }
+}
+
 /// Modes of a transaction; `None` for what was not said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes {

@@ -22,6 +22,7 @@
 
 mod command;
 mod copy;
+mod sequence;
 mod setting;
 mod text;
 mod transaction;
@@ -38,6 +39,7 @@ pub(crate) use command::{
     Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand, Modes,
     SetCommand, SettingName,
 };
+pub use sequence::Statements;
 use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
@@ -106,7 +108,21 @@ impl Statement {
 
 /// Parses a query string.
 pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
-    let text = Arc::new(Text::new(query));
+    let mut statements = Vec::new();
+    parse_each(query, Text::new(query), &mut |statement, _| {
+        statements.push(statement);
+    })?;
+    Ok(statements)
+}
+
+/// Parses a query string and shows each statement, and which bytes of the string it
+/// is. `text` is where the string lies.
+fn parse_each(
+    query: &str,
+    text: Text,
+    visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
+) -> Result<()> {
+    let text = Arc::new(text);
     let dialect = PostgreSqlDialect {};
     let mut tokens = Vec::new();
     Tokenizer::new(&dialect, query)
@@ -122,13 +138,12 @@ pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
             Error::syntax(message).at(text.position(error.location))
         })?;
     let mut cursor = Cursor::new(query, &text);
-    let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
-        if let Some(statement) = parse_one(query, &text, &mut cursor, &dialect, part)? {
-            statements.push(statement);
+        if let Some((statement, bytes)) = parse_one(query, &text, &mut cursor, &dialect, part)? {
+            visit(statement, bytes);
         }
     }
-    Ok(statements)
+    Ok(())
 }
 
 /// Parses the tokens between two semicolons; `None` when there is nothing there.
@@ -138,7 +153,7 @@ fn parse_one(
     cursor: &mut Cursor<'_>,
     dialect: &PostgreSqlDialect,
     tokens: &[TokenWithSpan],
-) -> Result<Option<Statement>> {
+) -> Result<Option<(Statement, std::ops::Range<usize>)>> {
     let solid = |token: &TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
     let (Some(first), Some(last)) = (
         tokens.iter().position(solid),
@@ -164,11 +179,14 @@ fn parse_one(
         }
     });
     match parsed {
-        Ok(command) => Ok(Some(Statement(Arc::new(Parsed {
-            command,
-            text: own.into(),
-            lines: Arc::clone(text),
-        })))),
+        Ok(command) => {
+            let statement = Statement(Arc::new(Parsed {
+                command,
+                text: own.into(),
+                lines: Arc::clone(text),
+            }));
+            Ok(Some((statement, start..end)))
+        }
         Err(Failure::Ours(error)) => Err(error),
         Err(Failure::Parser(error)) => Err(syntax_error(&error, text, query)),
     }

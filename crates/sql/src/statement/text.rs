@@ -11,8 +11,13 @@ pub(super) struct Text {
 
 impl Text {
     pub(super) fn new(query: &str) -> Self {
-        let mut lines = vec![(0, 0)];
-        let mut characters: u32 = 0;
+        Self::within(query, 0)
+    }
+
+    /// Of a part of a query string that begins behind so many characters.
+    pub(super) fn within(query: &str, characters: u32) -> Self {
+        let mut lines = vec![(characters, 0)];
+        let mut characters = characters;
         for (offset, character) in query.char_indices() {
             characters = characters.saturating_add(1);
             if character == '\n' {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use num_bigint::{BigInt, BigUint, Sign};
 use smol_str::SmolStr;
 
-use super::{ColumnType, DataType, Fit, Numeric, Style, Value, text};
+use super::{ColumnType, DataType, Fit, Numeric, Style, Value, calendar, text};
 use crate::{Error, Result, SqlState};
 
 const NUMERIC_NEGATIVE: u16 = 0x4000;
@@ -79,9 +79,9 @@ fn parse_unmodified(bytes: &[u8], data_type: DataType) -> Result<Value> {
             Value::Object(oid, SmolStr::from(oid.to_string()))
         }
         DataType::InternalChar => Value::Char(exact::<1>(bytes, data_type)?[0]),
-        DataType::Date => Value::Date(i32::from_be_bytes(exact(bytes, data_type)?)),
-        DataType::Timestamp => Value::Timestamp(i64::from_be_bytes(exact(bytes, data_type)?)),
-        DataType::TimestampTz => Value::TimestampTz(i64::from_be_bytes(exact(bytes, data_type)?)),
+        DataType::Date => Value::Date(parse_date(exact(bytes, data_type)?)?),
+        DataType::Timestamp => Value::Timestamp(parse_timestamp(exact(bytes, data_type)?)?),
+        DataType::TimestampTz => Value::TimestampTz(parse_timestamp(exact(bytes, data_type)?)?),
         DataType::Numeric => Value::Numeric(Box::new(parse_numeric(bytes)?)),
         DataType::Text
         | DataType::VarChar
@@ -100,6 +100,30 @@ fn parse_unmodified(bytes: &[u8], data_type: DataType) -> Result<Value> {
             None => return Err(malformed(data_type)),
         },
     })
+}
+
+fn parse_date(bytes: [u8; 4]) -> Result<i32> {
+    let days = i32::from_be_bytes(bytes);
+    let infinite = matches!(days, i32::MIN | i32::MAX);
+    if infinite || (calendar::MIN_DATE..calendar::END_DATE).contains(&i64::from(days)) {
+        return Ok(days);
+    }
+    Err(Error::new(
+        SqlState::DATETIME_FIELD_OVERFLOW,
+        "date out of range",
+    ))
+}
+
+fn parse_timestamp(bytes: [u8; 8]) -> Result<i64> {
+    let moment = i64::from_be_bytes(bytes);
+    let infinite = matches!(moment, i64::MIN | i64::MAX);
+    if infinite || (calendar::MIN_TIMESTAMP..calendar::END_TIMESTAMP).contains(&moment) {
+        return Ok(moment);
+    }
+    Err(Error::new(
+        SqlState::DATETIME_FIELD_OVERFLOW,
+        "timestamp out of range",
+    ))
 }
 
 /// Takes bytes that came from outside as text.
@@ -252,6 +276,9 @@ fn parse_array(bytes: &[u8], data_type: DataType, element: DataType) -> Result<A
         return Err(Error::unsupported("an array of more than one dimension"));
     }
     let (count, _lower) = (word()?, word()?);
+    if count < 0 {
+        return Err(malformed(data_type));
+    }
     let mut values = Vec::new();
     for _ in 0..count {
         let (head, tail) = rest

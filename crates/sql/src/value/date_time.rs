@@ -3,12 +3,12 @@
 //! Output is ISO, PostgreSQL's default: `2026-11-21 21:06:00.5+01`. Input takes a
 //! string apart into fields and asks of each what it can be, so that order
 //! matters little: `21 Nov 2026`, `2026-11-21T21:06Z`, `11/21/2026 9:06 pm`
-//! (month first, as PostgreSQL's default has it).
+//! (month first, unless DateStyle says otherwise).
 
 use std::io::Write;
 
 use super::calendar::{self, Civil, DAY, SECOND};
-use super::{Style, TimeZone};
+use super::{DateOrder, Style, TimeZone};
 use crate::{Error, Result, SqlState};
 
 /// What a string turned out to say.
@@ -222,7 +222,7 @@ fn parse(text: &str, kind: &str, style: &Style) -> Result<Parsed> {
     }
     let mut fields = Fields::default();
     for field in split(&lower) {
-        take_field(field, &mut fields, text, kind)?;
+        take_field(field, &mut fields, text, kind, style.date_order)?;
     }
     assemble(fields, text, kind)
 }
@@ -257,7 +257,13 @@ fn split(text: &str) -> Vec<&str> {
     fields
 }
 
-fn take_field(field: &str, fields: &mut Fields, text: &str, kind: &str) -> Result<()> {
+fn take_field(
+    field: &str,
+    fields: &mut Fields,
+    text: &str,
+    kind: &str,
+    order: DateOrder,
+) -> Result<()> {
     let bad = || invalid(kind, text);
     let first = field.as_bytes()[0];
     if first == b'+' || first == b'-' {
@@ -272,7 +278,8 @@ fn take_field(field: &str, fields: &mut Fields, text: &str, kind: &str) -> Resul
         fields.time = Some(parse_time(field, text)?.ok_or_else(bad)?);
     } else if first.is_ascii_digit() {
         if let Some(separator) = field.find(['-', '/', '.']) {
-            take_date(field, field.as_bytes()[separator] as char, fields).ok_or_else(bad)?;
+            let separator = field.as_bytes()[separator] as char;
+            take_date(field, separator, fields, order).ok_or_else(bad)?;
         } else if field.bytes().all(|byte| byte.is_ascii_digit()) {
             if field.len() == 8 && fields.year.is_none() && fields.numbers.is_empty() {
                 fields.year = field[..4].parse().ok();
@@ -316,7 +323,7 @@ fn take_field(field: &str, fields: &mut Fields, text: &str, kind: &str) -> Resul
 }
 
 /// Reads `2026-11-21`, `11/21/2026`, `21-nov-2026`; `None` when it is none.
-fn take_date(field: &str, separator: char, fields: &mut Fields) -> Option<()> {
+fn take_date(field: &str, separator: char, fields: &mut Fields, order: DateOrder) -> Option<()> {
     let parts: Vec<&str> = field.split(separator).collect();
     let [one, two, three] = parts[..] else {
         return None;
@@ -339,7 +346,7 @@ fn take_date(field: &str, separator: char, fields: &mut Fields) -> Option<()> {
     }
     if let Some(month) = by_name(&MONTHS, two) {
         fields.month = Some(month as u32 + 1);
-        if one.len() > 2 {
+        if one.len() > 2 || (order == DateOrder::YearFirst && three.len() <= 2) {
             fields.year = full_year(one);
             fields.day = Some(number(three)?);
         } else {
@@ -351,9 +358,14 @@ fn take_date(field: &str, separator: char, fields: &mut Fields) -> Option<()> {
         fields.month = Some(number(two)?);
         fields.day = Some(number(three)?);
     } else {
-        fields.month = Some(number(one)?);
-        fields.day = Some(number(two)?);
-        fields.year = full_year(three);
+        let (year, month, day) = match order {
+            DateOrder::MonthFirst => (three, one, two),
+            DateOrder::DayFirst => (three, two, one),
+            DateOrder::YearFirst => (one, two, three),
+        };
+        fields.month = Some(number(month)?);
+        fields.day = Some(number(day)?);
+        fields.year = full_year(year);
     }
     fields.year.map(|_| ())
 }

@@ -45,7 +45,7 @@ pub use data_type::{ColumnType, DataType};
 pub use key::{KeyOrder, write_cell_key};
 pub(crate) use key_read::read_key;
 pub use numeric::{Decimal, Numeric};
-pub use text::{Fit, Style, check_text, truncate_name};
+pub use text::{DateOrder, Fit, Style, check_text, truncate_name};
 pub use time_zone::TimeZone;
 
 /// A value of one of the types of [`DataType`].

@@ -172,6 +172,7 @@ fn a_time_zone_moves_the_wall_clock_only() {
     let paris = Style {
         time_zone: TimeZone::named("europe/paris").unwrap(),
         now: 0,
+        ..Style::default()
     };
     let moment = Value::parse("2026-07-01 12:00", DataType::TimestampTz.into(), &paris).unwrap();
     assert_eq!(
@@ -349,6 +350,28 @@ proptest! {
     fn text_input_never_panics(text in "[ -~äT]{0,20}|[0-9:+./ -]{0,20}") {
         for data_type in DataType::ALL {
             let _ = Value::parse(&text, ColumnType::from(*data_type), &style());
+        }
+    }
+}
+
+#[test]
+fn binary_moments_are_those_that_text_can_say() {
+    let date = |days: i32| Value::parse_binary(&days.to_be_bytes(), DataType::Date.into());
+    for days in [0, i32::MIN, i32::MAX, -2_451_545, 2_145_031_948] {
+        assert_eq!(date(days).unwrap(), Value::Date(days));
+    }
+    for days in [i32::MIN + 1, i32::MAX - 1, -2_451_546, 2_145_031_949] {
+        assert_eq!(date(days).unwrap_err().state().0, "22008", "{days}");
+    }
+    let first = -211_813_488_000_000_000;
+    let end = 9_223_371_331_200_000_000;
+    for data_type in [DataType::Timestamp, DataType::TimestampTz] {
+        let parse = |moment: i64| Value::parse_binary(&moment.to_be_bytes(), data_type.into());
+        for moment in [0, i64::MIN, i64::MAX, first, end - 1] {
+            assert!(parse(moment).is_ok(), "{moment}");
+        }
+        for moment in [i64::MIN + 1, i64::MAX - 1, first - 1, end] {
+            assert_eq!(parse(moment).unwrap_err().state().0, "22008", "{moment}");
         }
     }
 }

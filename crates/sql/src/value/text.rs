@@ -8,11 +8,25 @@ use smol_str::SmolStr;
 use super::{ColumnType, DataType, Numeric, TimeZone, Value, array, date_time};
 use crate::{Error, Result, SqlState};
 
+/// Which part of `01/02/2026` is which.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateOrder {
+    /// Month, day, year.
+    #[default]
+    MonthFirst,
+    /// Day, month, year.
+    DayFirst,
+    /// Year, month, day.
+    YearFirst,
+}
+
 /// What reading and printing depend on besides the type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// The session's time zone.
     pub time_zone: TimeZone,
+    /// How dates are read whose parts could be each other's.
+    pub date_order: DateOrder,
     /// When the transaction began, in microseconds since 2000 UTC: what `now`
     /// and `today` mean.
     pub now: i64,

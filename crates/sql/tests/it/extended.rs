@@ -321,3 +321,21 @@ async fn a_session_can_move_between_threads() {
     let work = movable(crate::client::query(&mut session, text, "7\n"));
     assert_eq!(work.await.last().map(String::as_str), Some("  SELECT 2"));
 }
+
+#[tokio::test]
+async fn now_as_a_parameter_is_the_present() {
+    let mut session = session(&database(occ()).await);
+    let before = must(&mut session, "select now()").await.swap_remove(1);
+    let text = "select $1::timestamptz > $2::timestamptz";
+    let statement = session.parse(text).unwrap().swap_remove(0);
+    let prepared = session.prepare(statement, &[]).await.unwrap();
+    session.finish().await.unwrap();
+    coeval_env::sleep(std::time::Duration::from_millis(2)).await;
+    let parameters = [Some(&b"now"[..]), Some(before.trim().as_bytes())];
+    let mut portal = session.bind(&prepared, &parameters, &[], &[]).unwrap();
+    let mut lines = Lines::default();
+    let executed = session.execute(&mut portal, None, &mut lines).await;
+    assert_eq!(tag(&executed.unwrap()).unwrap().to_string(), "SELECT 1");
+    assert_eq!(lines.lines[1].trim(), "t");
+    session.finish().await.unwrap();
+}

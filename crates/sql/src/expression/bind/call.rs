@@ -231,7 +231,7 @@ impl Binder<'_> {
     pub(crate) fn call_with(
         &mut self,
         name: &str,
-        arguments: Vec<Bound>,
+        mut arguments: Vec<Bound>,
         position: Option<u32>,
     ) -> Result<Bound> {
         let position = position.or_else(|| arguments.first().and_then(|bound| bound.position));
@@ -249,6 +249,11 @@ impl Binder<'_> {
                 return Ok(Bound::new(expression, column_type).at(position));
             }
             "nullif" => return self.null_if(arguments, position),
+            "octet_length" => {
+                for argument in std::mem::take(&mut arguments) {
+                    arguments.push(self.padded(argument)?);
+                }
+            }
             name if is_set_function(name) => return self.set_result(name, arguments, position),
             _ => {}
         }

@@ -52,6 +52,9 @@ pub fn fold_name(identifier: &Ident) -> String {
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     types: Vec<Option<DataType>>,
+    /// Whether the statement has a literal that means something else each time it is
+    /// read, such as `'now'`.
+    pub(super) momentary: bool,
 }
 
 impl Parameters {
@@ -73,7 +76,17 @@ impl Parameters {
                 },
             })
             .collect();
-        Ok(Self { types: types? })
+        Ok(Self {
+            types: types?,
+            momentary: false,
+        })
+    }
+
+    /// Whether the statement has a literal that means something else each time it is
+    /// read, so that only one execution may rely on what it meant.
+    #[must_use]
+    pub fn is_momentary(&self) -> bool {
+        self.momentary
     }
 
     /// What is known of a parameter's type, from 0.

@@ -507,10 +507,27 @@ impl Binder<'_> {
         if !a_string(from_left) || !a_string(from_right) {
             return Err(no_operator(from_left, symbol, from_right).at(left.position));
         }
+        let left = self.padded(left)?;
         Ok(Box::new([
             self.implicit(left, DataType::Text)?.expression,
             self.implicit(right, DataType::Text)?.expression,
         ]))
+    }
+
+    /// A `char(n)` as text with its blanks, which patterns and `octet_length` see and
+    /// nothing else does. Other values as they are.
+    pub(super) fn padded(&mut self, bound: Bound) -> Result<Bound> {
+        let column_type = bound.column_type;
+        let length = match column_type.data_type {
+            DataType::Char => column_type.length(),
+            _ => None,
+        };
+        let Some(length) = length.and_then(|length| i32::try_from(length).ok()) else {
+            return Ok(bound);
+        };
+        let position = bound.position;
+        let length = Bound::new(Expression::Constant(Value::Int4(length)), DataType::Int4);
+        self.call_with("rpad", vec![bound, length], position)
     }
 
     /// The comparison that an operator stands for, or an error that names it.
@@ -554,6 +571,8 @@ pub(super) fn comparison_type(left: DataType, right: DataType) -> Option<DataTyp
             // So that a literal's padding counts for nothing.
             other => other,
         }),
+        // Blanks at the end of either count for nothing.
+        (T::VarChar, T::Char) | (T::Char, T::VarChar) => Some(T::Char),
         _ if left.is_number() && right.is_number() => Some(widest(left, right)),
         _ => common_type(&[left, right]),
     }

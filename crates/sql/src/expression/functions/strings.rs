@@ -1,5 +1,7 @@
 //! Functions of strings.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::kinds::{ANY, BOOL, INT4, TEXT, TEXTS};
 use crate::expression::EvaluationContext;
 use crate::expression::function::{Arguments, Function};
@@ -26,25 +28,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::text(a.text(0).trim_matches(' ')))
     }),
     Function::new("btrim", &[TEXT, TEXT], TEXT, |a, _| {
-        Ok(Value::text(
-            a.text(0).trim_matches(|c| a.text(1).contains(c)),
-        ))
+        Ok(Value::text(a.text(0).trim_matches(one_of(a.text(1)))))
     }),
     Function::new("ltrim", &[TEXT], TEXT, |a, _| {
         Ok(Value::text(a.text(0).trim_start_matches(' ')))
     }),
     Function::new("ltrim", &[TEXT, TEXT], TEXT, |a, _| {
-        Ok(Value::text(
-            a.text(0).trim_start_matches(|c| a.text(1).contains(c)),
-        ))
+        Ok(Value::text(a.text(0).trim_start_matches(one_of(a.text(1)))))
     }),
     Function::new("rtrim", &[TEXT], TEXT, |a, _| {
         Ok(Value::text(a.text(0).trim_end_matches(' ')))
     }),
     Function::new("rtrim", &[TEXT, TEXT], TEXT, |a, _| {
-        Ok(Value::text(
-            a.text(0).trim_end_matches(|c| a.text(1).contains(c)),
-        ))
+        Ok(Value::text(a.text(0).trim_end_matches(one_of(a.text(1)))))
     }),
     Function::new("substring", &[TEXT, INT4], TEXT, substring),
     Function::new("substring", &[TEXT, INT4, INT4], TEXT, substring),
@@ -265,19 +261,23 @@ fn substring_by_regex(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result
     })
 }
 
+/// Whether a character is among these.
+fn one_of(characters: &str) -> impl Fn(char) -> bool {
+    let characters: BTreeSet<char> = characters.chars().collect();
+    move |character| characters.contains(&character)
+}
+
 fn translate(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
-    let to: Vec<char> = a.text(2).chars().collect();
-    let translated = a
-        .text(0)
-        .chars()
-        .filter_map(
-            |character| match a.text(1).chars().position(|from| from == character) {
-                None => Some(character),
-                Some(position) => to.get(position).copied(),
-            },
-        )
-        .collect::<String>();
-    Ok(Value::text(translated))
+    let mut to = a.text(2).chars();
+    let mut map = BTreeMap::new();
+    for from in a.text(1).chars() {
+        let to = to.next();
+        // Of a character that is there twice the first counts.
+        map.entry(from).or_insert(to);
+    }
+    let characters = a.text(0).chars();
+    let translated = characters.filter_map(|from| map.get(&from).copied().unwrap_or(Some(from)));
+    Ok(Value::text(translated.collect::<String>()))
 }
 
 fn overlay(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {

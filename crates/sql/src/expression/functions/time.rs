@@ -90,6 +90,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
             month: month as u32,
             day: day as u32,
         });
+        if !(calendar::MIN_DATE..calendar::END_DATE).contains(&days) {
+            return Err(Error::new(
+                SqlState::DATETIME_FIELD_OVERFLOW,
+                format!("date out of range: {}-{month:02}-{day:02}", a.integer(0)),
+            ));
+        }
         Ok(Value::Date(days as i32))
     }),
     Function::new("to_timestamp", &[FLOAT8], MOMENT, |a, _| {
@@ -164,7 +170,11 @@ fn extract(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Valu
         Some(Value::Date(_)) => (moment, None, "date"),
         _ => (moment, None, "timestamp without time zone"),
     };
-    if is_infinite(moment) {
+    let infinite = match value {
+        Some(Value::Date(days)) => matches!(*days, i32::MIN | i32::MAX),
+        _ => is_infinite(moment),
+    };
+    if infinite {
         return Ok(match unit.as_str() {
             "epoch" | "year" | "decade" | "century" | "millennium" | "isoyear" | "julian" => {
                 Value::Numeric(Box::new(if moment > 0 {
@@ -176,7 +186,11 @@ fn extract(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Valu
             _ => Value::Null,
         });
     }
-    let days = local.div_euclid(DAY);
+    // A date may be further away than a timestamp can be.
+    let days = match value {
+        Some(Value::Date(days)) => i64::from(*days),
+        _ => local.div_euclid(DAY),
+    };
     let clock = local.rem_euclid(DAY);
     let Civil { year, month, day } = calendar::civil(days);
     let is_date = data_type == "date";

@@ -5,13 +5,16 @@
 
 use std::task::{Context, Poll};
 
-use coeval_txn::{LockedRow, TableLock};
+use coeval_txn::{Isolation, LockedRow, TableLock};
 use coeval_types::Rid;
 
 use super::{Row, State, Step, row_or_return};
 use crate::expression::{EvaluationContext, is_true};
 use crate::select::plan::{Lock, LockTarget};
 use crate::{Result, Value};
+
+/// Times rows are looked for again because one was gone.
+const MOST_LOOKS: u32 = 100;
 
 /// Rows locked before they are shown.
 #[derive(Debug)]
@@ -25,6 +28,9 @@ pub(in crate::select) struct LockState {
     changed: bool,
     driving: Row,
     opened: bool,
+    /// Whether a row has been shown, so that nothing can begin anew.
+    shown: bool,
+    looks: u32,
 }
 
 impl LockState {
@@ -37,6 +43,8 @@ impl LockState {
             changed: false,
             driving: Row::new(),
             opened: false,
+            shown: false,
+            looks: 0,
         }
     }
 
@@ -50,6 +58,8 @@ impl LockState {
         self.driving = driving.to_vec();
         self.opened = false;
         self.locked = None;
+        self.shown = false;
+        self.looks = 0;
         Ok(())
     }
 
@@ -74,11 +84,11 @@ impl LockState {
             }
             self.tables_locked += 1;
         }
-        if !self.opened {
-            self.input.open(&lock.input, context, &self.driving)?;
-            self.opened = true;
-        }
         loop {
+            if !self.opened {
+                self.input.open(&lock.input, context, &self.driving)?;
+                self.opened = true;
+            }
             let Some(next) = self.locked else {
                 row_or_return!(self.input.next(&lock.input, context, &mut self.row)?);
                 self.locked = Some(0);
@@ -94,6 +104,7 @@ impl LockState {
                     continue;
                 }
                 std::mem::swap(row, &mut self.row);
+                self.shown = true;
                 return Ok(Step::Row);
             };
             match self.lock(target, context, &mut task)? {
@@ -103,9 +114,27 @@ impl LockState {
                     self.changed = true;
                     self.locked = Some(next + 1);
                 }
-                Some(LockedRow::Gone | LockedRow::Skipped) => self.locked = None,
+                Some(LockedRow::Gone) => {
+                    self.locked = None;
+                    self.look_again(context)?;
+                }
+                Some(LockedRow::Skipped) => self.locked = None,
             }
         }
+    }
+
+    /// A row that was found is gone. With another primary key it would be another
+    /// record; so as long as nothing has been shown, everything is looked for once
+    /// more, with a new snapshot.
+    fn look_again(&mut self, context: &mut EvaluationContext<'_>) -> Result<()> {
+        let reads = context.reads()?;
+        if self.shown || self.looks == MOST_LOOKS || reads.isolation() != Isolation::ReadCommitted {
+            return Ok(());
+        }
+        self.looks += 1;
+        reads.begin_statement()?;
+        self.opened = false;
+        Ok(())
     }
 
     /// Locks one target of the row at hand, and takes its newest version over.

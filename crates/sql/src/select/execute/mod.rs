@@ -390,7 +390,7 @@ pub(super) fn count(
 }
 
 /// About how many bytes a row takes.
-pub(super) fn row_bytes(row: &[Value]) -> usize {
+pub(crate) fn row_bytes(row: &[Value]) -> usize {
     let heap = |value: &Value| match value {
         Value::Text(text) if text.is_heap_allocated() => text.len(),
         Value::Numeric(_) => 64,

@@ -43,7 +43,7 @@ fn named(expr: &Expr) -> Option<Name> {
                 _ => Name::Makeshift("case".to_owned()),
             });
         }
-        Expr::Exists { .. } => "exists".to_owned(),
+        Expr::Exists { negated: false, .. } => "exists".to_owned(),
         Expr::Array(_) => "array".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
         Expr::Position { .. } => "position".to_owned(),

@@ -30,7 +30,7 @@ use self::check::{MEMORY, TIMES, check, fixed, quantity};
 use self::definitions::{DEFINITIONS, Kind, definition};
 use super::output::Severity;
 use crate::error::{Error, Result, SqlState};
-use crate::value::TimeZone;
+use crate::value::{DateOrder, TimeZone};
 
 pub(crate) use self::check::{isolation, isolation_name, switch};
 pub use self::definitions::SERVER_VERSION;
@@ -40,6 +40,8 @@ pub use self::definitions::SERVER_VERSION;
 pub struct Parsed {
     /// `timezone`.
     pub time_zone: TimeZone,
+    /// The second part of `DateStyle`.
+    pub date_order: DateOrder,
     /// `extra_float_digits`.
     pub extra_float_digits: i32,
     /// `lock_timeout`; `None` for ever.
@@ -87,6 +89,7 @@ impl Default for Settings {
             local: BTreeMap::new(),
             parsed: Parsed {
                 time_zone: TimeZone::default(),
+                date_order: DateOrder::default(),
                 extra_float_digits: 1,
                 lock_timeout: None,
                 statement_timeout: None,
@@ -266,6 +269,13 @@ impl Settings {
         let time = || time(value).filter(|time| !time.is_zero());
         match name {
             "TimeZone" => parsed.time_zone = TimeZone::named(value).unwrap_or_default(),
+            "DateStyle" => {
+                parsed.date_order = match value.rsplit(' ').next() {
+                    Some("DMY") => DateOrder::DayFirst,
+                    Some("YMD") => DateOrder::YearFirst,
+                    _ => DateOrder::MonthFirst,
+                };
+            }
             "extra_float_digits" => parsed.extra_float_digits = value.parse().unwrap_or(1),
             "lock_timeout" => parsed.lock_timeout = time(),
             "statement_timeout" => parsed.statement_timeout = time(),

@@ -1,0 +1,298 @@
+//! Portals: prepared statements with their parameters, and how far they have come.
+//!
+//! A query stops at its row limit and goes on when it is executed again. What it
+//! shows then is what it would have shown at once. Others' commits it does not see,
+//! because it keeps its snapshot; before a statement of its own transaction changes
+//! anything, [`Session::settle`] collects what is left of it.
+//!
+//! ```text
+//!   bind p ─ execute p, 100 rows ─ update … ─ execute p, 100 rows
+//!                                  └ settle p: the rest as it was before
+//! ```
+//!
+//! Invariants:
+//! - A portal ends with its transaction, and with the savepoint that is rolled back
+//!   to if it was bound after that. Portals are numbered as they are bound, so the
+//!   ended ones are ranges of numbers ([`Portals`]).
+//! - A query that locks rows is not collected: it would lock rows that nobody has
+//!   asked for yet.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use coeval_txn::KeptSnapshot;
+
+use super::output::{CommandTag, Format};
+use super::prepared::Prepared;
+use super::{Column, Session};
+use crate::catalog::Catalog;
+use crate::error::{Error, Result, SqlState};
+use crate::expression::EvaluationContext;
+use crate::select::{Cursor, QueryPlan, row_bytes};
+use crate::value::{DataType, Style, Value};
+
+/// A prepared statement with its parameters, and how far it has come.
+#[derive(Debug)]
+pub struct Portal {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) parameters: Vec<Value>,
+    /// One for each column.
+    pub(super) formats: Vec<Format>,
+    pub(super) progress: Progress,
+    /// Its place among the session's portals; see [`Portals`].
+    number: u64,
+}
+
+/// How far a portal has come.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Not begun.
+    New,
+    /// A query that goes on where it stopped.
+    Query {
+        plan: Arc<QueryPlan>,
+        cursor: Cursor,
+        catalog: Arc<Catalog>,
+        /// Which of the session's transactions it belongs to.
+        epoch: u64,
+        /// Its snapshot, while it is suspended.
+        kept: Option<KeptSnapshot>,
+    },
+    /// The rest of a query, collected before another statement could change what it
+    /// sees.
+    Collected(VecDeque<Vec<Value>>),
+    /// Rows that are all there and go out bit by bit.
+    Rows {
+        rows: VecDeque<Vec<Value>>,
+        tag: CommandTag,
+    },
+    /// At its end.
+    Done(CommandTag),
+}
+
+impl Portal {
+    pub(super) fn new(
+        prepared: Arc<Prepared>,
+        parameters: &[Option<&[u8]>],
+        formats: &[Format],
+        result_formats: &[Format],
+        style: &Style,
+        number: u64,
+    ) -> Result<Self> {
+        if parameters.len() != prepared.types().len() {
+            return Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement requires {}",
+                    parameters.len(),
+                    prepared.types().len()
+                ),
+            ));
+        }
+        let mut values = Vec::with_capacity(parameters.len());
+        for (position, (bytes, data_type)) in parameters.iter().zip(prepared.types()).enumerate() {
+            let format = one_of(formats, position)?;
+            values.push(match bytes {
+                None => Value::Null,
+                Some(bytes) => parameter(bytes, *data_type, format, style)?,
+            });
+        }
+        let columns = prepared.columns().map_or(0, <[_]>::len);
+        let formats = (0..columns)
+            .map(|position| one_of(result_formats, position))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            prepared,
+            parameters: values,
+            formats,
+            progress: Progress::New,
+            number,
+        })
+    }
+
+    /// A portal of a simple query, which nobody else gets to see: parameters as they
+    /// are, results as text.
+    pub(super) fn unseen(prepared: Arc<Prepared>, parameters: Vec<Value>) -> Self {
+        let columns = prepared.columns().map_or(0, <[_]>::len);
+        Self {
+            prepared,
+            parameters,
+            formats: vec![Format::Text; columns],
+            progress: Progress::New,
+            number: 0,
+        }
+    }
+
+    /// The columns it returns; `None` when it returns no rows.
+    #[must_use]
+    pub fn columns(&self) -> Option<&[Column]> {
+        self.prepared.columns()
+    }
+
+    /// Whether it is a query that stopped at its row limit, and goes on reading when it
+    /// is executed again.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        matches!(&self.progress, Progress::Query { plan, .. } if !plan.locks_rows())
+    }
+
+    /// Whether executing it may change what suspended portals of the session see.
+    #[must_use]
+    pub fn disturbs(&self) -> bool {
+        let new = matches!(self.progress, Progress::New);
+        new && self.prepared.statement.command().may_write()
+    }
+
+    /// The format of each column.
+    #[must_use]
+    pub fn formats(&self) -> &[Format] {
+        &self.formats
+    }
+}
+
+/// One format stands for all, none means text.
+fn one_of(formats: &[Format], position: usize) -> Result<Format> {
+    match formats {
+        [] => Ok(Format::Text),
+        [all] => Ok(*all),
+        each => each.get(position).copied().ok_or_else(|| {
+            Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "fewer formats than values or columns",
+            )
+        }),
+    }
+}
+
+fn parameter(bytes: &[u8], data_type: DataType, format: Format, style: &Style) -> Result<Value> {
+    match format {
+        Format::Binary => Value::parse_binary(bytes, data_type.into()),
+        Format::Text => {
+            let text = crate::value::utf8(bytes)?;
+            Value::parse(text, data_type.into(), style)
+        }
+    }
+}
+
+/// Which of a session's portals have ended.
+#[derive(Debug)]
+pub(super) struct Portals {
+    /// The number of the next one.
+    next: u64,
+    /// Those before it ended with their transactions.
+    first: u64,
+    /// Those that ended with a savepoint of the transaction that runs.
+    undone: Vec<Range<u64>>,
+    /// Whether any has ended that the session's owner may still keep.
+    ended: bool,
+}
+
+impl Default for Portals {
+    fn default() -> Self {
+        Self {
+            // 0 is for those that nobody keeps.
+            next: 1,
+            first: 1,
+            undone: Vec::new(),
+            ended: false,
+        }
+    }
+}
+
+impl Portals {
+    /// A number for one that is being bound.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Where the numbers of those bound from now on begin.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The transaction has ended.
+    pub(super) fn end_all(&mut self) {
+        self.ended |= self.first < self.next;
+        self.first = self.next;
+        self.undone.clear();
+    }
+
+    /// Those with numbers from `from` on were bound after a savepoint that was rolled
+    /// back to.
+    pub(super) fn undo(&mut self, from: u64) {
+        if from < self.next {
+            self.undone.push(from..self.next);
+            self.ended = true;
+        }
+    }
+}
+
+impl Session {
+    /// Whether a portal can still be executed.
+    #[must_use]
+    pub fn is_alive(&self, portal: &Portal) -> bool {
+        let (portals, number) = (&self.portals, portal.number);
+        number >= portals.first && !portals.undone.iter().any(|ended| ended.contains(&number))
+    }
+
+    /// Whether portals have ended since the last call, so that it is worth asking
+    /// [`Session::is_alive`].
+    pub fn take_portals_ended(&mut self) -> bool {
+        std::mem::take(&mut self.portals.ended)
+    }
+
+    /// Collects what is left of a suspended portal, before a statement that
+    /// [disturbs](Portal::disturbs) it is executed. An error, such as 53200 when the
+    /// rows take more than `work_mem`, has taken its effect on the transaction.
+    pub async fn settle(&mut self, portal: &mut Portal) -> Result<()> {
+        let settled = self.collect(portal).await;
+        self.note_seen();
+        if settled.is_err() {
+            self.fail();
+        }
+        settled
+    }
+
+    async fn collect(&mut self, portal: &mut Portal) -> Result<()> {
+        if !portal.is_suspended() {
+            return Ok(());
+        }
+        let viewer = self.viewer();
+        let (
+            Progress::Query {
+                cursor,
+                catalog,
+                epoch,
+                kept,
+                ..
+            },
+            Some(running),
+        ) = (&mut portal.progress, self.running.as_mut())
+        else {
+            return Ok(());
+        };
+        if *epoch != self.epoch {
+            return Ok(());
+        }
+        if let Some(kept) = kept.take() {
+            running.transaction.resume_snapshot(kept)?;
+        }
+        let mut context = EvaluationContext::new(
+            &self.info,
+            catalog,
+            &portal.parameters,
+            Some(&mut *running.transaction),
+        );
+        context.settings = Some(&viewer);
+        let mut rows = VecDeque::new();
+        let mut row = Vec::new();
+        while cursor.next(&mut context, &mut row).await? {
+            context.memory.take(row_bytes(&row))?;
+            rows.push_back(std::mem::take(&mut row));
+        }
+        portal.progress = Progress::Collected(rows);
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! The statements of a query string, one after the other.
+//!
+//! The whole string is parsed before anything runs. A tree takes many times the bytes
+//! of its text, so those of a long string are not all kept: of the statements beyond
+//! the first few only the place is, and they are parsed a second time when their turn
+//! comes.
+//!
+//! ```text
+//!   insert …; insert …; │ insert …; insert …; insert …; …
+//!   trees at hand       │ places
+//! ```
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::text::Text;
+use super::{Statement, parse_each};
+use crate::error::{Error, Result};
+
+/// Statements whose trees are kept.
+const AT_HAND: usize = 64;
+
+/// The statements of a query string.
+#[derive(Debug, Default)]
+pub struct Statements {
+    at_hand: std::vec::IntoIter<Statement>,
+    query: Arc<str>,
+    deferred: std::vec::IntoIter<Deferred>,
+}
+
+/// A statement that was parsed, and will be again.
+#[derive(Debug)]
+struct Deferred {
+    bytes: Range<usize>,
+    /// How many characters of the query string come before it.
+    characters: u32,
+}
+
+impl Statements {
+    /// Parses a query string.
+    pub(crate) fn parse(query: &str) -> Result<Self> {
+        let mut at_hand = Vec::new();
+        let mut deferred = Vec::new();
+        let (mut offset, mut characters) = (0, 0_u32);
+        parse_each(query, Text::new(query), &mut |statement, bytes| {
+            if at_hand.len() < AT_HAND {
+                at_hand.push(statement);
+                return;
+            }
+            let between = query.get(offset..bytes.start).unwrap_or_default();
+            characters = characters.saturating_add(between.chars().count() as u32);
+            offset = bytes.start;
+            deferred.push(Deferred { bytes, characters });
+        })?;
+        let query = if deferred.is_empty() { "" } else { query };
+        Ok(Self {
+            at_hand: at_hand.into_iter(),
+            query: query.into(),
+            deferred: deferred.into_iter(),
+        })
+    }
+
+    /// How many are left.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.at_hand.len() + self.deferred.len()
+    }
+
+    /// Whether none is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The one statement there is, if there is one only.
+    pub(crate) fn single(&self) -> Option<&Statement> {
+        match (self.at_hand.as_slice(), self.deferred.len()) {
+            ([statement], 0) => Some(statement),
+            _ => None,
+        }
+    }
+}
+
+impl From<Statement> for Statements {
+    fn from(statement: Statement) -> Self {
+        Self {
+            at_hand: vec![statement].into_iter(),
+            ..Self::default()
+        }
+    }
+}
+
+/// The statements in order. What was parsed once is parsed again without an error.
+impl Iterator for Statements {
+    type Item = Result<Statement>;
+
+    fn next(&mut self) -> Option<Result<Statement>> {
+        if let Some(statement) = self.at_hand.next() {
+            return Some(Ok(statement));
+        }
+        let Deferred { bytes, characters } = self.deferred.next()?;
+        let own = self.query.get(bytes).unwrap_or_default();
+        let mut again = None;
+        let parsed = parse_each(own, Text::within(own, characters), &mut |statement, _| {
+            again = Some(statement);
+        });
+        let missing = || Error::internal("a statement that is none the second time");
+        Some(parsed.and_then(|()| again.ok_or_else(missing)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_are_parsed_again_are_the_same() {
+        let query: String = (0..200)
+            .map(|number| format!("select 'ä;' -- {number};\n, {number} ;; "))
+            .collect();
+        let statements = Statements::parse(&query).unwrap();
+        assert_eq!(statements.len(), 200);
+        let all = super::super::parse(&query).unwrap();
+        for (lazy, eager) in statements.zip(&all) {
+            let lazy = lazy.unwrap();
+            assert_eq!(lazy.text(), eager.text());
+            // The number, in the statement's second line or its own first.
+            let number = |statement: &Statement, line| {
+                statement.position(sqlparser::tokenizer::Location { line, column: 3 })
+            };
+            let first = lazy.text().lines().count() as u64;
+            assert_eq!(first, 2);
+            let position = number(&lazy, 2).or_else(|| number(eager, 2));
+            let offset = query
+                .char_indices()
+                .nth(position.unwrap() as usize - 1)
+                .unwrap()
+                .0;
+            assert!(
+                query[offset..].starts_with(|c: char| c.is_ascii_digit()),
+                "{position:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mistake_anywhere_is_found_before_anything_runs() {
+        let query = format!("{} selec 1", "select 1;".repeat(500));
+        let error = Statements::parse(&query).unwrap_err();
+        assert_eq!(error.report().position, Some(500 * 9 + 2));
+        assert!(Statements::parse(" ;; -- nothing\n").unwrap().is_empty());
+    }
+}
