@@ -17,10 +17,13 @@
 //! For tests in other programs, [`Server::start`] runs in the caller's process.
 
 pub mod cli;
+mod client;
+mod dump;
 mod engine;
 mod logging;
 mod memory;
 mod parent;
+mod progress;
 mod registry;
 mod server;
 mod session;

@@ -1,4 +1,4 @@
-//! The command line: `coeval start`, `sql`, `config`, `version`.
+//! The command line: `coeval start`, `sql`, `dump`, `config`, `version`.
 
 mod start;
 
@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::client::DEFAULT_URL;
+use crate::dump;
 use crate::settings::{Effective, KEYS, Origin, SettingsError};
 use crate::shell;
 
@@ -36,6 +38,16 @@ in capitals), else from the file, else it has its default. SIGTERM and SIGINT st
 the server: running statements get a moment, everything acknowledged is safe. A
 second signal ends it at once, and so may kill -9: everything acknowledged is safe
 then too.";
+
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  coeval dump > all.sql
+  coeval dump --url postgres://ada@127.0.0.1:6000/bank --output bank.sql
+  psql -X -1 -v ON_ERROR_STOP=1 -f bank.sql bank
+  coeval sql < bank.sql
+
+The dump shows the database as it was at one moment. Its last line says that it is
+complete; a dump without that line is not.";
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -68,6 +80,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 .flatten()
                 .cloned()
                 .collect(),
+        ),
+        Some(("dump", matches)) => dump::run(
+            matches
+                .get_one::<String>("url")
+                .map_or(DEFAULT_URL, String::as_str),
+            matches.get_one::<String>("output").map(Path::new),
         ),
         Some(("config", matches)) => match settings(matches) {
             Ok(effective) => {
@@ -139,6 +157,24 @@ fn command() -> Command {
                         .value_name("COMMAND")
                         .action(ArgAction::Append)
                         .help("Run this and end; several are run in turn"),
+                ),
+        )
+        .subcommand(
+            Command::new("dump")
+                .about("Write a server's tables as SQL")
+                .after_help(DUMP_EXAMPLES)
+                .arg(
+                    Arg::new("url")
+                        .long("url")
+                        .value_name("URL")
+                        .help(format!("The server [default: {DEFAULT_URL}]")),
+                )
+                .arg(
+                    Arg::new("output")
+                        .short('o')
+                        .long("output")
+                        .value_name("FILE")
+                        .help("A file to make [default: standard output]"),
                 ),
         )
         .subcommand(

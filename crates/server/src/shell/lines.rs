@@ -42,12 +42,51 @@ impl Lines {
 
 /// The byte behind the first semicolon that ends a statement.
 fn statement_end(text: &str) -> Option<usize> {
+    let mut end = None;
+    bare(text, |place, character| {
+        if character == ';' {
+            end = Some(place + 1);
+        }
+        end.is_none()
+    });
+    end
+}
+
+/// The words of a statement, in lower case, without what is in quotes, comments or
+/// parentheses.
+pub(super) fn bare_words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut depth = 0_usize;
+    let mut behind = 0;
+    bare(text, |place, character| {
+        let apart = place > behind;
+        behind = place + character.len_utf8();
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let part = depth == 0 && (character.is_alphanumeric() || "_.".contains(character));
+        if apart || !part {
+            words.push(String::new());
+        }
+        if part && let Some(word) = words.last_mut() {
+            word.extend(character.to_lowercase());
+        }
+        true
+    });
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Calls `visit` for the characters that are neither in quotes nor in comments, with
+/// their places, until it returns false.
+fn bare(text: &str, mut visit: impl FnMut(usize, char) -> bool) {
     let mut inside = Inside::Nothing;
     let mut characters = text.char_indices().peekable();
     while let Some((place, character)) = characters.next() {
         let next = characters.peek().map(|(_, next)| *next);
         match (inside, character) {
-            (Inside::Nothing, ';') => return Some(place + 1),
             (Inside::Nothing, '\'' | '"') => inside = Inside::Quotes(character),
             (Inside::Nothing, '-') if next == Some('-') => inside = Inside::LineComment,
             (Inside::Nothing, '/') if next == Some('*') => {
@@ -69,10 +108,10 @@ fn statement_end(text: &str) -> Option<usize> {
                     Inside::BlockComment(depth - 1)
                 };
             }
+            (Inside::Nothing, _) if !visit(place, character) => return,
             _ => {}
         }
     }
-    None
 }
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
 //! `coeval sql`: SQL from a terminal, a flag or a pipe, for machines without psql.
 //!
-//! It goes through the same protocol as everybody, by tokio-postgres' simple
-//! queries, so it can talk to PostgreSQL too.
+//! By simple queries. In a script, and by hand, the data of a COPY FROM STDIN stands
+//! behind the statement, as `coeval dump` writes it.
 
+mod copying;
 mod lines;
 mod table;
 
-use std::io::{IsTerminal, Read, Write};
+use std::collections::VecDeque;
+use std::io::{BufRead, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use rustyline::error::ReadlineError;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
+use crate::client::{DEFAULT_URL, connect, explain};
+use copying::{Copying, wants_data};
 use lines::Lines;
 use table::Table;
-
-const DEFAULT_URL: &str = "postgres://127.0.0.1:5433";
 
 const HELP: &str = "\
 A statement ends with a semicolon, and may take several lines.
@@ -50,16 +52,7 @@ pub(crate) fn run(url: Option<&str>, commands: Vec<String>) -> ExitCode {
 
 /// Whether all statements succeeded; an error when there was nobody to talk to.
 async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
-    let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
-    if config.get_user().is_none() {
-        let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
-        config.user(user.unwrap_or_else(|| "coeval".to_owned()));
-    }
-    config.application_name("coeval sql");
-    let connected = config.connect(NoTls).await;
-    let (client, connection) = connected.map_err(|error| format!("{url}: {}", explain(&error)))?;
-    // Notices come with the connection; it says them and goes on.
-    coeval_env::spawn("connection", drive(connection));
+    let client = connect(url, "coeval sql").await?;
     if !commands.is_empty() {
         let mut good = true;
         for command in commands {
@@ -70,11 +63,17 @@ async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
     if std::io::stdin().is_terminal() {
         return interact(&client, url).await;
     }
-    let mut script = String::new();
-    let read = std::io::stdin().read_to_string(&mut script);
-    read.map_err(|error| format!("standard input: {error}"))?;
     let mut shell = Shell::new(&client);
-    for line in script.lines() {
+    let mut input = std::io::stdin().lock();
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let read = input.read_line(&mut line);
+        if read.map_err(|error| format!("standard input: {error}"))? == 0 {
+            break;
+        }
+        // A carriage return may be data of a copy.
+        let line = line.strip_suffix('\n').unwrap_or(&line);
         if shell.line(line).await.is_break() {
             return Ok(shell.good);
         }
@@ -87,6 +86,10 @@ async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
 struct Shell<'client> {
     client: &'client Client,
     lines: Lines,
+    /// The copy whose data is being read.
+    copying: Option<Copying>,
+    /// Statements that have not run yet.
+    waiting: VecDeque<String>,
     /// Whether all statements have succeeded so far.
     good: bool,
 }
@@ -96,12 +99,33 @@ impl<'client> Shell<'client> {
         Self {
             client,
             lines: Lines::default(),
+            copying: None,
+            waiting: VecDeque::new(),
             good: true,
+        }
+    }
+
+    /// What invites the next line.
+    fn prompt(&self) -> &'static str {
+        if self.copying.is_some() {
+            ">> "
+        } else if self.lines.is_empty() {
+            "=> "
+        } else {
+            "-> "
         }
     }
 
     /// Takes one line; breaks at `\q`.
     async fn line(&mut self, line: &str) -> ControlFlow<()> {
+        if let Some(copying) = &mut self.copying {
+            if let Some(copied) = copying.line(line).await {
+                self.copying = None;
+                self.copied(copied);
+                self.run().await;
+            }
+            return ControlFlow::Continue(());
+        }
         if self.lines.is_empty()
             && let Some(command) = line.trim().strip_prefix('\\')
         {
@@ -117,40 +141,51 @@ impl<'client> Shell<'client> {
             }
             return ControlFlow::Continue(());
         }
-        for statement in self.lines.push(line) {
-            self.good &= execute(self.client, &statement).await;
-        }
+        self.waiting.extend(self.lines.push(line));
+        self.run().await;
         ControlFlow::Continue(())
     }
 
-    /// Runs what is left, which lacks its semicolon.
-    async fn finish(&mut self) {
-        if let Some(statement) = std::mem::take(&mut self.lines).finish() {
-            self.good &= execute(self.client, &statement).await;
+    /// Runs what waits, up to a copy that needs its data first.
+    async fn run(&mut self) {
+        while self.copying.is_none()
+            && let Some(statement) = self.waiting.pop_front()
+        {
+            if wants_data(&statement) {
+                let (copying, begun) = Copying::begin(self.client, &statement).await;
+                self.copying = Some(copying);
+                if begun.is_err() {
+                    self.copied(begun.map(|()| None));
+                }
+            } else {
+                self.good &= execute(self.client, &statement).await;
+            }
         }
     }
-}
 
-async fn drive(
-    mut connection: tokio_postgres::Connection<
-        tokio_postgres::Socket,
-        tokio_postgres::tls::NoTlsStream,
-    >,
-) {
-    use tokio_postgres::AsyncMessage;
-    loop {
-        let message = std::future::poll_fn(|context| connection.poll_message(context)).await;
-        match message {
-            Some(Ok(AsyncMessage::Notice(notice))) => {
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "{}:  {}",
-                    notice.severity(),
-                    notice.message()
-                );
+    /// Says what became of a copy; of one that was never accepted, that was said.
+    fn copied(&mut self, copied: Result<Option<u64>, tokio_postgres::Error>) {
+        match copied {
+            Ok(Some(rows)) => {
+                let _ = writeln!(std::io::stdout(), "done ({rows} rows)");
             }
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => return,
+            Ok(None) => {}
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "{}", explain(&error));
+                self.good = false;
+            }
+        }
+    }
+
+    /// Runs what is left, which lacks its semicolon. Data without its end is not
+    /// copied.
+    async fn finish(&mut self) {
+        if self.copying.take().is_some() {
+            let _ = writeln!(std::io::stderr(), "the input ended before the data did");
+            self.good = false;
+        }
+        if let Some(statement) = std::mem::take(&mut self.lines).finish() {
+            self.good &= execute(self.client, &statement).await;
         }
     }
 }
@@ -160,11 +195,12 @@ async fn interact(client: &Client, url: &str) -> Result<bool, String> {
     let mut editor = rustyline::DefaultEditor::new().map_err(|error| error.to_string())?;
     let mut shell = Shell::new(client);
     loop {
-        let prompt = if shell.lines.is_empty() { "=> " } else { "-> " };
-        let line = match editor.readline(prompt) {
+        let line = match editor.readline(shell.prompt()) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
                 shell.lines = Lines::default();
+                shell.copying = None;
+                shell.waiting.clear();
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(true),
@@ -235,24 +271,4 @@ async fn execute(client: &Client, statement: &str) -> bool {
         }
     }
     true
-}
-
-fn explain(error: &tokio_postgres::Error) -> String {
-    let Some(report) = error.as_db_error() else {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(inner) = cause {
-            text.push_str(&format!(": {inner}"));
-            cause = inner.source();
-        }
-        return text;
-    };
-    let code = report.code().code();
-    let mut text = format!("{}:  {} ({code})", report.severity(), report.message());
-    for (name, part) in [("DETAIL", report.detail()), ("HINT", report.hint())] {
-        if let Some(part) = part {
-            text.push_str(&format!("\n{name}:  {part}"));
-        }
-    }
-    text
 }

@@ -1,0 +1,143 @@
+//! `coeval dump`: a database as SQL that psql, and `coeval sql`, read back.
+//!
+//! ```text
+//! CREATE TABLE public.account (
+//!     id integer NOT NULL,
+//!     owner character varying(20)
+//! );
+//!
+//! COPY public.account (id, owner) FROM stdin;
+//! 1       ada
+//! \.
+//!
+//! ALTER TABLE ONLY public.account
+//!     ADD CONSTRAINT account_pkey PRIMARY KEY (id);
+//! ```
+//!
+//! All tables, then all rows, then what is cheaper to make when the rows are there.
+//! Everything is read in one read-only transaction at REPEATABLE READ, schema
+//! included: it shows the database as it was at one moment, and disturbs nobody.
+//!
+//! The last line is a comment that says that the dump is whole. A dump without it, or
+//! a file still called `.partial`, is none.
+
+mod schema;
+mod sink;
+
+use std::io::Write;
+use std::path::Path;
+use std::pin::pin;
+use std::process::ExitCode;
+
+use futures_util::TryStreamExt;
+use tokio_postgres::Client;
+
+use crate::client::{self, explain};
+use crate::progress::{Progress, Unit};
+use schema::{Table, ask, text};
+use sink::Sink;
+
+/// The session's part of how values look.
+const BEGIN: &str = "\
+    SET DateStyle = 'ISO'; \
+    SET TimeZone = 'UTC'; \
+    SET extra_float_digits = 1; \
+    SET statement_timeout = 0; \
+    BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+
+/// How what follows is to be read, whatever the reader's settings are.
+const PREAMBLE: &str = "\
+SET statement_timeout = 0;
+SET lock_timeout = 0;
+SET client_encoding = 'UTF8';
+SET standard_conforming_strings = on;
+SET DateStyle = 'ISO';
+
+";
+
+const COMPLETE: &str = "-- The dump is complete.\n";
+
+/// Dumps the database at `url` to `output`, or to standard output.
+pub(crate) fn run(url: &str, output: Option<&Path>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let dumped = match runtime {
+        Ok(runtime) => runtime.block_on(dump(url, output)),
+        Err(error) => Err(error.to_string()),
+    };
+    match dumped {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "coeval dump: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn dump(url: &str, output: Option<&Path>) -> Result<(), String> {
+    let client = client::connect(url, "coeval dump").await?;
+    let begun = client.batch_execute(BEGIN).await;
+    begun.map_err(|error| explain(&error))?;
+    let version = ask(&client, "SELECT version()").await?;
+    let version = version.first().map(|row| text(row, 0)).transpose()?;
+    let tables = schema::read(&client).await?;
+    let mut sink = match output {
+        Some(path) => Sink::file(path).await?,
+        None => Sink::standard(),
+    };
+    let head = format!(
+        "-- A database as SQL, written by coeval {} from {}.\n\n{PREAMBLE}",
+        env!("CARGO_PKG_VERSION"),
+        one_line(version.unwrap_or("an unknown server"))
+    );
+    sink.write(head.as_bytes()).await?;
+    for table in &tables {
+        sink.write(format!("{}\n\n", table.create).as_bytes())
+            .await?;
+    }
+    let of = tables.iter().map(|table| table.rows).sum();
+    let mut progress = Progress::new("dumping", Unit::Of("rows"));
+    let mut rows = 0;
+    for table in &tables {
+        copy(&client, table, &mut sink, |copied| {
+            progress.at(rows + copied, of)
+        })
+        .await?;
+        rows += table.rows;
+    }
+    for statement in tables.iter().flat_map(|table| &table.afterwards) {
+        sink.write(format!("{statement}\n\n").as_bytes()).await?;
+    }
+    sink.write(COMPLETE.as_bytes()).await?;
+    let ended = client.batch_execute("COMMIT").await;
+    ended.map_err(|error| explain(&error))?;
+    sink.finish().await
+}
+
+/// A comment of one line must stay one.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+/// The rows of one table. `copied` hears how many there are so far.
+async fn copy(
+    client: &Client,
+    table: &Table,
+    sink: &mut Sink,
+    mut copied: impl FnMut(u64),
+) -> Result<(), String> {
+    let columns = format!("{} ({})", table.name, table.columns.join(", "));
+    sink.write(format!("COPY {columns} FROM stdin;\n").as_bytes())
+        .await?;
+    let told = |error| format!("{}: {}", table.name, explain(&error));
+    let rows = client.copy_out(&format!("COPY {columns} TO STDOUT")).await;
+    let mut rows = pin!(rows.map_err(told)?);
+    let mut count = 0;
+    while let Some(line) = rows.try_next().await.map_err(told)? {
+        sink.write(&line).await?;
+        count += 1;
+        copied(count);
+    }
+    sink.write(b"\\.\n\n").await
+}

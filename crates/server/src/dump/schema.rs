@@ -1,0 +1,130 @@
+//! What there is to dump: tables, columns, constraints, indexes, as SQL.
+//!
+//! Asked of the system catalogs, which answer as the transaction's snapshot shows
+//! them, with PostgreSQL's own functions for what is not just a name.
+
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+
+use crate::client::explain;
+
+/// A table, and the statements that make it.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Schema and name, quoted as need be.
+    pub(super) name: String,
+    /// Column names, quoted as need be, in order.
+    pub(super) columns: Vec<String>,
+    /// About how many rows it has.
+    pub(super) rows: u64,
+    /// CREATE TABLE, without constraints.
+    pub(super) create: String,
+    /// What comes when the rows are there: constraints, then indexes.
+    pub(super) afterwards: Vec<String>,
+}
+
+const TABLES: &str = "\
+    SELECT c.oid, pg_catalog.quote_ident(n.nspname), pg_catalog.quote_ident(c.relname), \
+    CAST(c.reltuples AS bigint) \
+    FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'coeval') \
+    ORDER BY n.nspname, c.relname";
+
+fn columns(table: &str) -> String {
+    format!(
+        "SELECT pg_catalog.quote_ident(a.attname), \
+         pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, \
+         pg_catalog.pg_get_expr(d.adbin, d.adrelid) \
+         FROM pg_catalog.pg_attribute a \
+         LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+         WHERE a.attrelid = {table} AND a.attnum > 0 AND NOT a.attisdropped \
+         ORDER BY a.attnum"
+    )
+}
+
+/// Primary key first.
+fn constraints(table: &str) -> String {
+    format!(
+        "SELECT pg_catalog.quote_ident(conname), pg_catalog.pg_get_constraintdef(oid) \
+         FROM pg_catalog.pg_constraint \
+         WHERE conrelid = {table} AND contype IN ('p', 'u', 'c') \
+         ORDER BY contype = 'p' DESC, contype, conname"
+    )
+}
+
+/// Those that no constraint has made.
+fn indexes(table: &str) -> String {
+    format!(
+        "SELECT pg_catalog.pg_get_indexdef(i.indexrelid) \
+         FROM pg_catalog.pg_index i \
+         JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid \
+         LEFT JOIN pg_catalog.pg_constraint k ON k.conindid = i.indexrelid \
+         WHERE i.indrelid = {table} AND k.oid IS NULL \
+         ORDER BY c.relname"
+    )
+}
+
+/// Every table that somebody has made, by name.
+pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
+    let mut tables = Vec::new();
+    for row in ask(client, TABLES).await? {
+        let oid = text(&row, 0)?;
+        let name = format!("{}.{}", text(&row, 1)?, text(&row, 2)?);
+        // PostgreSQL says -1 of a table that it has never looked at.
+        let rows = text(&row, 3)?.parse().unwrap_or(0);
+        let mut columns_of = Vec::new();
+        let mut lines = Vec::new();
+        for column in ask(client, &columns(oid)).await? {
+            let mut line = format!("    {} {}", text(&column, 0)?, text(&column, 1)?);
+            if let Some(default) = column.get(3) {
+                line.push_str(&format!(" DEFAULT {default}"));
+            }
+            if text(&column, 2)? == "t" {
+                line.push_str(" NOT NULL");
+            }
+            lines.push(line);
+            columns_of.push(text(&column, 0)?.to_owned());
+        }
+        let create = if lines.is_empty() {
+            format!("CREATE TABLE {name} (\n);")
+        } else {
+            format!("CREATE TABLE {name} (\n{}\n);", lines.join(",\n"))
+        };
+        let mut afterwards = Vec::new();
+        for constraint in ask(client, &constraints(oid)).await? {
+            afterwards.push(format!(
+                "ALTER TABLE ONLY {name}\n    ADD CONSTRAINT {} {};",
+                text(&constraint, 0)?,
+                text(&constraint, 1)?
+            ));
+        }
+        for index in ask(client, &indexes(oid)).await? {
+            afterwards.push(format!("{};", text(&index, 0)?));
+        }
+        tables.push(Table {
+            name,
+            columns: columns_of,
+            rows,
+            create,
+            afterwards,
+        });
+    }
+    Ok(tables)
+}
+
+/// The rows that a query gives.
+pub(super) async fn ask(client: &Client, query: &str) -> Result<Vec<SimpleQueryRow>, String> {
+    let messages = client.simple_query(query).await;
+    let messages = messages.map_err(|error| explain(&error))?;
+    let rows = messages.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    Ok(rows.collect())
+}
+
+/// A value that is there.
+pub(super) fn text(row: &SimpleQueryRow, column: usize) -> Result<&str, String> {
+    row.get(column)
+        .ok_or_else(|| "a system catalog holds a null where none should be".to_owned())
+}

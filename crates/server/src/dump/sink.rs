@@ -1,0 +1,124 @@
+//! Where a dump goes: standard output, or a file.
+//!
+//! A file has its name only once it is whole and on the disk; until then it is called
+//! `.partial`. On standard output the last line says whether all of it came.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use coeval_env::fs::{self, File, OpenOptions};
+
+/// What is gathered before it is written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The receiving end.
+pub(super) struct Sink {
+    target: Target,
+    buffer: Vec<u8>,
+}
+
+enum Target {
+    Standard,
+    File {
+        file: File,
+        offset: u64,
+        partial: PathBuf,
+        path: PathBuf,
+    },
+}
+
+fn failed<'a, E: std::fmt::Display>(
+    action: &'a str,
+    path: &'a Path,
+) -> impl FnOnce(E) -> String + 'a {
+    move |error| format!("cannot {action} {}: {error}", path.display())
+}
+
+impl Sink {
+    /// Standard output.
+    pub(super) fn standard() -> Self {
+        Self::of(Target::Standard)
+    }
+
+    /// A file, which must not be there yet.
+    pub(super) async fn file(path: &Path) -> Result<Self, String> {
+        if fs::exists(path).await.map_err(failed("look for", path))? {
+            return Err(format!("{} is there already", path.display()));
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let options = OpenOptions {
+            truncate: true,
+            ..OpenOptions::CREATE
+        };
+        let opened = fs::open(&partial, options).await;
+        let file = opened.map_err(failed("create", &partial))?;
+        Ok(Self::of(Target::File {
+            file,
+            offset: 0,
+            partial,
+            path: path.to_owned(),
+        }))
+    }
+
+    fn of(target: Target) -> Self {
+        Self {
+            target,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+        }
+    }
+
+    /// Adds these bytes.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), String> {
+        match &mut self.target {
+            Target::Standard => {
+                let mut out = std::io::stdout().lock();
+                let written = out.write_all(&self.buffer).and_then(|()| out.flush());
+                written.map_err(|error| format!("cannot write to standard output: {error}"))?;
+            }
+            Target::File {
+                file,
+                offset,
+                partial,
+                ..
+            } => {
+                let written = file.write_at(&self.buffer, *offset).await;
+                written.map_err(failed("write", partial))?;
+                *offset += self.buffer.len() as u64;
+            }
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Everything has been written: puts it where it belongs.
+    pub(super) async fn finish(mut self) -> Result<(), String> {
+        self.flush().await?;
+        if let Target::File {
+            file,
+            partial,
+            path,
+            ..
+        } = self.target
+        {
+            file.sync_all().await.map_err(failed("sync", &partial))?;
+            let renamed = fs::rename(&partial, &path).await;
+            renamed.map_err(failed("rename", &partial))?;
+            let folder = match path.parent() {
+                Some(parent) if parent != Path::new("") => parent,
+                _ => Path::new("."),
+            };
+            fs::sync_dir(folder).await.map_err(failed("sync", folder))?;
+        }
+        Ok(())
+    }
+}

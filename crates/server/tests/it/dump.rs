@@ -1,0 +1,261 @@
+//! `coeval dump`: what it writes, Coeval and PostgreSQL read back, and dump again.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks at what another process has written"
+)]
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::postgres::Postgres;
+use crate::support::with_server;
+use crate::wire::Wire;
+
+const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
+
+/// A table of every type, names that need quotes, values that need escapes.
+const EVERYTHING: &[&str] = &[
+    "create table \"Every Type\" (
+        id bigint primary key,
+        yes boolean not null default true,
+        small smallint, medium integer default 7, \"large\"\"st\" bigint,
+        exact numeric, money numeric(12,2) default 0.00,
+        single real, double double precision,
+        name text default 'it''s', short varchar(5), padded char(4),
+        day date, moment timestamp, instant timestamptz default current_timestamp)",
+    "insert into \"Every Type\" values
+        (1, true, -32768, -2147483648, -9223372036854775808,
+         123456789012345678901234567890.123456789, -0.01, 1.5, 0.1,
+         'plain', 'short', 'ab', '2026-02-28', '1999-12-31 23:59:59.999999',
+         '2026-11-21 12:00:00+02'),
+        (2, false, 32767, 2147483647, 9223372036854775807, 'NaN', 9999999999.99,
+         'NaN', 'Infinity', E'tab\\tnewline\\nreturn\\rbackslash\\\\end', '', '',
+         '4713-01-01 BC', 'infinity', '-infinity'),
+        (3, false, null, null, null, null, null, null, null, null, null, null, null, null, null),
+        (4, true, 0, 0, 0, 0, 0, '-0', 1e-300, E'\\\\.', E'\\\\N', 'Zoë', '5874897-12-31',
+         '0001-01-01 00:00:00 BC', '2000-01-01 00:00:00.000001 UTC'),
+        (5, true, 0, 0, 0, 1e-20, 0, 3.4028235e38, 1.7976931348623157e308,
+         'snow ☃ and ''quotes'' \"both\"; -- not a comment', 'a;b', ' x ', '0001-01-01',
+         '294276-12-31 23:59:59.999999', '1970-01-01 00:00:00 UTC')",
+    "create table \"select\" (\"from\" int not null, \"ORDER\" text, plain int, unique (plain))",
+    "insert into \"select\" values (1, 'x', 10), (2, null, null), (3, 'y', null)",
+    "create index \"Index of select\" on \"select\" (\"ORDER\" desc, \"from\")",
+    "create unique index one_of_each on \"select\" (\"from\", \"ORDER\")",
+    "create table pair (a int, b varchar(3), c text, primary key (b, a))",
+    "insert into pair values (1, 'x', ''), (1, 'y', 'z')",
+    "create table without_rows (id int primary key, note text)",
+];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+async fn run(program: &str, arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = coeval_env::spawn("input", async move {
+        // A program that fails early does not read on.
+        let _ = stdin.write_all(input.as_bytes()).await;
+    });
+    let output = child.wait_with_output().await.unwrap();
+    writer.await.unwrap();
+    output
+}
+
+/// Runs it, and wants it to succeed without complaint.
+async fn succeed(program: &str, arguments: &[&str], input: &str) -> String {
+    let output = run(program, arguments, input).await;
+    let complaints = text(&output.stderr);
+    assert!(
+        output.status.success() && complaints.is_empty(),
+        "{program} {arguments:?}: {complaints}"
+    );
+    text(&output.stdout)
+}
+
+async fn dump(url: &str) -> String {
+    succeed(COEVAL, &["dump", "--url", url], "").await
+}
+
+fn url(address: std::net::SocketAddr) -> String {
+    format!("postgres://ada@{address}/bank")
+}
+
+/// Without its head, which says who wrote it.
+fn body(dump: &str) -> &str {
+    let start = dump.find("CREATE TABLE").unwrap_or(dump.len());
+    &dump[start..]
+}
+
+async fn fill(address: std::net::SocketAddr) {
+    let mut wire = Wire::connect(address).await;
+    for statement in EVERYTHING {
+        wire.rows(statement).await;
+    }
+}
+
+#[test]
+fn a_dump_says_how_to_make_everything() {
+    with_server(|address| async move {
+        fill(address).await;
+        let dump = dump(&url(address)).await;
+        for part in [
+            "CREATE TABLE public.\"Every Type\" (\n    id bigint NOT NULL,\n",
+            "    money numeric(12,2) DEFAULT 0.00,\n",
+            "    \"large\"\"st\" bigint,\n",
+            "COPY public.pair (a, b, c) FROM stdin;\n1\tx\t\n1\ty\tz\n\\.\n",
+            "COPY public.without_rows (id, note) FROM stdin;\n\\.\n",
+            "ALTER TABLE ONLY public.pair\n    ADD CONSTRAINT pair_pkey PRIMARY KEY (b, a);\n",
+            "CREATE UNIQUE INDEX one_of_each ON public.\"select\" USING btree (\"from\", \"ORDER\");\n",
+        ] {
+            assert!(dump.contains(part), "{part} in {dump}");
+        }
+        assert!(dump.ends_with("-- The dump is complete.\n"), "{dump}");
+    });
+}
+
+#[test]
+fn coeval_reads_a_dump_back() {
+    with_server(|first| async move {
+        fill(first).await;
+        let original = dump(&url(first)).await;
+        let again = coeval_env::spawn("second", async {
+            use coeval_server::{Server, Storage};
+            Server::start(crate::support::settings(), Storage::Memory).await
+        });
+        let second = again.await.unwrap().unwrap();
+        let target = url(second.address());
+        succeed(COEVAL, &["sql", &target], &original).await;
+        assert_eq!(body(&dump(&target).await), body(&original));
+        // The keys are there, not just their definitions.
+        let mut wire = Wire::connect(second.address()).await;
+        let count = wire.value("select count(*) from pair where b = 'y' and a = 1");
+        assert_eq!(count.await.as_deref(), Some("1"));
+        second.stop().await;
+    });
+}
+
+#[test]
+fn psql_reads_a_dump_into_coeval_and_postgres() {
+    with_server(|first| async move {
+        let Some(postgres) = Postgres::start().await else {
+            return;
+        };
+        fill(first).await;
+        let original = dump(&url(first)).await;
+        let psql = ["-X", "-q", "-1", "-v", "ON_ERROR_STOP=1"];
+        succeed("psql", &[&psql[..], &[&postgres.url()]].concat(), &original).await;
+        assert_eq!(body(&dump(&postgres.url()).await), body(&original));
+
+        let mut wire = Wire::connect(first).await;
+        for table in ["\"Every Type\"", "\"select\"", "pair", "without_rows"] {
+            wire.rows(&format!("drop table {table}")).await;
+        }
+        succeed("psql", &[&psql[..], &[&url(first)]].concat(), &original).await;
+        assert_eq!(body(&dump(&url(first)).await), body(&original));
+    });
+}
+
+#[test]
+fn a_dump_shows_one_moment() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        wire.rows("create table a (n int)").await;
+        wire.rows("create table b (n int)").await;
+        wire.rows("insert into a values (0)").await;
+        wire.rows("insert into b values (0)").await;
+        // Both tables always hold the same number, to whoever looks once.
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        let writer = coeval_env::spawn("writer", async move {
+            while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                wire.rows("begin").await;
+                wire.rows("update a set n = n + 1").await;
+                wire.rows("update b set n = n + 1").await;
+                wire.rows("commit").await;
+            }
+        });
+        for _ in 0..5 {
+            let dump = dump(&url(address)).await;
+            let numbers: Vec<&str> = dump
+                .split("FROM stdin;\n")
+                .skip(1)
+                .map(|rows| rows.lines().next().unwrap())
+                .collect();
+            assert_eq!(numbers.len(), 2);
+            assert_eq!(numbers[0], numbers[1], "{dump}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.await.unwrap();
+    });
+}
+
+#[test]
+fn a_file_has_its_name_only_when_it_is_whole() {
+    with_server(|address| async move {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("all.sql");
+        let names = |folder: &Path| {
+            let names = std::fs::read_dir(folder).unwrap();
+            names
+                .map(|name| name.unwrap().file_name())
+                .collect::<Vec<_>>()
+        };
+        let path = file.to_str().unwrap();
+        let dump = ["dump", "--url", &url(address), "-o", path];
+        succeed(COEVAL, &dump, "").await;
+        assert_eq!(names(folder.path()), ["all.sql"]);
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(written.ends_with("-- The dump is complete.\n"));
+        // Nothing is written over, and a server that is not there is said to be so.
+        let again = run(COEVAL, &dump, "").await;
+        assert_eq!(again.status.code(), Some(1));
+        assert!(text(&again.stderr).contains("is there already"));
+        let nobody = ["dump", "--url", "postgres://127.0.0.1:1", "-o", "never.sql"];
+        let nobody = run(COEVAL, &nobody, "").await;
+        assert_eq!(nobody.status.code(), Some(1));
+        assert_eq!(names(folder.path()), ["all.sql"]);
+    });
+}
+
+#[test]
+fn a_copy_in_a_script_that_is_refused_is_passed_over() {
+    with_server(|address| async move {
+        let script = "create table t (n int);\n\
+                      copy nothing from stdin;\n1\n2\n\\.\n\
+                      copy t from stdin; select 'behind';\n1\n\\.\n\
+                      copy t from stdin;\nno number\n\\.\n\
+                      select count(*) from t;\n\
+                      copy t from stdin;\n5\n";
+        let output = run(COEVAL, &["sql", &url(address)], script).await;
+        assert_eq!(output.status.code(), Some(1));
+        let (said, complaints) = (text(&output.stdout), text(&output.stderr));
+        assert!(
+            complaints.contains("\"nothing\" does not exist"),
+            "{complaints}"
+        );
+        assert!(complaints.contains("no number"), "{complaints}");
+        assert!(
+            complaints.contains("the input ended before the data did"),
+            "{complaints}"
+        );
+        assert!(
+            said.contains("done (1 rows)") && said.contains("behind"),
+            "{said}"
+        );
+        let mut wire = Wire::connect(address).await;
+        let count = wire.value("select count(*) from t").await;
+        assert_eq!(count.as_deref(), Some("1"));
+    });
+}
