@@ -35,6 +35,11 @@ impl ReadBuffer {
         }
     }
 
+    /// From now on messages may be as long as these limits say.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// The next message, if all of it has come. The one before is forgotten.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Error> {
         let next = self.next_frame_and_following()?;

@@ -44,6 +44,10 @@
 //! UTF-8 silently and copy every string, so reading is ours altogether; in tests
 //! the library plays the client.
 //!
+//! # Who the client is
+//! [`scram`] is the one way to show it. Until a client has, only messages as long
+//! as that takes are read ([`Limits::BEFORE_AUTHENTICATION`]).
+//!
 //! # Sources
 //! PostgreSQL documentation, chapter "Frontend/Backend Protocol": "Message
 //! Formats", "Message Flow".
@@ -55,6 +59,7 @@ pub mod frame;
 pub mod frontend;
 mod limits;
 mod reader;
+pub mod scram;
 pub mod startup;
 
 pub use buffer::ReadBuffer;

@@ -19,6 +19,12 @@ impl Limits {
     /// The longest first packet, in bytes, as in PostgreSQL.
     pub const STARTUP: usize = 10_000;
 
+    /// For clients that have not shown who they are: what SCRAM takes, and no more.
+    pub const BEFORE_AUTHENTICATION: Self = Self {
+        long_message: 10_000,
+        short_message: 10_000,
+    };
+
     /// The limit for a message of this type; `None` for a type that clients do
     /// not send.
     #[must_use]

@@ -22,6 +22,11 @@ pub(crate) async fn connect(url: &str, application: &str) -> Result<Client, Stri
         let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
         config.user(user.unwrap_or_else(|| "coeval".to_owned()));
     }
+    if config.get_password().is_none()
+        && let Ok(password) = std::env::var("PGPASSWORD")
+    {
+        config.password(password);
+    }
     config.application_name(application);
     let connected = config.connect(NoTls).await;
     let (client, connection) = connected.map_err(|error| format!("{url}: {}", explain(&error)))?;

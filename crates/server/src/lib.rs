@@ -10,12 +10,13 @@
 //!        socket ◀─ Output ◀──────────┘  (after poll_durable, and never before)
 //! ```
 //!
-//! What is decided here and nowhere else: which engine runs; who may connect
-//! (anybody on this machine, under any name, to the one database); when answers
-//! leave; how a server stops.
+//! What is decided here and nowhere else: which engine runs; who may connect and
+//! how they show who they are (`access`); when answers leave; how a server stops.
 //!
 //! For tests in other programs, [`Server::start`] runs in the caller's process.
 
+mod access;
+mod audit;
 pub mod cli;
 mod client;
 mod dump;
@@ -30,8 +31,11 @@ mod session;
 pub mod settings;
 mod shared;
 mod shell;
+mod tls;
 mod workers;
 
+pub use access::FileError;
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::Settings;
+pub use tls::TlsError;

@@ -28,8 +28,21 @@ struct Sessions {
     closed: bool,
 }
 
+/// For whom a session wants a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The number of the role that was let in.
+    pub(crate) role: u32,
+    /// The most sessions the role may have; `None` for any number.
+    pub(crate) limit: Option<usize>,
+    /// Whether it may take a place that is kept for superusers.
+    pub(crate) privileged: bool,
+}
+
 #[derive(Debug)]
 struct Reachable {
+    /// The number of the role that was let in.
+    role: u32,
     secret: Vec<u8>,
     signal: Arc<Signal>,
 }
@@ -48,13 +61,13 @@ impl Registry {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a new session its number, if there is room for one more. It stays
-    /// until the entry is dropped.
+    /// Gives a new session of a role its number, if there is room for one more, also
+    /// by the role's own limit. It stays until the entry is dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
         protocol: Protocol,
-        superuser: bool,
+        role: &Place,
     ) -> Result<Entry, Error> {
         let length = match protocol {
             Protocol::V3_0 => 4,
@@ -75,7 +88,7 @@ impl Registry {
                 self.limit
             )));
         }
-        if !superuser && sessions.by_process_id.len() + self.reserved >= self.limit {
+        if !role.privileged && sessions.by_process_id.len() + self.reserved >= self.limit {
             let full = "remaining connection slots are reserved for roles with the \
                         SUPERUSER attribute";
             return Err(Error::new(SqlState("53300"), full).with_hint(format!(
@@ -83,6 +96,14 @@ impl Registry {
                  setting max_connections.",
                 self.limit, self.reserved
             )));
+        }
+        if let Some(limit) = role.limit {
+            let others = sessions.by_process_id.values();
+            if others.filter(|other| other.role == role.role).count() >= limit {
+                let full = "too many connections for role";
+                return Err(Error::new(SqlState("53300"), full)
+                    .with_hint("Close connections, or raise the role's CONNECTION LIMIT."));
+            }
         }
         let mut process_id = sessions.last;
         loop {
@@ -93,6 +114,7 @@ impl Registry {
         }
         sessions.last = process_id;
         let reachable = Reachable {
+            role: role.role,
             secret: secret.clone(),
             signal: Arc::clone(signal),
         };
@@ -185,10 +207,31 @@ impl Drop for Entry {
 mod tests {
     use super::*;
 
+    fn role(role: u32, limit: Option<usize>) -> Place {
+        Place {
+            role,
+            limit,
+            privileged: false,
+        }
+    }
+
     fn enter(registry: &Arc<Registry>) -> (Arc<Signal>, Result<Entry, Error>) {
         let signal = Arc::new(Signal::default());
-        let entry = registry.enter(&signal, Protocol::V3_0, false);
+        let entry = registry.enter(&signal, Protocol::V3_0, &role(10, None));
         (signal, entry)
+    }
+
+    #[test]
+    fn a_role_has_a_limit_of_its_own() {
+        let registry = Registry::new(10, 0);
+        let signal = Arc::new(Signal::default());
+        let enter = |(number, limit)| registry.enter(&signal, Protocol::V3_0, &role(number, limit));
+        let first = enter((20, Some(1))).unwrap();
+        assert_eq!(enter((20, Some(1))).unwrap_err().state().0, "53300");
+        let other = enter((21, Some(1)));
+        drop(first);
+        enter((20, Some(1))).unwrap();
+        assert!(other.is_ok());
     }
 
     #[test]
@@ -212,7 +255,11 @@ mod tests {
         assert!(refused.report().message.contains("SUPERUSER"));
         let superuser = |registry: &Arc<Registry>| {
             let signal = Arc::new(Signal::default());
-            registry.enter(&signal, Protocol::V3_0, true)
+            let place = Place {
+                privileged: true,
+                ..role(10, None)
+            };
+            registry.enter(&signal, Protocol::V3_0, &place)
         };
         let third = superuser(&registry).unwrap();
         assert!(superuser(&registry).is_err());

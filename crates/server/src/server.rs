@@ -25,11 +25,12 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::Settings;
+use crate::access::{FileError, Rules};
 use crate::engine;
 use crate::memory::{self, MemoryReport};
-use crate::registry::Registry;
 use crate::settings::SettingsError;
-use crate::shared::Shared;
+use crate::shared::{Doors, Shared};
+use crate::tls::{Tls, TlsError};
 use crate::workers::Workers;
 
 /// Where the database is kept.
@@ -59,6 +60,12 @@ pub enum StartError {
     /// The database in it cannot be opened.
     #[error("the database cannot be opened: {0}")]
     Database(#[source] coeval_sql::Error),
+    /// The host-based access file is wrong.
+    #[error(transparent)]
+    Access(#[from] FileError),
+    /// The TLS certificate or key is wrong.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}{}", in_use(.error))]
     Listen {
@@ -83,7 +90,7 @@ impl StartError {
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
-            Self::Settings(_) | Self::Listen { .. } => Remedy::Fix,
+            Self::Settings(_) | Self::Access(_) | Self::Tls(_) | Self::Listen { .. } => Remedy::Fix,
             Self::DataDirectory { error, .. } => error.remedy(),
             Self::Database(error) => error.remedy(),
         }
@@ -102,6 +109,7 @@ impl Server {
     /// [`StartError`], with nothing left running.
     pub async fn start(settings: Settings, storage: Storage) -> Result<RunningServer, StartError> {
         settings.check()?;
+        let doors = doors(&settings).await?;
         let started = coeval_env::now();
         let failure = watch::Sender::new(None);
         let opened = engine::open(&settings, storage, &failure).await?;
@@ -127,17 +135,9 @@ impl Server {
                 return Err(error);
             }
         };
-        let shared = Arc::new(Shared {
-            registry: Registry::new(
-                settings.max_connections,
-                settings.superuser_reserved_connections,
-            ),
-            settings,
-            engine,
-            closing: opened.engine,
-            database,
-            failure,
-        });
+        let insecure = settings.insecure;
+        let shared = Shared::new(settings, opened.engine, database, failure, doors);
+        let shared = Arc::new(shared);
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         info!(
             %address,
@@ -147,12 +147,46 @@ impl Server {
             version = env!("CARGO_PKG_VERSION"),
             "ready for connections"
         );
+        if insecure && !address.ip().is_loopback() {
+            warn!(
+                %address,
+                "insecure: whoever reaches this address is let in, under any name"
+            );
+        }
         Ok(RunningServer {
             address,
             workers: Workers::start(&shared, listener),
             shared,
         })
     }
+}
+
+/// Reads who may come in, and how.
+async fn doors(settings: &Settings) -> Result<Doors, StartError> {
+    let rules = match &settings.hba_file.0 {
+        Some(path) => Rules::read(path).await?,
+        None if settings.insecure => Rules::Insecure,
+        None => Rules::Default,
+    };
+    if let Some(line) = rules.careless_line()
+        && !settings.insecure
+        && !settings.listen.ip().is_loopback()
+    {
+        return Err(StartError::Settings(SettingsError::Value {
+            name: "hba_file",
+            origin: None,
+            reason: format!(
+                "line {line} lets others than this machine in without a password; say \
+                 --insecure if that is meant"
+            ),
+        }));
+    }
+    let files = (&settings.tls_certificate_file.0, &settings.tls_key_file.0);
+    let tls = match files {
+        (Some(certificate), Some(key)) => Some(Tls::read(certificate, key).await?),
+        _ => None,
+    };
+    Ok(Doors { rules, tls })
 }
 
 /// A server that runs. Dropped, it lets nobody in any more and its sessions end as
@@ -188,6 +222,17 @@ impl RunningServer {
             accounts: self.shared.closing.memory(),
             resident: memory::resident().await.unwrap_or(0),
         }
+    }
+
+    /// Reads the host-based access file and the TLS certificate and key again, for
+    /// those who connect from now on. Sessions that were let in stay.
+    ///
+    /// # Errors
+    /// [`StartError`]; then everything stays as it was.
+    pub async fn reload(&self) -> Result<(), StartError> {
+        let doors = doors(&self.shared.settings).await?;
+        self.shared.set_access(doors);
+        Ok(())
     }
 
     /// Waits until the engine has stopped by itself, which is for ever if all goes

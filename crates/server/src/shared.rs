@@ -1,6 +1,6 @@
 //! What every session of a server shares.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coeval_sql::session::{Database, Limits};
@@ -8,7 +8,9 @@ use coeval_txn::Engine;
 use tokio::sync::watch;
 
 use crate::Settings;
+use crate::access::Rules;
 use crate::registry::Registry;
+use crate::tls::Tls;
 
 /// The parts of a running server.
 pub(crate) struct Shared {
@@ -20,9 +22,49 @@ pub(crate) struct Shared {
     pub(crate) closing: Arc<coeval_occ::Engine>,
     /// Why the engine has stopped, if it has.
     pub(crate) failure: watch::Sender<Option<String>>,
+    /// Who may come in, and how. Another one after a reload.
+    access: Mutex<Arc<Doors>>,
+}
+
+/// Who may come in, and how.
+#[derive(Clone)]
+pub(crate) struct Doors {
+    pub(crate) rules: Rules,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Shared {
+    pub(crate) fn new(
+        settings: Settings,
+        opened: Arc<coeval_occ::Engine>,
+        database: Arc<Database>,
+        failure: watch::Sender<Option<String>>,
+        doors: Doors,
+    ) -> Self {
+        Self {
+            registry: Registry::new(
+                settings.max_connections,
+                settings.superuser_reserved_connections,
+            ),
+            settings,
+            engine: opened.clone(),
+            closing: opened,
+            database,
+            failure,
+            access: Mutex::new(Arc::new(doors)),
+        }
+    }
+
+    /// Who may come in, and how, as it is now.
+    pub(crate) fn access(&self) -> Arc<Doors> {
+        Arc::clone(&self.access.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on these rules hold for those who come.
+    pub(crate) fn set_access(&self, doors: Doors) {
+        *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(doors);
+    }
+
     pub(crate) fn startup_timeout(&self) -> Duration {
         Duration::from_millis(self.settings.startup_timeout_milliseconds)
     }

@@ -15,6 +15,7 @@
 //! Invariant: there is at most one permit at a time, so that the choice of the
 //! worker is made with every earlier connection counted.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -110,7 +111,7 @@ impl Worker {
     async fn run(mut self) {
         while self.permits.recv().await.is_some() {
             match self.listener.accept().await {
-                Ok((stream, _)) => self.begin(stream),
+                Ok((stream, peer)) => self.begin(stream, peer),
                 Err(error) => {
                     // Out of file descriptors, most likely; they come back.
                     warn!(%error, "a connection could not be accepted");
@@ -125,14 +126,14 @@ impl Worker {
         std::future::pending().await
     }
 
-    fn begin(&self, stream: Stream) {
+    fn begin(&self, stream: Stream, peer: SocketAddr) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             return;
         };
         let counted = Counted::new(&self.sessions);
         let shared = Arc::clone(&self.shared);
         let serving = coeval_env::spawn("session", async move {
-            session::serve(shared, stream).await;
+            session::serve(shared, stream, peer).await;
             drop((place, counted));
         });
         // A panic ends its session and no other; here it gets its line in the log.

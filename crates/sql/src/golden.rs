@@ -72,7 +72,7 @@ impl Bench {
     }
 
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        Arc::new(Catalog::new(1, self.tables.iter().cloned()))
+        Arc::new(Catalog::new(1, self.tables.iter().cloned(), Arc::default()))
     }
 
     fn begin(&self) -> Box<dyn Transaction> {
@@ -139,6 +139,7 @@ impl Bench {
             columns,
             indexes: Vec::new(),
             options: Vec::new(),
+            owned: crate::access::Owned::by(crate::access::FIRST_ROLE),
         };
         if !primary.is_empty() {
             let index = self.index(&table, "pkey", IndexKind::Primary, &primary);

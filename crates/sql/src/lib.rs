@@ -8,6 +8,7 @@
 //!                      └── sqlparser's syntax tree
 //! ```
 //!
+//! - [`access`]: roles and privileges.
 //! - [`catalog`]: tables, columns and indexes, as a snapshot shows them.
 //! - `definition`: CREATE, ALTER, DROP, TRUNCATE.
 //! - `change`: INSERT, UPDATE, DELETE. `copy`: COPY.
@@ -22,6 +23,7 @@
 //!   and from what the engine says of itself.
 //! - [`contention`]: conflicts and locks in words.
 
+pub mod access;
 pub mod catalog;
 mod change;
 mod contention;

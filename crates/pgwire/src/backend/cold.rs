@@ -161,6 +161,24 @@ pub fn authentication_ok(out: &mut Vec<u8>) {
     encode(out, &Authentication::Ok);
 }
 
+/// The client is to choose one of these mechanisms and to begin.
+pub fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
+    let mechanisms = mechanisms.iter().map(|&each| each.to_owned()).collect();
+    encode(out, &Authentication::SASL(mechanisms));
+}
+
+/// The mechanism's next message.
+pub fn authentication_sasl_continue(out: &mut Vec<u8>, message: &str) {
+    let message = Bytes::copy_from_slice(message.as_bytes());
+    encode(out, &Authentication::SASLContinue(message));
+}
+
+/// The mechanism's last message.
+pub fn authentication_sasl_final(out: &mut Vec<u8>, message: &str) {
+    let message = Bytes::copy_from_slice(message.as_bytes());
+    encode(out, &Authentication::SASLFinal(message));
+}
+
 /// A parameter of the session has this value.
 ///
 /// # Errors

@@ -4,8 +4,10 @@
 //! parts, [`Bind::parameters`] for one, cannot fail later.
 
 mod bind;
+mod sasl;
 
 pub use bind::{Bind, Format, FormatCodes, Parameter, Parameters};
+pub use sasl::SaslInitial;
 
 use crate::Error;
 use crate::frame::{Frame, kind};

@@ -22,6 +22,7 @@ Examples:
   coeval sql                               likewise, without psql
   coeval sql -c 'select 1'                 run one command
   coeval start --data-dir /var/lib/coeval --listen 127.0.0.1:6000
+  coeval start --listen 0.0.0.0:5433 --tls-certificate-file cert.pem --tls-key-file key.pem
   coeval start --ephemeral                 in memory, at a free port, for tests
   coeval config --config coeval.toml       what is set, and where that was said";
 
@@ -37,7 +38,7 @@ A setting is taken from its flag, else from the environment (COEVAL_ and its nam
 in capitals), else from the file, else it has its default. SIGTERM and SIGINT stop
 the server: running statements get a moment, everything acknowledged is safe. A
 second signal ends it at once, and so may kill -9: everything acknowledged is safe
-then too.";
+then too. SIGHUP reads the host-based access file and the TLS certificate again.";
 
 const DUMP_EXAMPLES: &str = "\
 Examples:
@@ -54,6 +55,7 @@ Examples:
   coeval sql
   coeval sql postgres://ada@127.0.0.1:6000/bank
   coeval sql -c 'select count(*) from account' -c 'show server_version'
+  PGPASSWORD=secret coeval sql postgres://ada@127.0.0.1:6000/bank
   coeval sql < script.sql";
 
 /// Runs the command that the arguments say, and says how it ended.
@@ -195,10 +197,18 @@ fn setting_arguments() -> Vec<Arg> {
         let default = Effective::new().shown(key);
         let help = key.help.split_whitespace().collect::<Vec<_>>().join(" ");
         let help = help.trim_end_matches('.');
-        Arg::new(key.name)
+        let flag = Arg::new(key.name)
             .long(key.name.replace('_', "-"))
             .value_name(key.placeholder)
-            .help(format!("{help} [default: {default}]"))
+            .help(format!("{help} [default: {default}]"));
+        match key.placeholder {
+            // Said without a value, it is meant.
+            "BOOL" => flag
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true"),
+            _ => flag,
+        }
     });
     std::iter::once(file).chain(flags).collect()
 }

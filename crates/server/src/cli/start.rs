@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{fail, say, settings};
 use crate::parent::Parent;
@@ -23,6 +23,7 @@ pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     if let Err(error) = logging::start(&settings) {
         return fail(&error);
     }
+    allow_open_files(&settings);
     // Sessions and the log have threads of their own; this one waits for signals
     // and does the housekeeping.
     let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -38,12 +39,13 @@ pub(super) fn start(matches: &ArgMatches) -> ExitCode {
 }
 
 async fn serve(settings: Settings, ephemeral: bool, parent: Option<Parent>) -> ExitCode {
-    let (mut terminate, mut interrupt) = match (
+    let (mut terminate, mut interrupt, mut hangup) = match (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
     ) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        (Err(error), _) | (_, Err(error)) => return fail(&error),
+        (Ok(terminate), Ok(interrupt), Ok(hangup)) => (terminate, interrupt, hangup),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => return fail(&error),
     };
     let storage = if ephemeral {
         Storage::Memory
@@ -83,6 +85,7 @@ async fn serve(settings: Settings, ephemeral: bool, parent: Option<Parent>) -> E
         }
         () = any(&mut terminate, &mut interrupt) => info!("asked to stop"),
         () = orphaned => info!("the starting process has ended"),
+        () = reload(&server, &mut hangup) => {}
     }
     tokio::select! {
         biased;
@@ -94,12 +97,50 @@ async fn serve(settings: Settings, ephemeral: bool, parent: Option<Parent>) -> E
     }
 }
 
+/// Every session is an open file: takes as many as the system grants, and says so
+/// when these are too few.
+fn allow_open_files(settings: &Settings) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    /// For the log, the listener, and sockets that are no sessions.
+    const OTHERS: u64 = 256;
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let allowed = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    let wanted = settings.max_connections as u64 + OTHERS;
+    if let Some(allowed) = allowed
+        && allowed < wanted
+    {
+        warn!(
+            allowed,
+            wanted, "fewer files may be open (ulimit -n) than max_connections asks for"
+        );
+    }
+}
+
 async fn any(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         biased;
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+}
+
+/// Reads again who may come in whenever somebody asks for it; for ever.
+async fn reload(server: &RunningServer, hangup: &mut Signal) {
+    while hangup.recv().await.is_some() {
+        match server.reload().await {
+            Ok(()) => info!("who may come in was read again"),
+            Err(error) => error!(%error, "who may come in stays as it was"),
+        }
+    }
+    std::future::pending().await
 }
 
 fn url(server: &RunningServer) -> String {

@@ -16,6 +16,7 @@ use super::input::{Input, Wake, Watch};
 use super::output::Output;
 use super::signal::Signal;
 use super::{Ended, report, shutdown};
+use crate::audit::Client;
 
 /// What the next message will be taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub(super) struct Conversation {
     pub(super) limits: Limits,
     pub(super) output: Output,
     pub(super) signal: Arc<Signal>,
+    /// Who is at the other end.
+    pub(super) client: Client,
     /// The statement without a name; the session keeps those that have one.
     pub(super) unnamed: Option<Arc<Prepared>>,
     pub(super) portals: Named<Portal>,
@@ -120,12 +123,14 @@ impl Conversation {
         output: Output,
         signal: Arc<Signal>,
         limits: Limits,
+        client: Client,
     ) -> Self {
         Self {
             session,
             limits,
             output,
             signal,
+            client,
             unnamed: None,
             portals: Named::new(),
             suspended: false,

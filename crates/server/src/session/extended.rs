@@ -12,6 +12,7 @@ use coeval_sql::{Error, SqlState};
 use super::conversation::Conversation;
 use super::input::Watch;
 use super::report;
+use crate::audit;
 
 /// As many parameters or columns are bound without allocating.
 const FEW: usize = 16;
@@ -187,8 +188,9 @@ impl Conversation {
         }
         self.output.begin_execution();
         let execution = self.session.execute(portal, limit, &mut self.output);
-        let completion = watch.over(&self.signal, execution).await?;
-        self.complete(completion, false, watch).await
+        let completion = watch.over(&self.signal, execution).await;
+        audit::ran(&self.client, self.session.user(), portal, &completion);
+        self.complete(completion?, false, watch).await
     }
 
     pub(super) fn close(&mut self, target: Target, name: &str) {

@@ -1,20 +1,25 @@
-//! The first packets: encryption is declined, a cancel request is passed on, a
-//! session is let in.
+//! From the first byte of a connection to a session: what is wanted, who wants it,
+//! whether there is room.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use coeval_pgwire::Limits;
 use coeval_pgwire::backend::cold;
-use coeval_pgwire::startup::{Packet, Protocol};
+use coeval_sql::catalog::MAX_NAME_BYTES;
 use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Error, SqlState};
 use coeval_types::Timestamp;
 use tracing::debug;
 
+use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate};
 use super::conversation::Conversation;
-use super::input::{Input, Wake};
+use super::first::{First, Request, first, say};
+use super::input::Input;
 use super::output::Output;
 use super::report;
 use super::signal::Signal;
+use crate::audit::{self, Client};
 use crate::registry::Entry;
 use crate::shared::Shared;
 
@@ -26,145 +31,156 @@ pub(super) struct Greeted {
     pub(super) conversation: Conversation,
 }
 
-/// What somebody said first.
-enum First {
-    Start(Request),
-    /// Nothing further happens on this connection.
-    Done,
-    Refused(Error),
-}
-
-/// A session start, independent of the bytes it came in.
-struct Request {
-    protocol: Protocol,
-    negotiate: bool,
-    options: Vec<String>,
-    parameters: Vec<(String, String)>,
-}
-
-impl Request {
-    fn take(&mut self, name: &str) -> Option<String> {
-        let place = self.parameters.iter().rposition(|(key, _)| key == name)?;
-        Some(self.parameters.swap_remove(place).1)
+/// Lets a client in, or says why not. `None` when there is nothing more to do.
+///
+/// All of it together may take no longer than the setting for a start allows: who
+/// sends a byte now and then is not waited for.
+pub(super) async fn greet(
+    shared: &Arc<Shared>,
+    stream: coeval_env::Stream,
+    peer: SocketAddr,
+) -> Option<Greeted> {
+    let patience = shared.startup_timeout();
+    let greeted = coeval_env::timeout(patience, let_in(shared, stream, peer.ip())).await;
+    match greeted {
+        Ok(greeted) => greeted,
+        Err(coeval_env::Elapsed) => {
+            debug!(address = %peer.ip(), "a client did not say in time who it is");
+            None
+        }
     }
 }
 
-/// Lets a client in, or says why not. `None` when there is nothing more to do.
-pub(super) async fn greet(
+async fn let_in(
     shared: &Arc<Shared>,
-    mut input: Input,
-    stream: coeval_env::WriteHalf,
+    stream: coeval_env::Stream,
+    address: IpAddr,
 ) -> Option<Greeted> {
-    let signal = Arc::new(Signal::default());
-    let engine = Arc::clone(&shared.engine);
-    let high_water = shared.settings.output_buffer_bytes;
-    let most = shared.settings.max_result_bytes;
-    let mut output = Output::new(stream, engine, Arc::clone(&signal), high_water, most);
-
-    let patience = shared.startup_timeout();
-    let first = coeval_env::timeout(patience, first(shared, &mut input, &mut output, &signal));
-    let refused = match first.await {
-        Ok(First::Start(request)) => match admit(shared, request, &signal, &mut output).await {
-            Ok((user, entry, session)) => {
-                // Nothing has been read from the database yet, so all may be sent.
-                output.flush(Timestamp::ZERO).await.ok()?;
-                return Some(Greeted {
-                    user,
-                    entry,
-                    input,
-                    conversation: Conversation::new(session, output, signal, shared.limits()),
-                });
-            }
-            Err(refused) => refused,
-        },
-        Ok(First::Done) => return None,
-        Ok(First::Refused(refused)) => refused,
-        Err(coeval_env::Elapsed) => {
-            debug!("a client did not say in time who it is");
+    let (start, tls) = match first(shared, stream).await {
+        First::Start(start) => {
+            let tls = start.transport.is_tls();
+            (start, tls)
+        }
+        First::Done => return None,
+        First::Refused(mut transport, refused) => {
+            debug!(error = %refused, "connection refused");
+            let mut out = Vec::new();
+            report::fatal(&mut out, &refused);
+            say(&mut transport, &out).await;
             return None;
         }
     };
-    debug!(error = %refused, "connection refused");
+    let signal = Arc::new(Signal::default());
+    let (read, write) = start.transport.into_split();
+    let mut input = Input::new(read, start.buffer);
+    let engine = Arc::clone(&shared.engine);
+    let high_water = shared.settings.output_buffer_bytes;
+    let most = shared.settings.max_result_bytes;
+    let mut output = Output::new(write, engine, Arc::clone(&signal), high_water, most);
+    let mut request = start.request;
+    let mut client = Client::new(address, tls);
+    let line = Line {
+        input: &mut input,
+        output: &mut output,
+        signal: &signal,
+    };
+    let binding = start.binding.as_deref();
+    let admitted = admit(shared, &mut request, &mut client, binding, line).await;
+    let refusal = match admitted {
+        Ok(admitted) => {
+            let opened = open(shared, request, &client, &admitted, &signal, &mut output);
+            match opened {
+                Ok((entry, session)) => {
+                    audit::login(&client, admitted.method.as_str(), Ok(()));
+                    input.buffer.set_limits(Limits {
+                        long_message: shared.settings.max_message_bytes,
+                        ..Limits::default()
+                    });
+                    // Nothing has been read from the database yet, so all may be sent.
+                    output.flush(Timestamp::ZERO).await.ok()?;
+                    let limits = shared.limits();
+                    return Some(Greeted {
+                        user: client.user.clone(),
+                        entry,
+                        input,
+                        conversation: Conversation::new(session, output, signal, limits, client),
+                    });
+                }
+                Err(refused) => Refusal::from(refused),
+            }
+        }
+        Err(refusal) => refusal,
+    };
+    let Refusal::Error(refused, detail) = refusal else {
+        return None;
+    };
+    audit::login(&client, "", Err((&refused, &detail)));
     output.buffer.clear();
     report::fatal(&mut output.buffer, &refused);
-    let _ = coeval_env::timeout(patience, output.flush(Timestamp::ZERO)).await;
+    let _ = output.flush(Timestamp::ZERO).await;
     None
 }
 
-async fn first(shared: &Shared, input: &mut Input, output: &mut Output, signal: &Signal) -> First {
-    // Encryption may be asked for once in each kind; then a session has to start.
-    let mut declined = 0;
-    loop {
-        let packet = match input.buffer.next_packet() {
-            Ok(Some(packet)) => packet,
-            Ok(None) => match input.fill(signal, false, None).await {
-                Wake::Bytes => continue,
-                Wake::Gone | Wake::Terminated | Wake::Canceled | Wake::Late(_) => {
-                    return First::Done;
-                }
-            },
-            Err(error) => return First::Refused(report::from_wire(&error)),
-        };
-        match packet {
-            Packet::SslRequest | Packet::GssEncryptionRequest if declined < 2 => {
-                declined += 1;
-                output.buffer.push(b'N');
-                if output.flush(Timestamp::ZERO).await.is_err() {
-                    return First::Done;
-                }
-            }
-            Packet::SslRequest | Packet::GssEncryptionRequest => {
-                let error = report::violation("encryption was declined already");
-                return First::Refused(error);
-            }
-            Packet::Cancel { process_id, secret } => {
-                shared.registry.cancel(process_id, secret);
-                return First::Done;
-            }
-            Packet::Start(start) => {
-                let owned = |text: &&str| (*text).to_owned();
-                return First::Start(Request {
-                    protocol: start.protocol,
-                    negotiate: start.negotiate,
-                    options: start.options.iter().map(owned).collect(),
-                    parameters: start
-                        .parameters
-                        .iter()
-                        .map(|(name, value)| (owned(name), owned(value)))
-                        .collect(),
-                });
-            }
-        }
-    }
-}
-
+/// Finds out who wants a session.
 async fn admit(
-    shared: &Arc<Shared>,
-    mut request: Request,
-    signal: &Arc<Signal>,
-    output: &mut Output,
-) -> Result<(String, Entry, Session), Error> {
+    shared: &Shared,
+    request: &mut Request,
+    client: &mut Client,
+    binding: Option<&[u8]>,
+    line: Line<'_>,
+) -> Result<Admitted, Refusal> {
     let Some(user) = request.take("user").filter(|user| !user.is_empty()) else {
         let missing = "no PostgreSQL user name specified in startup packet";
-        return Err(Error::new(SqlState("28000"), missing));
+        return Err(Error::new(SqlState("28000"), missing).into());
     };
+    client.user = coeval_sql::catalog::truncate_name(&user, MAX_NAME_BYTES).to_owned();
+    client.database = request
+        .take("database")
+        .filter(|database| !database.is_empty())
+        .unwrap_or_else(|| client.user.clone());
     if let Some(replication) = request.take("replication")
         && !matches!(replication.as_str(), "false" | "off" | "no" | "0")
     {
-        return Err(Error::unsupported("replication by PostgreSQL's protocol"));
+        return Err(Error::unsupported("replication by PostgreSQL's protocol").into());
     }
-    let superuser = is_superuser(&user);
-    let entry = shared.registry.enter(signal, request.protocol, superuser)?;
+    if request.negotiate {
+        let options: Vec<_> = request.options.iter().map(String::as_str).collect();
+        let out = &mut line.output.buffer;
+        cold::negotiate_protocol_version(out, request.protocol, &options)
+            .map_err(|error| report::from_wire(&error))?;
+    }
+    let claim = Claim {
+        user: &client.user,
+        database: &client.database,
+        address: client.address,
+        tls: client.tls,
+        binding,
+    };
+    authenticate(shared, &claim, line).await
+}
+
+/// Opens the session of somebody who was let in.
+fn open(
+    shared: &Arc<Shared>,
+    mut request: Request,
+    client: &Client,
+    admitted: &Admitted,
+    signal: &Arc<Signal>,
+    output: &mut Output,
+) -> Result<(Entry, Session), Error> {
+    let place = &admitted.place;
+    let entry = shared.registry.enter(signal, request.protocol, place)?;
     let mut options = SessionOptions {
-        database: request.take("database").unwrap_or_else(|| user.clone()),
-        user: user.clone(),
+        database: client.database.clone(),
+        user: client.user.clone(),
+        role: Some(admitted.login),
         application_name: request.take("application_name").unwrap_or_default(),
         process_id: entry.process_id(),
         cancel: signal.cancel_flag(),
         defaults: shared.settings.of_sessions(),
         parameters: Vec::new(),
         limits: shared.limits(),
-        privileged: superuser,
+        privileged: place.privileged,
     };
     if let Some(switches) = request.take("options") {
         options.parameters.extend(command_line(&switches)?);
@@ -174,10 +190,6 @@ async fn admit(
 
     let out = &mut output.buffer;
     let unsendable = |error| report::from_wire(&error);
-    if request.negotiate {
-        let options: Vec<_> = request.options.iter().map(String::as_str).collect();
-        cold::negotiate_protocol_version(out, request.protocol, &options).map_err(unsendable)?;
-    }
     cold::authentication_ok(out);
     for (name, value) in session.take_parameter_changes() {
         cold::parameter_status(out, &name, &value).map_err(unsendable)?;
@@ -185,13 +197,7 @@ async fn admit(
     cold::backend_key_data(out, entry.process_id(), entry.secret()).map_err(unsendable)?;
     let idle = coeval_pgwire::backend::hot::TransactionStatus::Idle;
     coeval_pgwire::backend::hot::ready_for_query(out, idle);
-    Ok((user, entry, session))
-}
-
-/// Whether this user may take the connections that are reserved, and need not wait
-/// for admission. Without authentication a name is all there is to go by.
-fn is_superuser(user: &str) -> bool {
-    matches!(user, "coeval" | "postgres")
+    Ok((entry, session))
 }
 
 /// Settings as command line switches: `-c name=value` and `--name=value`, with a

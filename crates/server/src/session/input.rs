@@ -6,11 +6,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
-use coeval_pgwire::{Limits, ReadBuffer};
+use coeval_pgwire::ReadBuffer;
 use coeval_sql::session::{Deadline, TimeLimit};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::signal::Signal;
+use super::transport::ReadHalf;
 
 /// The most read ahead while a statement waits, in bytes. Reading tells whether
 /// the client has gone; a client that sends more is there.
@@ -39,15 +40,16 @@ pub(crate) struct Input {
 
 /// The stream, and what was read from it while the buffer was in use.
 pub(crate) struct Watch {
-    stream: coeval_env::ReadHalf,
+    stream: ReadHalf,
     ahead: Vec<u8>,
     gone: bool,
 }
 
 impl Input {
-    pub(crate) fn new(stream: coeval_env::ReadHalf, limits: Limits) -> Self {
+    /// `buffer` has what was read already.
+    pub(crate) fn new(stream: ReadHalf, buffer: ReadBuffer) -> Self {
         Self {
-            buffer: ReadBuffer::new(limits),
+            buffer,
             watch: Watch {
                 stream,
                 ahead: Vec::new(),

@@ -1,7 +1,8 @@
 //! One connection, from its first byte to its last.
 //!
 //! ```text
-//!   greet      encryption? no. cancel? done. who are you? parameters, key, ready
+//!   first      encryption? yes or no. cancel? done. a session?
+//!   greet      who are you? show it. is there room? parameters, key, ready
 //!   converse   Query ─────────────▶ every statement in it ──▶ Ready
 //!              Parse Bind Execute … Sync ──────────────────▶ Ready
 //!              an error ──▶ skip to the next Sync
@@ -19,38 +20,35 @@
 //!
 //! Sources: PostgreSQL documentation, "Message Flow".
 
+mod authenticate;
 mod conversation;
 mod copy;
 mod extended;
+mod first;
 mod greet;
 mod input;
 mod output;
 mod report;
 pub(crate) mod signal;
 mod simple;
+mod transport;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use coeval_sql::{Error, SqlState};
 use tracing::{debug, warn};
 
 use crate::shared::Shared;
-use input::Input;
 use output::Lost;
 
 /// Serves one connection until either side ends it.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: coeval_env::Stream) {
-    let (read, write) = stream.into_split();
-    let limits = coeval_pgwire::Limits {
-        long_message: shared.settings.max_message_bytes,
-        ..coeval_pgwire::Limits::default()
-    };
-    let input = Input::new(read, limits);
-    let Some(greeted) = greet::greet(&shared, input, write).await else {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: coeval_env::Stream, peer: SocketAddr) {
+    let Some(greeted) = greet::greet(&shared, stream, peer).await else {
         return;
     };
     let process_id = greeted.entry.process_id();
-    debug!(session = process_id, user = greeted.user, "session begins");
+    debug!(session = process_id, user = ?greeted.user, "session begins");
     let mut conversation = greeted.conversation;
     let ended = conversation.run(greeted.input).await;
     match ended {

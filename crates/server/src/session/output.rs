@@ -22,6 +22,7 @@ use tokio::io::AsyncWrite;
 
 use super::report;
 use super::signal::Signal;
+use super::transport::WriteHalf;
 
 /// Buffers larger than this, in bytes, give their memory back when they are empty.
 const KEPT: usize = 256 << 10;
@@ -40,9 +41,11 @@ pub(crate) struct Output {
     /// Answers, of which the first `sent` bytes are gone.
     pub(crate) buffer: Vec<u8>,
     sent: usize,
+    /// Whether something that was written may not have left the stream.
+    flushing: bool,
     /// A statement waits when the buffer holds more than this, in bytes.
     high_water: usize,
-    stream: coeval_env::WriteHalf,
+    stream: WriteHalf,
     engine: Arc<dyn Engine>,
     signal: Arc<Signal>,
     /// Up to here everything is known to be durable.
@@ -64,7 +67,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(
-        stream: coeval_env::WriteHalf,
+        stream: WriteHalf,
         engine: Arc<dyn Engine>,
         signal: Arc<Signal>,
         high_water: usize,
@@ -73,6 +76,7 @@ impl Output {
         Self {
             buffer: Vec::new(),
             sent: 0,
+            flushing: false,
             high_water,
             stream,
             engine,
@@ -103,7 +107,7 @@ impl Output {
         if self.lost.is_some() {
             return Poll::Ready(Err(()));
         }
-        if self.sent == self.buffer.len() {
+        if self.sent == self.buffer.len() && !self.flushing {
             return Poll::Ready(Ok(()));
         }
         if newest_seen > self.durable {
@@ -118,7 +122,12 @@ impl Output {
                 Ok(count @ 1..) => self.sent += count,
                 Ok(0) | Err(_) => return Poll::Ready(self.lose(Lost::Client)),
             }
+            self.flushing = true;
         }
+        if ready!(Pin::new(&mut self.stream).poll_flush(context)).is_err() {
+            return Poll::Ready(self.lose(Lost::Client));
+        }
+        self.flushing = false;
         self.sent = 0;
         if self.buffer.capacity() > KEPT.max(2 * self.high_water) {
             self.buffer = Vec::new();

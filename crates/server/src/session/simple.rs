@@ -8,6 +8,7 @@ use coeval_sql::{Error, SqlState};
 use super::Ended;
 use super::conversation::{Conversation, Mode};
 use super::input::Watch;
+use crate::audit;
 
 impl Conversation {
     /// Runs a query string.
@@ -96,6 +97,7 @@ impl Conversation {
             session,
             output,
             signal,
+            client,
             ..
         } = self;
         if let Some(columns) = portal.columns() {
@@ -110,8 +112,9 @@ impl Conversation {
             session.expect_finish();
         }
         let execution = session.execute(&mut portal, None, output);
-        let completion = watch.over(signal, execution).await?;
-        self.complete(completion, last, watch).await
+        let completion = watch.over(signal, execution).await;
+        audit::ran(client, session.user(), &portal, &completion);
+        self.complete(completion?, last, watch).await
     }
 
     /// Answers for a statement that has come to its end, or asks for its data. The

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use source::{Effective, Origin, SettingsError};
-pub use value::{LogFormat, SettingValue, Timeout};
+pub use value::{LogFormat, OptionalPath, SettingValue, Timeout};
 
 /// One setting, as data.
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +70,20 @@ macro_rules! settings {
 settings! {
     /// Where the database's files are. Made if it does not exist.
     data_dir: PathBuf = PathBuf::from("coeval-data"), "DIR";
-    /// The address to listen at, on this machine only: there is no authentication
-    /// yet. Port 0 takes a free one.
+    /// The address to listen at. Port 0 takes a free one. Other machines are let in
+    /// with TLS and a password, or as the host-based access file says.
     listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5433)), "ADDRESS";
+    /// A host-based access file: who may connect from where, in the format of
+    /// pg_hba.conf. Empty for the rules that hold without one.
+    hba_file: OptionalPath = OptionalPath(None), "FILE";
+    /// The TLS certificate, in PEM, with the chain that vouches for it. Empty for no
+    /// TLS.
+    tls_certificate_file: OptionalPath = OptionalPath(None), "FILE";
+    /// The private key of the TLS certificate, in PEM.
+    tls_key_file: OptionalPath = OptionalPath(None), "FILE";
+    /// Let everybody in from everywhere, without passwords, where no host-based
+    /// access file says otherwise.
+    insecure: bool = false, "BOOL";
     /// The most sessions at once; further ones are refused with 53300.
     max_connections: usize = 500, "N";
     /// How many of those are kept for superusers, so that one of them can get in when
@@ -129,7 +140,7 @@ settings! {
     /// scans to be checked against; a scan that meets more fails with 40001. There
     /// are never fewer than eight for each worker.
     range_slots: usize = 1024, "N";
-    /// How long a client may take to say who it is, in milliseconds.
+    /// How long a client may take to say and show who it is, in milliseconds.
     startup_timeout_milliseconds: u64 = 60_000, "MS";
     /// How long a stopping server lets running statements finish before it cancels
     /// them, in milliseconds.
@@ -190,12 +201,25 @@ impl Settings {
                 reason,
             })
         };
-        if !self.listen.ip().is_loopback() {
+        let tls = match (&self.tls_certificate_file.0, &self.tls_key_file.0) {
+            (Some(_), Some(_)) => true,
+            (None, None) => false,
+            (Some(_), None) => {
+                let reason = "a certificate needs its key".into();
+                return refuse("tls_key_file", reason);
+            }
+            (None, Some(_)) => {
+                let reason = "a key needs its certificate".into();
+                return refuse("tls_certificate_file", reason);
+            }
+        };
+        let guarded = tls || self.hba_file.0.is_some() || self.insecure;
+        if !self.listen.ip().is_loopback() && !guarded {
             let reason = format!(
-                "{} can be reached from other machines, and there is no authentication yet; \
-                 listen at a loopback address such as 127.0.0.1:{}",
+                "{} can be reached from other machines, which are let in through TLS only; \
+                 name tls_certificate_file and tls_key_file, or an hba_file with rules of your \
+                 own, or say --insecure",
                 self.listen.ip(),
-                self.listen.port(),
             );
             return refuse("listen", reason);
         }
@@ -308,8 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_may_connect() {
-        for (address, allowed) in [
+    fn nothing_listens_to_others_unguarded() {
+        let path = || OptionalPath(Some(PathBuf::from("file")));
+        for (address, local) in [
             ("127.0.0.1:5433", true),
             ("127.0.0.9:0", true),
             ("[::1]:5433", true),
@@ -321,10 +346,33 @@ mod tests {
                 ..Settings::default()
             };
             let checked = settings.check();
-            assert_eq!(checked.is_ok(), allowed, "{address}");
+            assert_eq!(checked.is_ok(), local, "{address}");
             if let Err(refused) = checked {
-                assert!(refused.to_string().contains("no authentication yet"));
+                assert!(refused.to_string().contains("say --insecure"));
             }
+            for guarded in [
+                Settings {
+                    insecure: true,
+                    ..settings.clone()
+                },
+                Settings {
+                    hba_file: path(),
+                    ..settings.clone()
+                },
+                Settings {
+                    tls_certificate_file: path(),
+                    tls_key_file: path(),
+                    ..settings.clone()
+                },
+            ] {
+                guarded.check().unwrap();
+            }
+            let without_key = Settings {
+                tls_certificate_file: path(),
+                ..settings.clone()
+            };
+            let refused = without_key.check().unwrap_err();
+            assert!(refused.to_string().contains("tls_key_file"));
         }
     }
 }

@@ -126,6 +126,21 @@ impl SettingValue for PathBuf {
     }
 }
 
+/// A file that may be named or not; empty for not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionalPath(pub Option<PathBuf>);
+
+impl SettingValue for OptionalPath {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self((!text.is_empty()).then(|| PathBuf::from(text))))
+    }
+
+    fn show(&self) -> String {
+        let path = self.0.as_ref();
+        path.map_or_else(String::new, |path| path.display().to_string())
+    }
+}
+
 impl SettingValue for SocketAddr {
     /// `address:port`, or `localhost:port`, or only a port.
     fn parse(text: &str) -> Result<Self, String> {

@@ -92,7 +92,7 @@ fn one_that_works_keeps_its_place_and_others_can_give_up() {
             canceled.value("show server_encoding").await.as_deref(),
             Some("UTF8")
         );
-        let mut superuser = Wire::connect_as(address, "postgres").await;
+        let mut superuser = Wire::connect_as(address, "coeval").await;
         superuser.rows("select id from t").await;
         cancel(worker.key.clone()).await;
         assert_eq!(error(&worker.until('Z').await).sqlstate(), "57014");

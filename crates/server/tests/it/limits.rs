@@ -30,9 +30,9 @@ fn the_last_connections_are_for_superusers() {
             };
             let reserved = refused("ada").await;
             assert!(reserved.field(b'M').unwrap().contains("SUPERUSER"));
-            let mut third = Wire::connect_as(address, "postgres").await;
+            let mut third = Wire::connect_as(address, "coeval").await;
             assert_eq!(third.value("select 1").await.as_deref(), Some("1"));
-            let full = refused("postgres").await;
+            let full = refused("coeval").await;
             assert!(full.field(b'H').unwrap().contains("max_connections"));
             assert_eq!(first.value("select 1").await.as_deref(), Some("1"));
         }

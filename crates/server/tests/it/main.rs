@@ -5,11 +5,13 @@
 //!   seeing that another session of the same server goes on working.
 //! - `timeouts`, `limits`, `admission`: how long things may take, how large they may
 //!   be, how many there may be at once.
+//! - `login`, `tls`, `audit`: who is let in, and what is noted of it; `scram` plays the client.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
 //! - `crash`, `pgbench`, `readme`: the binary as its users drive it, killed on the way.
 
 mod admission;
+mod audit;
 mod cancel;
 mod copy;
 mod crash;
@@ -19,12 +21,15 @@ mod flows;
 mod gone;
 mod hostile;
 mod limits;
+mod login;
 mod pgbench;
 mod portals;
 mod postgres;
 mod process;
 mod readme;
+mod scram;
 mod support;
 mod timeouts;
+mod tls;
 mod tools;
 mod wire;

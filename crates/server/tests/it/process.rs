@@ -250,10 +250,7 @@ fn wrong_settings_are_refused_with_advice() {
         std::io::Write::write_all(&mut file, b"max_conections = 3\n").unwrap();
         let path = file.path().to_str().unwrap();
         for (arguments, advice) in [
-            (
-                &["start", "--listen", "0.0.0.0:5433"][..],
-                "no authentication yet",
-            ),
+            (&["start", "--listen", "0.0.0.0:5433"][..], "say --insecure"),
             (
                 &["start", "--config", path],
                 "did you mean max_connections?",

@@ -40,8 +40,7 @@ pub fn with_running(settings: Settings, test: impl AsyncFnOnce(&RunningServer)) 
     runtime.block_on(async {
         let server = coeval_env::spawn("server", Server::start(settings, Storage::Memory));
         let server = server.await.unwrap().unwrap();
-        let running = test(&server);
-        running.await;
+        test(&server).await;
         let stopped = coeval_env::timeout(std::time::Duration::from_secs(30), server.stop());
         stopped.await.expect("a server stops");
     });

@@ -1,7 +1,7 @@
 //! A table's description as bytes, the way a catalog row keeps it.
 //!
 //! ```text
-//! u8 format (1)
+//! u8 format (2)
 //! u32 number   string name   u32 storage   u64 schema version   u32 cells
 //! u16 n × column { string name, u32 type, i32 modifier, u16 attribute,
 //!                  u8 flags (1 not null, 2 has default), [string default] }
@@ -9,6 +9,7 @@
 //!                  u8 flags (1 constraint), u16 n × { u16 attribute,
 //!                  u8 flags (1 descending, 2 nulls first) } }
 //! u16 n × option { string name, string value }
+//! owner and grants, as in `access::store`; format 1 ends before: the first role's
 //! ```
 //!
 //! Integers are little endian; a string is a u32 length and UTF-8. A reader
@@ -17,13 +18,18 @@
 
 use std::sync::Arc;
 
-use coeval_types::{IndexId, IndexKind, Remedy, StorageId};
+use coeval_types::{IndexId, IndexKind, StorageId};
 
+use super::bytes::{Reader, count, damaged, string};
 use super::{Index, KeyColumn, Table, TableColumn};
-use crate::error::{Error, Result};
+use crate::access::store::{decode_owned, encode_owned};
+use crate::access::{FIRST_ROLE, Owned};
+use crate::error::Result;
 use crate::value::{ColumnType, DataType, KeyOrder};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Before tables had owners.
+const WITHOUT_OWNER: u8 = 1;
 const NOT_NULL: u8 = 1;
 const HAS_DEFAULT: u8 = 2;
 const CONSTRAINT: u8 = 1;
@@ -85,24 +91,15 @@ pub(super) fn encode(table: &Table) -> Vec<u8> {
         string(&mut out, name);
         string(&mut out, value);
     }
+    encode_owned(&mut out, &table.owned);
     out
-}
-
-/// Counts are checked where tables are defined: at most 1600 columns.
-fn count(out: &mut Vec<u8>, count: usize) {
-    out.extend_from_slice(&(count as u16).to_le_bytes());
-}
-
-fn string(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
 }
 
 /// Reads a table's description.
 pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
     let mut reader = Reader(bytes);
     let format = reader.u8()?;
-    if format != FORMAT {
+    if !matches!(format, FORMAT | WITHOUT_OWNER) {
         return Err(damaged(&format!("its format is {format}, not {FORMAT}"))
             .with_hint("It was probably written by a newer version of this program."));
     }
@@ -117,7 +114,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         let data_type = DataType::from_oid(number)
             .ok_or_else(|| damaged(&format!("there is no type {number}")))?;
         let modifier = reader.i32()?;
-        let attribute = reader.attribute(cells)?;
+        let attribute = attribute(reader, cells)?;
         let flags = reader.u8()?;
         Ok(TableColumn {
             name,
@@ -146,7 +143,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         };
         let constraint = reader.u8()? & CONSTRAINT != 0;
         let keys = reader.list(|reader| {
-            let attribute = reader.attribute(cells)?;
+            let attribute = attribute(reader, cells)?;
             let flags = reader.u8()?;
             let order = KeyOrder {
                 descending: flags & DESCENDING != 0,
@@ -170,9 +167,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         Ok(Arc::new(Index::new(oid, id, name, kind, constraint, key)))
     })?;
     let options = reader.list(|reader| Ok((reader.string()?, reader.string()?)))?;
-    if !reader.0.is_empty() {
-        return Err(damaged("there are bytes behind its end"));
-    }
+    let owned = match format {
+        WITHOUT_OWNER => Owned::by(FIRST_ROLE),
+        _ => decode_owned(&mut reader)?,
+    };
+    reader.end()?;
     Ok(Table {
         oid,
         name,
@@ -182,69 +181,17 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         cells,
         indexes,
         options,
+        owned,
     })
 }
 
-pub(super) fn damaged(what: &str) -> Error {
-    Error::internal(format!("a catalog row cannot be read: {what}")).with_remedy(Remedy::Fatal)
-}
-
-struct Reader<'bytes>(&'bytes [u8]);
-
-impl<'bytes> Reader<'bytes> {
-    fn take(&mut self, length: usize) -> Result<&'bytes [u8]> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(length)
-            .ok_or_else(|| damaged("it ends too early"))?;
-        self.0 = rest;
-        Ok(taken)
+/// A column's number within a table of so many cells.
+fn attribute(reader: &mut Reader<'_>, cells: usize) -> Result<i16> {
+    let attribute = reader.u16()?;
+    if attribute == 0 || usize::from(attribute) > cells {
+        return Err(damaged("a column's number is out of range"));
     }
-
-    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH]> {
-        Ok(self.take(LENGTH)?.try_into().expect("as long as asked for"))
-    }
-
-    fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn i32(&mut self) -> Result<i32> {
-        Ok(i32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn attribute(&mut self, cells: usize) -> Result<i16> {
-        let attribute = self.u16()?;
-        if attribute == 0 || usize::from(attribute) > cells {
-            return Err(damaged("a column's number is out of range"));
-        }
-        i16::try_from(attribute).map_err(|_| damaged("a column's number is out of range"))
-    }
-
-    fn string(&mut self) -> Result<String> {
-        let length = self.u32()? as usize;
-        let bytes = self.take(length)?;
-        std::str::from_utf8(bytes)
-            .map(str::to_owned)
-            .map_err(|_| damaged("a name is not UTF-8"))
-    }
-
-    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        let count = self.u16()?;
-        (0..count).map(|_| item(self)).collect()
-    }
+    i16::try_from(attribute).map_err(|_| damaged("a column's number is out of range"))
 }
 
 #[cfg(test)]
@@ -283,6 +230,7 @@ mod tests {
                 }],
             ))],
             options: vec![("fillfactor".to_owned(), "100".to_owned())],
+            owned: Owned::by(FIRST_ROLE),
         }
     }
 
@@ -294,13 +242,23 @@ mod tests {
     }
 
     #[test]
+    fn tables_from_before_there_were_owners_are_the_first_roles() {
+        let mut old = encode(&table());
+        old[0] = WITHOUT_OWNER;
+        // The owner, and that nothing was granted.
+        old.truncate(old.len() - 5);
+        let read = decode(&old).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", table()));
+    }
+
+    #[test]
     fn damage_is_an_error() {
         let good = encode(&table());
         for length in 0..good.len() {
             assert!(decode(&good[..length]).is_err());
         }
         let mut newer = good.clone();
-        newer[0] = 2;
+        newer[0] = 3;
         assert!(decode(&newer).is_err());
         for at in 0..good.len() {
             let mut bad = good.clone();

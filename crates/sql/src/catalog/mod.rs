@@ -1,13 +1,14 @@
 //! The catalog: which tables there are, as a snapshot shows it.
 //!
-//! The catalog lives in ordinary versioned rows, in two storages that are always
+//! The catalog lives in ordinary versioned rows, in three storages that are always
 //! there:
 //!
 //! ```text
 //!   storage 1   one row: the catalog's version, and the counters that names are
 //!               drawn from
 //!   storage 2   one row a table: its number, and its description with columns,
-//!               indexes and constraints
+//!               indexes and constraints, its owner and what is granted on it
+//!   storage 3   one row a role; one for what is granted on the schema
 //! ```
 //!
 //! A change of the schema locks the version row, writes descriptions and a new
@@ -32,6 +33,7 @@
 //!   that never go back while the process lives; across restarts they go on from
 //!   what was committed and from what the engine still knows.
 
+mod bytes;
 mod description;
 mod index;
 mod name;
@@ -41,11 +43,13 @@ mod table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use bytes::{Reader, count, damaged, string};
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
-pub(crate) use store::{CATALOG_STORAGES, Store, lock_version};
+pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 
+use crate::access::Access;
 use crate::error::{Error, Result, SqlState};
 
 /// The schema that tables are in.
@@ -62,6 +66,7 @@ pub struct Catalog {
     tables: BTreeMap<u32, Arc<Table>>,
     /// Tables and indexes share their names' space: by name, the table's number.
     names: BTreeMap<String, u32>,
+    access: Arc<Access>,
 }
 
 /// What a name in `public` stands for.
@@ -74,9 +79,14 @@ pub enum Relation {
 }
 
 impl Catalog {
-    pub(crate) fn new(version: u64, tables: impl IntoIterator<Item = Arc<Table>>) -> Self {
+    pub(crate) fn new(
+        version: u64,
+        tables: impl IntoIterator<Item = Arc<Table>>,
+        access: Arc<Access>,
+    ) -> Self {
         let mut catalog = Self {
             version,
+            access,
             ..Self::default()
         };
         for table in tables {
@@ -93,6 +103,12 @@ impl Catalog {
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Roles, and what they may do.
+    #[must_use]
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
     }
 
     /// All tables, by their numbers.

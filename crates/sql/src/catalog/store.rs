@@ -13,16 +13,21 @@ use coeval_types::{
     StorageDefinition, StorageId,
 };
 
-use super::description::{self, damaged};
-use super::{Catalog, FIRST_USER_OID, Table};
+use super::bytes::damaged;
+use super::{Catalog, FIRST_USER_OID, Table, description};
+use crate::access::store::{self as access, SECRET_KEY};
+use crate::access::{Access, Owned, Role};
 use crate::error::{Error, Result};
 
 const VERSION_STORAGE: StorageId = StorageId(1);
 const VERSION_INDEX: IndexId = IndexId(1);
 const TABLES_STORAGE: StorageId = StorageId(2);
 const TABLES_INDEX: IndexId = IndexId(2);
+const ACCESS_STORAGE: StorageId = StorageId(3);
+const ACCESS_INDEX: IndexId = IndexId(3);
 /// The storages of the catalog itself.
-pub(crate) const CATALOG_STORAGES: [StorageId; 2] = [VERSION_STORAGE, TABLES_STORAGE];
+pub(crate) const CATALOG_STORAGES: [StorageId; 3] =
+    [VERSION_STORAGE, TABLES_STORAGE, ACCESS_STORAGE];
 /// The first number for a table's storage or index; those below are kept for the
 /// catalog's own.
 const FIRST_USER_NUMBER: u32 = 64;
@@ -112,10 +117,11 @@ impl Store {
     }
 
     /// The catalog's own storages, for the engine.
-    pub(crate) fn definitions() -> [StorageDefinition; 2] {
+    pub(crate) fn definitions() -> [StorageDefinition; 3] {
         [
             (VERSION_STORAGE, VERSION_INDEX),
             (TABLES_STORAGE, TABLES_INDEX),
+            (ACCESS_STORAGE, ACCESS_INDEX),
         ]
         .map(|(id, index)| StorageDefinition {
             id,
@@ -140,14 +146,23 @@ impl Store {
         if let Some(row) = read_version_row(transaction)? {
             self.counters
                 .raise(row.version, row.oid, row.storage, row.index);
-            return Ok(());
+        } else {
+            lock_catalog(transaction).await?;
+            let row = self.version_row(1);
+            let inserted =
+                coeval_txn::insert(transaction, VERSION_STORAGE, RowRef::trusted(&row)).await?;
+            if let Insert::Duplicate { .. } = inserted {
+                return Err(damaged("there are two versions"));
+            }
         }
-        lock_catalog(transaction).await?;
-        let row = self.version_row(1);
-        match coeval_txn::insert(transaction, VERSION_STORAGE, RowRef::trusted(&row)).await? {
-            Insert::Inserted(_) => Ok(()),
-            Insert::Duplicate { .. } => Err(damaged("there are two versions")),
+        if find_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, SECRET_KEY)?.is_none() {
+            lock_catalog(transaction).await?;
+            let mut secret = [0; 32];
+            coeval_env::random_bytes(&mut secret);
+            self.put_access(transaction, &AccessRow::Secret(secret))
+                .await?;
         }
+        Ok(())
     }
 
     /// The catalog as this transaction sees it.
@@ -247,12 +262,72 @@ impl Store {
         transaction.delete(TABLES_STORAGE, rid)?;
         Ok(())
     }
+
+    /// Adds a row about roles or privileges, or replaces the one of its number.
+    pub(crate) async fn put_access(
+        &self,
+        transaction: &mut dyn Transaction,
+        content: &AccessRow<'_>,
+    ) -> Result<()> {
+        let (key, bytes) = content.encode();
+        let row = numbered_row(key, &bytes);
+        let row = RowRef::trusted(&row);
+        match find_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, key)? {
+            Some(rid) => {
+                lock_row(transaction, ACCESS_STORAGE, rid).await?;
+                coeval_txn::update(transaction, ACCESS_STORAGE, rid, row).await?;
+                Ok(())
+            }
+            None => match coeval_txn::insert(transaction, ACCESS_STORAGE, row).await? {
+                Insert::Inserted(_) => Ok(()),
+                Insert::Duplicate { .. } => Err(Error::internal("a role's number is used twice")),
+            },
+        }
+    }
+
+    /// Deletes a role's row.
+    pub(crate) async fn delete_role(
+        &self,
+        transaction: &mut dyn Transaction,
+        oid: u32,
+    ) -> Result<()> {
+        let found = find_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, oid)?;
+        let rid = found.ok_or_else(|| Error::internal("a role's row is gone"))?;
+        lock_row(transaction, ACCESS_STORAGE, rid).await?;
+        transaction.delete(ACCESS_STORAGE, rid)?;
+        Ok(())
+    }
+}
+
+/// A row about roles or privileges.
+pub(crate) enum AccessRow<'a> {
+    /// A role.
+    Role(&'a Role),
+    /// What is granted on the schema `public`.
+    Schema(&'a Owned),
+    /// What answers to unknown users are made from.
+    Secret([u8; 32]),
+}
+
+impl AccessRow<'_> {
+    /// Its key, and what it holds.
+    fn encode(&self) -> (u32, Vec<u8>) {
+        match self {
+            Self::Role(role) => (role.oid, access::encode_role(role)),
+            Self::Schema(schema) => (crate::system::PUBLIC, access::encode_schema(schema)),
+            Self::Secret(secret) => (SECRET_KEY, access::encode_secret(secret)),
+        }
+    }
 }
 
 fn table_row(table: &Table) -> Vec<u8> {
+    numbered_row(table.oid, &description::encode(table))
+}
+
+fn numbered_row(number: u32, content: &[u8]) -> Vec<u8> {
     let mut builder = RowBuilder::new();
-    builder.push(Some(&table.oid.to_be_bytes()));
-    builder.push(Some(&description::encode(table)));
+    builder.push(Some(&number.to_be_bytes()));
+    builder.push(Some(content));
     let mut row = Vec::new();
     builder.finish(&mut row);
     row
@@ -349,38 +424,63 @@ pub(crate) async fn lock_version(transaction: &mut dyn Transaction) -> Result<bo
 }
 
 async fn lock_table_row(transaction: &mut dyn Transaction, oid: u32) -> Result<Rid> {
-    let mut found = None;
-    transaction.get(
-        TABLES_STORAGE,
-        TABLES_INDEX,
-        &oid.to_be_bytes(),
-        &mut |rid, _| found = Some(rid),
-    )?;
+    let found = find_row(transaction, TABLES_STORAGE, TABLES_INDEX, oid)?;
     let rid = found.ok_or_else(|| Error::internal("a table's row is gone"))?;
-    let locked = coeval_txn::lock_row(
-        transaction,
-        TABLES_STORAGE,
-        rid,
-        LockWait::Wait,
-        &mut |_, _| {},
-    )
-    .await?;
+    lock_row(transaction, TABLES_STORAGE, rid).await?;
+    Ok(rid)
+}
+
+/// The record of the row with this number.
+fn find_row(
+    transaction: &mut dyn Transaction,
+    storage: StorageId,
+    index: IndexId,
+    number: u32,
+) -> Result<Option<Rid>> {
+    let mut found = None;
+    transaction.get(storage, index, &number.to_be_bytes(), &mut |rid, _| {
+        found = Some(rid);
+    })?;
+    Ok(found)
+}
+
+async fn lock_row(transaction: &mut dyn Transaction, storage: StorageId, rid: Rid) -> Result<()> {
+    let locked =
+        coeval_txn::lock_row(transaction, storage, rid, LockWait::Wait, &mut |_, _| {}).await?;
     match locked {
-        LockedRow::Unchanged | LockedRow::Changed => Ok(rid),
-        LockedRow::Gone | LockedRow::Skipped => Err(Error::internal("a table's row is gone")),
+        LockedRow::Unchanged | LockedRow::Changed => Ok(()),
+        LockedRow::Gone | LockedRow::Skipped => Err(Error::internal("a catalog row is gone")),
     }
 }
 
 /// Makes the catalog from the rows the transaction sees.
 fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
     let mut tables = Vec::new();
+    each_row(transaction, TABLES_STORAGE, TABLES_INDEX, &mut |content| {
+        tables.push(Arc::new(description::decode(content)?));
+        Ok(())
+    })?;
+    let mut access = Access::default();
+    each_row(transaction, ACCESS_STORAGE, ACCESS_INDEX, &mut |content| {
+        access::decode(content, &mut access)
+    })?;
+    Ok(Catalog::new(version, tables, Arc::new(access)))
+}
+
+/// Shows what each row of a storage of the catalog holds.
+fn each_row(
+    transaction: &mut dyn Transaction,
+    storage: StorageId,
+    index: IndexId,
+    visit: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+) -> Result<()> {
     let mut position: Option<Vec<u8>> = None;
     loop {
         let mut failure = None;
         let progress = transaction.scan(
             &ScanRequest {
-                storage: TABLES_STORAGE,
-                source: ScanSource::Index(TABLES_INDEX),
+                storage,
+                source: ScanSource::Index(index),
                 bounds: Bounds {
                     lower: match &position {
                         Some(position) => std::ops::Bound::Excluded(position),
@@ -391,11 +491,8 @@ fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
                 direction: Direction::Forward,
                 limit: 256,
             },
-            &mut |_, row| match description::decode(row.cell(1).unwrap_or_default()) {
-                Ok(table) => {
-                    tables.push(Arc::new(table));
-                    ControlFlow::Continue(())
-                }
+            &mut |_, row| match visit(row.cell(1).unwrap_or_default()) {
+                Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     failure = Some(error);
                     ControlFlow::Break(())
@@ -406,7 +503,7 @@ fn load(transaction: &mut dyn Transaction, version: u64) -> Result<Catalog> {
             return Err(error);
         }
         match progress {
-            ScanProgress::Complete => return Ok(Catalog::new(version, tables)),
+            ScanProgress::Complete => return Ok(()),
             ScanProgress::More(last) => position = Some(last),
         }
     }

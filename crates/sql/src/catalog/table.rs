@@ -5,6 +5,7 @@ use std::sync::Arc;
 use coeval_types::{IndexId, IndexKind, StorageDefinition, StorageId};
 
 use super::Index;
+use crate::access::Owned;
 use crate::value::ColumnType;
 
 /// A table.
@@ -27,6 +28,8 @@ pub struct Table {
     pub indexes: Vec<Arc<Index>>,
     /// Storage parameters, such as `fillfactor`: kept and shown, without effect.
     pub options: Vec<(String, String)>,
+    /// Who owns it, and who else may do what with it.
+    pub owned: Owned,
 }
 
 /// A column of a table.

@@ -9,6 +9,7 @@ use super::{
     Assignment, ChangeKind, ChangePlan, ConflictUpdate, DeletePlan, InsertPlan, InsertSource,
     OnConflict, Returning, Target, UpdatePlan,
 };
+use crate::access::Privileges;
 use crate::catalog::{PUBLIC, QualifiedName, Table, fold};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Bound, Expression, Frame, Scope, ScopeColumn, ScopeRelation};
@@ -127,6 +128,10 @@ fn returning(
     let Some(items) = items else {
         return Ok(None);
     };
+    let origins = scope.relations.iter().flat_map(|each| &each.columns);
+    for (table, _) in origins.filter_map(|column| column.origin) {
+        binder.needs.table(table, Privileges::SELECT);
+    }
     let (columns, expressions) = select::bind_list(binder, items, scope)?;
     Ok(Some(Returning {
         columns,
@@ -158,6 +163,7 @@ pub(crate) fn bind_insert(insert: &ast::Insert, binder: &mut Binder<'_>) -> Resu
         return Err(Error::unsupported("INSERT into anything but a table"));
     };
     let table = table(name, binder)?;
+    binder.needs.table(table.oid, Privileges::INSERT);
     let mut targets = Vec::with_capacity(table.columns.len());
     for name in &insert.columns {
         let position = column_position(&table, name, binder)?;
@@ -183,6 +189,12 @@ pub(crate) fn bind_insert(insert: &ast::Insert, binder: &mut Binder<'_>) -> Resu
     let on_conflict = match &insert.on {
         None => None,
         Some(ast::OnInsert::OnConflict(conflict)) => {
+            if conflict.conflict_target.is_some() {
+                binder.needs.table(table.oid, Privileges::SELECT);
+            }
+            if let ast::OnConflictAction::DoUpdate(_) = conflict.action {
+                binder.needs.table(table.oid, Privileges::UPDATE);
+            }
             Some(bind_conflict(conflict, &table, alias.as_deref(), binder)?)
         }
         Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY UPDATE")),
@@ -365,7 +377,11 @@ fn bind_conflict(
             }
             let frame = Frame::outermost();
             let mut scope = scope(table, alias, &frame);
-            let excluded = relation(table, "excluded", None, table.columns.len());
+            let mut excluded = relation(table, "excluded", None, table.columns.len());
+            // It is no row of the table, and reading it is no reading of the table.
+            for column in &mut excluded.columns {
+                column.origin = None;
+            }
             scope.relations.push(excluded);
             let assignments = assignments(&update.assignments, table, &scope, binder)?;
             let condition = match &update.selection {
@@ -483,6 +499,7 @@ pub(crate) fn bind_update(update: &ast::Update, binder: &mut Binder<'_>) -> Resu
     }
     let (name, alias) = single_table(&update.table, "UPDATE")?;
     let table = table(name, binder)?;
+    binder.needs.table(table.oid, Privileges::UPDATE);
     let frame = Frame::outermost();
     let scope = scope(&table, alias.as_deref(), &frame);
     let assignments = assignments(&update.assignments, &table, &scope, binder)?;
@@ -520,6 +537,7 @@ pub(crate) fn bind_delete(delete: &ast::Delete, binder: &mut Binder<'_>) -> Resu
     };
     let (name, alias) = single_table(item, "DELETE")?;
     let table = table(name, binder)?;
+    binder.needs.table(table.oid, Privileges::DELETE);
     let frame = Frame::outermost();
     let scope = scope(&table, alias.as_deref(), &frame);
     let everything = delete.returning.is_some();

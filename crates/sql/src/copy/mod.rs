@@ -27,6 +27,7 @@ pub(crate) use load::CopyIn;
 pub(crate) use options::CopyFormat;
 pub(crate) use write::LineWriter;
 
+use crate::access::Privileges;
 use crate::catalog::{QualifiedName, Table, fold};
 use crate::change::default_expression;
 use crate::error::{Error, Result, SqlState};
@@ -121,6 +122,7 @@ impl CopyPlan {
             let query = table_query(&table, &names, binder)?;
             return Ok(Self::Out(CopyOutPlan { query, format }));
         }
+        binder.needs.table(table.oid, Privileges::INSERT);
         let mut defaults = Vec::new();
         for (position, column) in table.columns.iter().enumerate() {
             if !columns.contains(&position) && column.default.is_some() {

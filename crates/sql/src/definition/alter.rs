@@ -9,6 +9,7 @@ use super::Change;
 use super::constraint::KeyConstraint;
 use super::rewrite::NewCell;
 use super::table::{MOST_COLUMNS, add_index, storage_parameter};
+use crate::access::Privileges;
 use crate::catalog::{Index, QualifiedName, Table, fold};
 use crate::change::default_cell;
 use crate::error::{Error, Result, SqlState};
@@ -28,6 +29,7 @@ impl Change<'_> {
             return Ok("ALTER TABLE");
         }
         let mut table = self.table(&alter.name)?;
+        self.require_owner(&table)?;
         self.lock_alone(&table).await?;
         for operation in &alter.operations {
             table = self.alter(table, operation).await?;
@@ -82,11 +84,13 @@ impl Change<'_> {
                 let (ast::RenameTableNameKind::As(name) | ast::RenameTableNameKind::To(name)) =
                     table_name;
                 let name = QualifiedName::new(name)?;
+                self.require_schema(Privileges::CREATE)?;
                 self.check_free(&name.name, false)?;
                 let mut table = Table::clone(&table);
                 table.name = name.name;
                 self.replace(table).await
             }
+            AlterTableOperation::OwnerTo { new_owner } => self.table_owner(&table, new_owner).await,
             AlterTableOperation::RenameConstraint { old_name, new_name } => {
                 let index = constraint(&table, &fold(old_name))?;
                 self.rename_index_of(&table, &index, fold(new_name)).await

@@ -30,6 +30,7 @@ impl Change<'_> {
             return Err(Error::unsupported(*feature));
         }
         let table = self.table(&create.table_name)?;
+        self.require_owner(&table)?;
         let named = index_columns(&create.columns)?;
         let key = key_columns(
             &table.columns,
@@ -128,6 +129,7 @@ impl Change<'_> {
                     index.name, table.name
                 )));
             }
+            self.require_owner(&table)?;
             self.lock_alone(&table).await?;
             self.remove_index(&table, &index).await?;
         }
@@ -165,6 +167,7 @@ impl Change<'_> {
             );
             return Ok("ALTER INDEX");
         };
+        self.require_owner(&table)?;
         self.lock_alone(&table).await?;
         self.rename_index_of(&table, &index, fold(new_name)).await?;
         Ok("ALTER INDEX")

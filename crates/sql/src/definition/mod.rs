@@ -1,11 +1,12 @@
-//! Definitions: CREATE, ALTER, DROP, TRUNCATE.
+//! Definitions: CREATE, ALTER, DROP, TRUNCATE, GRANT, REVOKE.
 //!
 //! Every change of the schema goes the same way:
 //!
 //! 1. Lock the catalog's version row. Changes of the schema wait for each other
 //!    here, whatever they change; at READ COMMITTED a new snapshot then shows what
 //!    the one before has left.
-//! 2. Look up names and check that the change makes sense.
+//! 2. Look up names and check that the change makes sense, and that the role may
+//!    make it.
 //! 3. Lock the tables concerned alone: their writers have ended, and those that
 //!    come wait. Readers go on with the schema of their snapshot.
 //! 4. Make what the engine needs (storages, indexes), and write the catalog's rows.
@@ -24,8 +25,10 @@
 
 mod alter;
 mod constraint;
+mod grant;
 mod index;
 mod rewrite;
+mod role;
 mod table;
 
 use std::sync::Arc;
@@ -99,6 +102,9 @@ pub(crate) async fn execute(
             if_exists,
         } => change.drop_indexes(names, *if_exists).await?,
         Command::Truncate(names) => change.truncate(names).await?,
+        Command::Role(command) => change.role(command).await?,
+        Command::Grant(command) => change.grant(command).await?,
+        Command::SchemaOwner { schema, owner } => change.schema_owner(schema, owner).await?,
         other => {
             return Err(Error::internal(format!("not a definition: {other:?}")));
         }
@@ -215,6 +221,7 @@ impl Change<'_> {
         self.catalog = Arc::new(Catalog::new(
             self.catalog.version(),
             others.cloned().chain(table).collect::<Vec<_>>(),
+            Arc::clone(self.catalog.access()),
         ));
         self.changed = true;
     }

@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::constraint::KeyConstraint;
 use super::{Change, joined};
+use crate::access::{Owned, Privileges};
 use crate::catalog::{Index, Table, TableColumn, fold};
 use crate::change::check_default;
 use crate::error::{Error, Result, SqlState};
@@ -20,6 +21,7 @@ impl Change<'_> {
     pub(super) async fn create_table(&mut self, create: &ast::CreateTable) -> Result<&'static str> {
         refuse_unsupported(create)?;
         let name = self.name(&create.name)?;
+        self.require_schema(Privileges::USAGE.with(Privileges::CREATE))?;
         if !self.check_free(&name.name, create.if_not_exists)? {
             return Ok("CREATE TABLE");
         }
@@ -55,6 +57,7 @@ impl Change<'_> {
             columns,
             indexes: Vec::new(),
             options: storage_parameters(&create.table_options)?,
+            owned: Owned::by(self.session.role),
         };
         // Made-up names must also be free among each other.
         self.keep(Some(Arc::new(table.clone())), table.oid);
@@ -229,6 +232,7 @@ impl Change<'_> {
                 continue;
             }
             let table = self.table(name)?;
+            self.require_owner(&table)?;
             self.lock_alone(&table).await?;
             self.outdate(table.storage)?;
             self.database
@@ -245,6 +249,7 @@ impl Change<'_> {
     pub(super) async fn truncate(&mut self, names: &[ast::ObjectName]) -> Result<&'static str> {
         for name in names {
             let old = self.table(name)?;
+            self.require(&old, Privileges::TRUNCATE)?;
             self.lock_alone(&old).await?;
             let table = self.with_new_storage(&old);
             self.attach(&table)?;

@@ -17,8 +17,16 @@ use crate::{Error, Result, Value};
 /// What a statement may know of its session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionInfo {
-    /// Who is connected.
+    /// As whom statements run: who is connected, or what SET ROLE says.
     pub user: SmolStr,
+    /// Its number.
+    pub role: u32,
+    /// Who is connected, or what SET SESSION AUTHORIZATION says.
+    pub session_user: SmolStr,
+    /// Its number.
+    pub session_role: u32,
+    /// The name under which the first role was let in, if it was.
+    pub alias: Option<SmolStr>,
     /// To which database.
     pub database: SmolStr,
     /// The number of the connection.

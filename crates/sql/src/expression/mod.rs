@@ -49,7 +49,7 @@ pub use cast::cast_value;
 pub use coerce::{CastContext, castable, common_type};
 pub use context::{EvaluationContext, Memory, SessionInfo, ShowSettings};
 pub use evaluate::is_true;
-pub use function::{Arguments, Function, Kind};
+pub use function::{Arguments, Body, Function, Kind};
 pub use operator::{ArithmeticOperator, Comparison};
 pub use pattern::{LikePattern, RegexPattern};
 pub use scope::{Frame, Scope, ScopeColumn, ScopeRelation};

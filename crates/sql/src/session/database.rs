@@ -5,8 +5,32 @@ use std::sync::Arc;
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
 use super::admission::Admission;
+use crate::access::Role;
 use crate::catalog::{CATALOG_STORAGES, Store};
 use crate::error::Result;
+
+/// A role that was let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Its number.
+    pub role: u32,
+    /// Whether it may do everything.
+    pub superuser: bool,
+}
+
+/// What is known of a name under which somebody wants to log in.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The role of that name, if there is one.
+    pub role: Option<Arc<Role>>,
+    /// The names of the roles it belongs to, itself included.
+    pub groups: Vec<String>,
+    /// Whether no superuser has a password.
+    pub open: bool,
+    /// What answers to users that do not exist are made from. Nobody outside the
+    /// server may learn it.
+    pub secret: [u8; 32],
+}
 
 /// The database: the catalog over an engine, shared by all sessions.
 pub struct Database {
@@ -72,6 +96,38 @@ impl Database {
     #[must_use]
     pub fn admission(&self) -> &Arc<Admission> {
         &self.admission
+    }
+
+    /// What is known of who wants to log in under this name, by the newest catalog.
+    pub async fn login(&self, name: &str) -> Result<Account> {
+        let options = BeginOptions {
+            isolation: Isolation::ReadCommitted,
+            read_only: true,
+            ..BeginOptions::default()
+        };
+        let mut transaction = coeval_txn::begin(&*self.engine, &options).await?;
+        let catalog = self.store.catalog(&mut *transaction, None)?;
+        let seen = transaction.newest_seen();
+        transaction.abort();
+        // Nobody is let in, or kept out, by what may yet be lost.
+        coeval_txn::durable(&*self.engine, seen).await?;
+        let access = catalog.access();
+        let role = access.role_by_name(name).cloned();
+        let groups = role.as_ref().map_or_else(Vec::new, |role| {
+            let mut groups: Vec<String> = access
+                .roles()
+                .filter(|group| access.belongs(role.oid, group.oid))
+                .map(|group| group.name.clone())
+                .collect();
+            groups.sort_unstable();
+            groups
+        });
+        Ok(Account {
+            role,
+            groups,
+            open: access.is_open(),
+            secret: access.secret,
+        })
     }
 
     /// The engine underneath.

@@ -20,6 +20,7 @@
 //! the client waits for [`Session::newest_seen`] first.
 //!
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
+//! - [`identity`]: SET ROLE.
 //! - [`set`] and [`settings`]: SET, SHOW and what there is to set.
 //! - [`prepared`]: statements with their names resolved; [`portal`]: with their
 //!   parameters.
@@ -34,6 +35,7 @@ mod copying;
 mod database;
 mod delivery;
 mod explain;
+pub(crate) mod identity;
 mod limits;
 mod output;
 mod portal;
@@ -54,9 +56,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coeval_env::Instant;
 use coeval_types::Timestamp;
+use smol_str::SmolStr;
 
 pub use admission::{Admission, AdmissionCounts};
-pub use database::Database;
+pub use database::{Account, Database, Login};
 pub use limits::{Limits, over_limit};
 pub use output::{
     Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink, TransactionStatus,
@@ -67,6 +70,7 @@ pub use timeouts::{Deadline, TimeLimit};
 
 use admission::Ticket;
 
+use crate::access::FIRST_ROLE;
 use crate::catalog::Catalog;
 use crate::contention;
 use crate::copy::CopyIn;
@@ -74,6 +78,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::statement::{self, Modes, Statement, Statements};
 use delivery::Watched;
+use identity::Who;
 use portal::Portals;
 use recent::Recent;
 use settings::Settings;
@@ -84,8 +89,10 @@ use transaction::{Block, Running};
 /// How a session begins.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
-    /// Who the client says it is.
+    /// Who the client says it is, and has shown to be where that was asked for.
     pub user: String,
+    /// The role of that name; `None` for the first role, under that name.
+    pub role: Option<Login>,
     /// Which database it asked for.
     pub database: String,
     /// What it calls itself.
@@ -150,14 +157,24 @@ impl Session {
     /// A new session. Fails when a setting among the options does not exist or has
     /// no such value.
     pub fn new(database: Arc<Database>, options: SessionOptions) -> Result<Self> {
+        let user = SmolStr::from(options.user);
+        let (role, superuser) = match &options.role {
+            Some(login) => (login.role, login.superuser),
+            None => (FIRST_ROLE, true),
+        };
+        let login = Who {
+            role,
+            name: user.clone(),
+            superuser,
+        };
         let settings = Arc::new(Settings::at_start(
-            &options.user,
+            login,
             &options.application_name,
             &options.defaults,
             &options.parameters,
         )?);
         let info = SessionInfo {
-            user: options.user.into(),
+            alias: (role == FIRST_ROLE).then_some(user),
             database: options.database.into(),
             process_id: options.process_id,
             cancel: options.cancel,
@@ -374,6 +391,12 @@ impl Session {
             Block::Failed => Err(in_failed_transaction()),
             Block::Idle | Block::Implicit | Block::Explicit => Ok(()),
         }
+    }
+
+    /// As whom statements run.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.info.user
     }
 
     /// Where the session stands. To be asked after [`Session::finish`].

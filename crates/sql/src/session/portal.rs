@@ -30,6 +30,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
 use crate::select::{Cursor, QueryPlan, row_bytes};
+use crate::statement::Statement;
 use crate::value::{DataType, Style, Value};
 
 /// A prepared statement with its parameters, and how far it has come.
@@ -72,6 +73,12 @@ pub(super) enum Progress {
 }
 
 impl Portal {
+    /// The statement it runs.
+    #[must_use]
+    pub fn statement(&self) -> &Statement {
+        &self.prepared.statement
+    }
+
     pub(super) fn new(
         prepared: Arc<Prepared>,
         parameters: &[Option<&[u8]>],

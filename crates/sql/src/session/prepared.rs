@@ -1,8 +1,9 @@
 //! Prepared statements.
 //!
 //! A statement is planned when it is prepared, and again only when the catalog it
-//! is executed under is another one. What clients were told of it, its parameters'
-//! types and its columns, never changes.
+//! is executed under is another one, and who executes it is judged again whenever
+//! that, or the role, is another one than before. What clients were told of it, its
+//! parameters' types and its columns, never changes.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +11,7 @@ use super::output::Column;
 use super::set::{show_columns, text_column};
 use super::transaction::Block;
 use super::{Session, in_failed_transaction};
+use crate::access::Needs;
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan};
 use crate::copy::CopyPlan;
@@ -38,6 +40,9 @@ pub struct Prepared {
 struct Planned {
     version: u64,
     plan: Arc<Plan>,
+    needs: Arc<Needs>,
+    /// Who is known to be allowed it, under this version.
+    allowed: Option<u32>,
 }
 
 /// A plan as it comes out of planning.
@@ -47,6 +52,8 @@ struct Bound {
     types: Vec<DataType>,
     /// See [`Prepared::is_momentary`].
     momentary: bool,
+    /// What whoever runs it has to be allowed.
+    needs: Needs,
 }
 
 /// How a statement is executed.
@@ -178,6 +185,7 @@ impl Session {
                     plan,
                     types,
                     momentary,
+                    needs,
                 } = bound;
                 let prepared = Arc::new(Prepared {
                     parameter_oids: types.iter().map(|each| each.oid()).collect(),
@@ -187,6 +195,8 @@ impl Session {
                     plan: Mutex::new(Some(Planned {
                         version,
                         plan: Arc::new(plan),
+                        needs: Arc::new(needs),
+                        allowed: None,
                     })),
                     statement,
                 });
@@ -258,8 +268,9 @@ impl Session {
         self.name(name, prepared)
     }
 
-    /// The plan of a prepared statement for the catalog as it is now. 0A000 when its
-    /// columns would be others now, or, if even that matters, come from other tables.
+    /// The plan of a prepared statement for the catalog as it is now, which the
+    /// session's role is allowed. 0A000 when its columns would be others now, or, if
+    /// even that matters, come from other tables.
     pub(super) fn current_plan(
         &mut self,
         prepared: &Prepared,
@@ -267,16 +278,24 @@ impl Session {
         origins_matter: bool,
     ) -> Result<Arc<Plan>> {
         let version = catalog.version();
+        let role = self.info.role;
         {
-            let planned = prepared.plan.lock().expect("no panic while it was held");
-            if let Some(planned) = &*planned
+            let mut planned = prepared.plan.lock().expect("no panic while it was held");
+            if let Some(planned) = &mut *planned
                 && planned.version == version
             {
+                if planned.allowed != Some(role) {
+                    planned.needs.check(catalog, role)?;
+                    planned.allowed = Some(role);
+                }
                 return Ok(Arc::clone(&planned.plan));
             }
         }
-        let Bound { plan, types, .. } =
-            self.plan(&prepared.statement, &prepared.parameter_oids, catalog)?;
+        let bound = self.plan(&prepared.statement, &prepared.parameter_oids, catalog)?;
+        let Bound {
+            plan, types, needs, ..
+        } = bound;
+        needs.check(catalog, role)?;
         let columns = plan.columns();
         let same = match (&columns, &prepared.columns) {
             _ if columns == prepared.columns => true,
@@ -293,6 +312,8 @@ impl Session {
         *prepared.plan.lock().expect("no panic while it was held") = Some(Planned {
             version,
             plan: Arc::clone(&plan),
+            needs: Arc::new(needs),
+            allowed: Some(role),
         });
         Ok(plan)
     }
@@ -340,6 +361,7 @@ impl Session {
             plan,
             types: binder.parameters.finish()?,
             momentary: binder.parameters.is_momentary(),
+            needs: binder.needs,
         })
     }
 }

@@ -120,7 +120,19 @@ impl Session {
             | Command::AlterTable(_)
             | Command::RenameIndex { .. }
             | Command::Drop { .. }
-            | Command::Truncate(_) => self.define(statement, sink).await?,
+            | Command::Truncate(_)
+            | Command::Role(_)
+            | Command::Grant(_)
+            | Command::SchemaOwner { .. } => self.define(statement, sink).await?,
+            Command::SetRole { tag, local, name } => {
+                self.set_role(*local, name.as_deref(), sink).await?;
+                CommandTag::new(tag)
+            }
+            Command::SetAuthorization { tag, local, name } => {
+                self.set_authorization(*local, name.as_deref(), sink)
+                    .await?;
+                CommandTag::new(tag)
+            }
             Command::Lock { tables, mode } => {
                 self.lock_tables(statement, tables, *mode).await?;
                 CommandTag::new("LOCK TABLE")

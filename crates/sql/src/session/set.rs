@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Session;
+use super::identity::Identity;
 use super::output::{Column, CommandTag, Notice, Severity, Sink};
 use super::settings::{Settings, isolation, isolation_name, switch};
 use super::transaction::Block;
@@ -69,7 +70,10 @@ impl Session {
                         ));
                     }
                     self.enter_block();
-                    Arc::make_mut(&mut self.settings).reset_all();
+                    let settings = Arc::make_mut(&mut self.settings);
+                    settings.reset_all();
+                    let login = settings.identity().login.clone();
+                    settings.set_identity(Identity::new(login), false);
                     self.apply_settings();
                     self.named.clear();
                 }
@@ -150,6 +154,14 @@ impl Session {
 
     /// What the settings say takes effect.
     pub(super) fn apply_settings(&mut self) {
+        let identity = self.settings.identity();
+        let (current, session) = (identity.current(), identity.session());
+        if self.info.role != current.role || self.info.user != current.name {
+            self.info.role = current.role;
+            self.info.user = current.name.clone();
+        }
+        self.info.session_role = session.role;
+        self.info.session_user = session.name.clone();
         let parsed = self.settings.parsed();
         self.info.style.time_zone = parsed.time_zone;
         self.info.style.date_order = parsed.date_order;

@@ -11,6 +11,8 @@ use super::portal::Portal;
 use super::prepared::Prepared;
 use super::run::MOST_REPLANS;
 use super::transaction::Block;
+use crate::access::{Kind, Privileges, denied};
+use crate::catalog::{Catalog, Table};
 use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
@@ -93,6 +95,8 @@ impl Session {
             loop {
                 let catalog = self.current_catalog()?;
                 let table = definition::find_table(&catalog, name, statement)?;
+                let role = self.info.role;
+                may_lock(&catalog, &table, role, mode.is_some())?;
                 let Some(mode) = mode else { break };
                 let running = self.running()?;
                 let locked = coeval_txn::lock_table(
@@ -184,4 +188,21 @@ impl Session {
             .map(|expression| expression.evaluate(&mut context, &[]))
             .collect()
     }
+}
+
+/// 42501 unless the role may lock the table: for writing whoever may write, else
+/// also whoever may read.
+fn may_lock(catalog: &Catalog, table: &Table, role: u32, for_writing: bool) -> Result<()> {
+    let access = catalog.access();
+    let may = access.privileges(role, &table.owned, Kind::Table);
+    let mut enough = Privileges::UPDATE
+        .with(Privileges::DELETE)
+        .with(Privileges::TRUNCATE);
+    if !for_writing {
+        enough = enough.with(Privileges::SELECT);
+    }
+    if may.both(enough).is_none() {
+        return Err(denied("table", &table.name));
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
 use super::Statement;
+use crate::access::Privileges;
 
 /// What a statement asks for.
 #[derive(Debug)]
@@ -114,6 +115,35 @@ pub(crate) enum Command {
         tables: Vec<ast::ObjectName>,
         /// How; `None` for the modes that only get in the way of schema changes.
         mode: Option<TableLock>,
+    },
+    /// CREATE, ALTER and DROP ROLE.
+    Role(RoleCommand),
+    /// GRANT and REVOKE.
+    Grant(GrantCommand),
+    /// ALTER SCHEMA … OWNER TO.
+    SchemaOwner {
+        /// The schema.
+        schema: String,
+        /// Its new owner.
+        owner: RoleName,
+    },
+    /// SET ROLE and RESET ROLE; `None` for NONE.
+    SetRole {
+        /// Its command tag.
+        tag: &'static str,
+        /// Whether it ends with the transaction.
+        local: bool,
+        /// Which role.
+        name: Option<String>,
+    },
+    /// SET and RESET SESSION AUTHORIZATION; `None` for DEFAULT.
+    SetAuthorization {
+        /// Its command tag.
+        tag: &'static str,
+        /// Whether it ends with the transaction.
+        local: bool,
+        /// Which role.
+        name: Option<String>,
     },
     /// A statement that ends something there never is, such as UNLISTEN; the word
     /// is its command tag.
@@ -255,4 +285,133 @@ pub(crate) enum Argument {
     List(Vec<String>),
     /// `*`.
     Star,
+}
+
+/// A role where a statement names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RoleName {
+    /// By its name.
+    Named(String),
+    /// CURRENT_USER, CURRENT_ROLE.
+    Current,
+    /// SESSION_USER.
+    Session,
+    /// PUBLIC: everybody.
+    Public,
+}
+
+/// What is said of a role; `None` for what is not.
+#[derive(Clone, Default)]
+pub(crate) struct RoleOptions {
+    /// SUPERUSER.
+    pub superuser: Option<bool>,
+    /// INHERIT.
+    pub inherit: Option<bool>,
+    /// CREATEROLE.
+    pub create_role: Option<bool>,
+    /// CREATEDB.
+    pub create_database: Option<bool>,
+    /// LOGIN.
+    pub login: Option<bool>,
+    /// REPLICATION.
+    pub replication: Option<bool>,
+    /// BYPASSRLS.
+    pub bypass_policies: Option<bool>,
+    /// CONNECTION LIMIT.
+    pub connection_limit: Option<i32>,
+    /// PASSWORD; `None` inside for NULL.
+    pub password: Option<Option<String>>,
+    /// VALID UNTIL.
+    pub valid_until: Option<Option<String>>,
+    /// IN ROLE: what it belongs to.
+    pub member_of: Vec<RoleName>,
+    /// ROLE: who belongs to it.
+    pub members: Vec<RoleName>,
+    /// ADMIN: who belongs to it and may make others belong to it.
+    pub administrators: Vec<RoleName>,
+}
+
+/// Without the password: commands are printed where something went wrong.
+impl std::fmt::Debug for RoleOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("RoleOptions")
+            .field("password", &self.password.as_ref().map(|_| "…"))
+            .finish_non_exhaustive()
+    }
+}
+
+/// CREATE, ALTER and DROP ROLE.
+#[derive(Clone, Debug)]
+pub(crate) enum RoleCommand {
+    /// CREATE ROLE.
+    Create {
+        /// Its name.
+        name: String,
+        /// What is said of it.
+        options: RoleOptions,
+    },
+    /// ALTER ROLE.
+    Alter {
+        /// Which.
+        name: RoleName,
+        /// What is said of it.
+        options: RoleOptions,
+    },
+    /// ALTER ROLE … RENAME TO.
+    Rename {
+        /// Which.
+        name: RoleName,
+        /// What it is to be called.
+        new_name: String,
+    },
+    /// DROP ROLE.
+    Drop {
+        /// Which.
+        names: Vec<RoleName>,
+        /// Whether absence is no error.
+        if_exists: bool,
+    },
+}
+
+/// GRANT and REVOKE.
+#[derive(Clone, Debug)]
+pub(crate) struct GrantCommand {
+    /// Whether it is REVOKE.
+    pub revoke: bool,
+    /// What.
+    pub granted: Granted,
+    /// To or from whom.
+    pub roles: Vec<RoleName>,
+    /// WITH GRANT or ADMIN OPTION; of REVOKE, only that.
+    pub option: bool,
+    /// GRANTED BY.
+    pub by: Option<RoleName>,
+    /// CASCADE.
+    pub cascade: bool,
+}
+
+/// What is granted.
+#[derive(Clone, Debug)]
+pub(crate) enum Granted {
+    /// Privileges on objects.
+    Privileges {
+        /// Which; `None` for ALL.
+        privileges: Option<Privileges>,
+        /// On what.
+        objects: GrantObjects,
+    },
+    /// Membership in roles.
+    Roles(Vec<RoleName>),
+}
+
+/// What privileges are granted on.
+#[derive(Clone, Debug)]
+pub(crate) enum GrantObjects {
+    /// These tables.
+    Tables(Vec<ast::ObjectName>),
+    /// Every table there is now in these schemas.
+    AllTables(Vec<String>),
+    /// These schemas.
+    Schemas(Vec<String>),
 }

@@ -22,6 +22,9 @@
 
 mod command;
 mod copy;
+mod grant;
+mod redact;
+mod role;
 mod sequence;
 mod setting;
 mod text;
@@ -36,9 +39,11 @@ use sqlparser::parser::{Parser, ParserError, ParserOptions};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 pub(crate) use command::{
-    Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand, Modes,
-    SetCommand, SettingName,
+    Argument, Command, CopyCommand, CopyOption, CopySource, DiscardKind, ExplainCommand,
+    GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions, SetCommand,
+    SettingName,
 };
+pub use redact::loggable;
 pub use sequence::Statements;
 use text::{Cursor, Text};
 
@@ -79,7 +84,7 @@ impl Statement {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its text.
+    /// Its text. Of a statement with a password, only what comes before that.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
@@ -93,6 +98,30 @@ impl Statement {
             self.0.command,
             Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_)
         )
+    }
+
+    /// What it does, if it changes the schema, roles or privileges: what an audit
+    /// wants to know of.
+    #[must_use]
+    pub fn definition(&self) -> Option<&'static str> {
+        Some(match self.command() {
+            Command::CreateTable(_) => "CREATE TABLE",
+            Command::CreateIndex(_) => "CREATE INDEX",
+            Command::AlterTable(_) => "ALTER TABLE",
+            Command::RenameIndex { .. } => "ALTER INDEX",
+            Command::Drop { indexes: true, .. } => "DROP INDEX",
+            Command::Drop { indexes: false, .. } => "DROP TABLE",
+            Command::Truncate(_) => "TRUNCATE TABLE",
+            Command::Role(RoleCommand::Create { .. }) => "CREATE ROLE",
+            Command::Role(RoleCommand::Alter { .. } | RoleCommand::Rename { .. }) => "ALTER ROLE",
+            Command::Role(RoleCommand::Drop { .. }) => "DROP ROLE",
+            Command::Grant(grant) if grant.revoke => "REVOKE",
+            Command::Grant(_) => "GRANT",
+            Command::SchemaOwner { .. } => "ALTER SCHEMA",
+            Command::SetRole { .. } => "SET ROLE",
+            Command::SetAuthorization { .. } => "SET SESSION AUTHORIZATION",
+            _ => return None,
+        })
     }
 
     /// What it asks for.
@@ -181,8 +210,11 @@ fn parse_one(
     match parsed {
         Ok(command) => {
             let statement = Statement(Arc::new(Parsed {
+                text: match &command {
+                    Command::Role(_) => redact::without_password(own).into(),
+                    _ => own.into(),
+                },
                 command,
-                text: own.into(),
                 lines: Arc::clone(text),
             }));
             Ok(Some((statement, start..end)))

@@ -4,6 +4,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use super::command::{Command, SetCommand, SettingName};
+use super::role::{set_authorization, set_role};
 use super::transaction::modes;
 use super::words::{Parse, eat, identifier, need, next_is, value};
 use crate::error::Error;
@@ -18,8 +19,21 @@ pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
         return Ok(Command::SetCharacteristics(modes(parser)?));
     }
     let local = eat(parser, "local");
-    if !local {
+    // SESSION may be the beginning of SESSION AUTHORIZATION, too.
+    if !local && !next_is(parser, 1, "authorization") {
         eat(parser, "session");
+    }
+    if next_is(parser, 0, "session") && next_is(parser, 1, "authorization") {
+        parser.next_token();
+        parser.next_token();
+        return set_authorization(parser, local);
+    }
+    if next_is(parser, 0, "role") {
+        parser.next_token();
+        if !parser.consume_token(&Token::Eq) {
+            eat(parser, "to");
+        }
+        return set_role(parser, local);
     }
     if eat(parser, "transaction") {
         if eat(parser, "snapshot") {
@@ -27,11 +41,8 @@ pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
         }
         return Ok(Command::SetTransaction(modes(parser)?));
     }
-    for word in ["authorization", "role", "constraints"] {
-        if next_is(parser, 0, word) {
-            let feature = format!("SET {}", word.to_uppercase());
-            return Err(Error::unsupported(feature).into());
-        }
+    if next_is(parser, 0, "constraints") {
+        return Err(Error::unsupported("SET CONSTRAINTS").into());
     }
     let name = if next_is(parser, 0, "time") && next_is(parser, 1, "zone") {
         parser.next_token();
@@ -41,6 +52,12 @@ pub(super) fn set(parser: &mut Parser<'_>) -> Parse<Command> {
         "client_encoding".to_owned()
     } else {
         let name = setting_name(parser)?;
+        if name == "session_authorization" {
+            if !parser.consume_token(&Token::Eq) {
+                need(parser, "to")?;
+            }
+            return set_authorization(parser, local);
+        }
         if !parser.consume_token(&Token::Eq) {
             need(parser, "to")?;
         }
@@ -67,6 +84,31 @@ fn setting_name(parser: &mut Parser<'_>) -> Parse<String> {
     Ok(name)
 }
 
+/// What follows RESET.
+pub(super) fn reset(parser: &mut Parser<'_>) -> Parse<Command> {
+    let authorization = next_is(parser, 0, "session") && next_is(parser, 1, "authorization");
+    if authorization {
+        parser.next_token();
+    }
+    if authorization || next_is(parser, 0, "session_authorization") {
+        parser.next_token();
+        return Ok(Command::SetAuthorization {
+            tag: "RESET",
+            local: false,
+            name: None,
+        });
+    }
+    if next_is(parser, 0, "role") {
+        parser.next_token();
+        return Ok(Command::SetRole {
+            tag: "RESET",
+            local: false,
+            name: None,
+        });
+    }
+    Ok(Command::Reset(setting(parser)?))
+}
+
 /// What follows SHOW and RESET.
 pub(super) fn setting(parser: &mut Parser<'_>) -> Parse<SettingName> {
     if eat(parser, "all") {
@@ -76,6 +118,11 @@ pub(super) fn setting(parser: &mut Parser<'_>) -> Parse<SettingName> {
         parser.next_token();
         parser.next_token();
         return Ok(SettingName::One("timezone".to_owned()));
+    }
+    if next_is(parser, 0, "session") && next_is(parser, 1, "authorization") {
+        parser.next_token();
+        parser.next_token();
+        return Ok(SettingName::One("session_authorization".to_owned()));
     }
     if next_is(parser, 0, "transaction") && next_is(parser, 1, "isolation") {
         parser.next_token();

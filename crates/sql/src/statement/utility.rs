@@ -14,7 +14,9 @@ use sqlparser::tokenizer::Token;
 
 use super::command::{Argument, Command, DiscardKind, ExplainCommand};
 use super::copy::copy;
-use super::setting::{set, setting};
+use super::grant::grant;
+use super::role;
+use super::setting::{reset, set, setting};
 use super::text::Text;
 use super::transaction::transaction;
 use super::words::{
@@ -24,10 +26,9 @@ use super::{Parsed, Statement};
 use crate::error::Error;
 
 /// Commands of PostgreSQL that are not here at all.
-const UNSUPPORTED: [&str; 21] = [
-    "call", "cluster", "comment", "declare", "do", "fetch", "grant", "import", "listen", "load",
-    "merge", "move", "notify", "reassign", "refresh", "reindex", "revoke", "security", "release",
-    "alter", "create",
+const UNSUPPORTED: [&str; 19] = [
+    "call", "cluster", "comment", "declare", "do", "fetch", "import", "listen", "load", "merge",
+    "move", "notify", "reassign", "refresh", "reindex", "security", "release", "alter", "create",
 ];
 
 /// Reads one command.
@@ -46,6 +47,7 @@ pub(super) fn command(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> P
         "create" => create(parser, text)?,
         "alter" => alter(parser, text)?,
         "drop" => drop_objects(parser, text)?,
+        "grant" | "revoke" => grant(parser, text)?,
         "truncate" => truncate(parser)?,
         "copy" => {
             parser.next_token();
@@ -84,7 +86,7 @@ pub(super) fn command(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> P
         }
         "reset" => {
             parser.next_token();
-            Command::Reset(setting(parser)?)
+            reset(parser)?
         }
         "show" => {
             parser.next_token();
@@ -172,6 +174,10 @@ fn create(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
         ahead += 1;
     }
     let kind = parser.peek_nth_token(ahead).token;
+    if ahead == 1 && word(&kind).is_some_and(role::is_role) && !next_is(parser, 2, "mapping") {
+        parser.next_token();
+        return role::create(parser);
+    }
     if !is(&kind, "table") && !is(&kind, "index") {
         return match word(&kind) {
             None => unexpected(parser, "what to create"),
@@ -205,6 +211,26 @@ fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
             new_name: parser.parse_identifier()?,
         });
     }
+    let kind = parser.peek_nth_token(1).token;
+    if word(&kind).is_some_and(role::is_role) && !next_is(parser, 2, "mapping") {
+        parser.next_token();
+        return role::alter(parser, text);
+    }
+    if is(&kind, "schema") {
+        parser.next_token();
+        parser.next_token();
+        let schema = identifier(parser)?;
+        if !eat(parser, "owner") {
+            return Err(unsupported(
+                "ALTER SCHEMA other than OWNER TO",
+                &token,
+                text,
+            ));
+        }
+        need(parser, "to")?;
+        let owner = role::role_name(parser)?;
+        return Ok(Command::SchemaOwner { schema, owner });
+    }
     if !next_is(parser, 1, "table") {
         let kind = parser.peek_nth_token(1).token;
         let feature = format!("ALTER {}", word(&kind).unwrap_or("").to_ascii_uppercase());
@@ -218,7 +244,11 @@ fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
 
 fn drop_objects(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let token = parser.next_token();
-    let kind = parser.next_token();
+    let kind = parser.peek_token();
+    if word(&kind.token).is_some_and(role::is_role) && !next_is(parser, 1, "mapping") {
+        return role::drop_roles(parser);
+    }
+    parser.next_token();
     let indexes = is(&kind.token, "index");
     if !indexes && !is(&kind.token, "table") {
         return match word(&kind.token) {

@@ -29,7 +29,7 @@
 //! | types, schemas, access methods, operator classes, system tables | PostgreSQL 15's |
 //! | constraints | their index's, with the second highest bit set |
 //! | defaults | made from the table's and the column's, with the highest bit set |
-//! | the role | 10: whoever is connected is the one role there is |
+//! | roles | the catalog's; the first one's is 10, and system objects are its |
 //! | the database | 5: whatever name was asked for is the one database there is |
 //!
 //! Invariants:
@@ -47,6 +47,7 @@
 
 mod definition;
 mod functions;
+mod grants;
 mod object;
 mod relation;
 mod table;
@@ -54,13 +55,16 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use smol_str::SmolStr;
+
+use crate::expression::EvaluationContext;
 pub(crate) use definition::quote_identifier;
 pub(crate) use functions::FUNCTIONS;
 pub(crate) use object::{object_by_name, object_by_oid};
 pub use table::{SystemTable, table};
 
-/// The role there is.
-pub(crate) const ROLE: u32 = 10;
+/// The role that system objects belong to.
+pub(crate) const ROLE: u32 = crate::access::FIRST_ROLE;
 /// The database there is.
 pub(crate) const DATABASE: u32 = 5;
 
@@ -83,6 +87,30 @@ const BTREE: u32 = 403;
 const DEFAULT_COLLATION: u32 = 100;
 /// The collation of names.
 const C_COLLATION: u32 = 950;
+
+/// The name of the role with this number. The first role goes by the name it was
+/// let in under, as long as no other role has that.
+pub(crate) fn role_name(oid: u32, context: &EvaluationContext<'_>) -> Option<SmolStr> {
+    let access = context.catalog.access();
+    if oid == ROLE
+        && let Some(alias) = &context.session.alias
+        && access.role_by_name(alias).is_none()
+    {
+        return Some(alias.clone());
+    }
+    access
+        .role(oid)
+        .map(|role| SmolStr::from(role.name.as_str()))
+}
+
+/// The number of the role of this name.
+pub(crate) fn role_by_name(name: &str, context: &EvaluationContext<'_>) -> Option<u32> {
+    let found = context.catalog.access().role_by_name(name);
+    found.map(|role| role.oid).or_else(|| {
+        let alias = context.session.alias.as_deref() == Some(name);
+        alias.then_some(ROLE)
+    })
+}
 
 /// The schema with this number.
 pub(crate) fn schema_name(oid: u32) -> Option<&'static str> {

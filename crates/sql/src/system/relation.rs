@@ -100,6 +100,14 @@ impl<'a> Relation<'a> {
         }
     }
 
+    /// Who owns it.
+    pub(super) fn owner(self) -> u32 {
+        match self {
+            Self::Table(table) | Self::Index(table, _) => table.owned.owner,
+            Self::System(_) => super::ROLE,
+        }
+    }
+
     /// As `pg_class.relkind` says it.
     pub(super) fn kind(self) -> u8 {
         match self {

@@ -38,6 +38,12 @@ impl SystemTable {
         self.schema
     }
 
+    /// Whether only superusers may read it: it has what is kept of passwords.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        matches!(self.name, "pg_authid" | "pg_shadow")
+    }
+
     /// Its rows, as the statement's snapshot shows them.
     #[must_use]
     pub fn rows(&self, context: &EvaluationContext<'_>) -> Vec<Vec<Value>> {

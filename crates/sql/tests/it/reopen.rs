@@ -46,7 +46,7 @@ async fn tables_come_back_and_leftovers_go() {
     )
     .await;
     assert_eq!(rows, ["  a | b", "  2 | 5", "  UPDATE 1"]);
-    assert_eq!(engine.storages().len(), 3, "two of the catalog, and t's");
+    assert_eq!(engine.storages().len(), 4, "three of the catalog, and t's");
     must(&mut session, "create table gone (a int primary key)").await;
     must(&mut session, "insert into gone values (1), (2)").await;
     must(&mut session, "delete from gone").await;

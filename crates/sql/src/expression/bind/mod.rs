@@ -20,6 +20,7 @@ pub use aggregate::{AggregateCall, AggregateFunction};
 
 use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
+use crate::access::{Needs, Privileges};
 use crate::catalog::Catalog;
 use crate::select::SetFunction;
 use crate::value::{ColumnType, DataType, Numeric, Value};
@@ -152,6 +153,8 @@ pub struct Binder<'a> {
     pub(crate) sets: Option<Vec<SetFunction>>,
     pub(crate) with: Vec<crate::select::CommonTable>,
     subqueries: usize,
+    /// What whoever runs the statement has to be allowed.
+    pub(crate) needs: Needs,
 }
 
 impl<'a> Binder<'a> {
@@ -171,6 +174,7 @@ impl<'a> Binder<'a> {
             sets: None,
             with: Vec::new(),
             subqueries: 0,
+            needs: Needs::default(),
         }
     }
 
@@ -416,6 +420,9 @@ impl<'a> Binder<'a> {
             ))),
         };
         let column = found.map_err(|error| error.at(position))?;
+        if let Some((table, _)) = column.origin {
+            self.needs.table(table, Privileges::SELECT);
+        }
         Ok(Bound {
             expression: column.expression,
             column_type: column.column_type,

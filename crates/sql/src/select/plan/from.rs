@@ -10,6 +10,7 @@ use sqlparser::ast::{
 
 use super::node::{Node, SetFunction};
 use super::query::{plan_common_table, plan_in_frame};
+use crate::access::Privileges;
 use crate::catalog::{PUBLIC, Table};
 use crate::expression::{
     Binder, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
@@ -382,6 +383,7 @@ impl From<'_, '_, '_> {
             .map_err(|error| error.at(position))?
         {
             Resolved::Table(table) => {
+                self.binder.needs.table(table.oid, Privileges::SELECT);
                 let start = self.width;
                 let columns = table
                     .columns
@@ -408,6 +410,9 @@ impl From<'_, '_, '_> {
                 Ok(self.place(FromKind::Table(table, shown), width))
             }
             Resolved::System(table) => {
+                if table.is_secret() {
+                    self.binder.needs.secret(table.name);
+                }
                 let start = self.width;
                 let columns = table
                     .columns

@@ -8,6 +8,7 @@ use sqlparser::ast::{LockClause, NonBlock, Spanned};
 
 use super::from::{FromKind, FromNode, JoinKind};
 use super::node::{Lock, LockTarget, Node};
+use crate::access::Privileges;
 use crate::catalog::Table;
 use crate::expression::{Binder, Expression, fold_name};
 use crate::plan::RowReader;
@@ -16,7 +17,7 @@ use crate::{Error, Result, SqlState};
 /// What is locked of each row. `collected` names a clause after which rows are no
 /// longer a table's.
 pub(super) fn bind_locks(
-    binder: &Binder<'_>,
+    binder: &mut Binder<'_>,
     locks: &[LockClause],
     tree: Option<&FromNode>,
     conditions: &[Expression],
@@ -66,6 +67,9 @@ pub(super) fn bind_locks(
             .of
             .as_ref()
             .and_then(|name| binder.position(name.span()))));
+    }
+    for target in &targets {
+        binder.needs.table(target.table.oid, Privileges::UPDATE);
     }
     let mut conditions = conditions.to_vec();
     if let Some(tree) = tree {

@@ -308,6 +308,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         Kind::Switch,
         "Kept for clients that set it.",
     ),
+    setting("role", "none", Kind::Fixed, "Shows the current role."),
     setting(
         "search_path",
         "\"$user\", public",

@@ -28,6 +28,7 @@ use coeval_txn::Isolation;
 
 use self::check::{MEMORY, TIMES, check, fixed, quantity};
 use self::definitions::{DEFINITIONS, Kind, definition};
+use super::identity::{Identity, Who};
 use super::output::Severity;
 use crate::error::{Error, Result, SqlState};
 use crate::value::{DateOrder, TimeZone};
@@ -78,6 +79,9 @@ pub struct Settings {
     start: BTreeMap<String, String>,
     /// What SET LOCAL covers until the transaction ends.
     local: BTreeMap<String, String>,
+    identity: Identity,
+    /// What SET LOCAL ROLE and its like cover until the transaction ends.
+    local_identity: Option<Identity>,
     parsed: Parsed,
 }
 
@@ -87,6 +91,8 @@ impl Default for Settings {
             session: BTreeMap::new(),
             start: BTreeMap::new(),
             local: BTreeMap::new(),
+            identity: Identity::default(),
+            local_identity: None,
             parsed: Parsed {
                 time_zone: TimeZone::default(),
                 date_order: DateOrder::default(),
@@ -111,7 +117,7 @@ impl Settings {
     /// Settings as a session starts with: the server's, then what the client sent.
     /// Together they are what RESET goes back to.
     pub(crate) fn at_start(
-        user: &str,
+        login: Who,
         application_name: &str,
         defaults: &[(String, String)],
         parameters: &[(String, String)],
@@ -120,9 +126,7 @@ impl Settings {
         for (name, value) in defaults {
             settings.set(name, std::slice::from_ref(value), false)?;
         }
-        settings
-            .session
-            .insert("session_authorization".to_owned(), user.to_owned());
+        settings.set_identity(Identity::new(login), false);
         if !application_name.is_empty() {
             settings.set("application_name", &[application_name.to_owned()], false)?;
         }
@@ -144,6 +148,41 @@ impl Settings {
     #[must_use]
     pub fn parsed(&self) -> &Parsed {
         &self.parsed
+    }
+
+    /// Who the session acts as.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.local_identity.as_ref().unwrap_or(&self.identity)
+    }
+
+    /// Changes who the session acts as.
+    pub(crate) fn set_identity(&mut self, identity: Identity, local: bool) {
+        if local {
+            self.local_identity = Some(identity);
+        } else {
+            self.local_identity = None;
+            self.identity = identity;
+        }
+        self.show_identity();
+    }
+
+    /// Keeps the settings that say who the session acts as up to date.
+    fn show_identity(&mut self) {
+        let identity = self.identity();
+        let role = identity.current.as_ref().map(|who| who.name.to_string());
+        let superuser = if identity.current().superuser {
+            "on"
+        } else {
+            "off"
+        };
+        let shown = [
+            ("role", role.unwrap_or_else(|| "none".to_owned())),
+            ("session_authorization", identity.session().name.to_string()),
+            ("is_superuser", superuser.to_owned()),
+        ];
+        for (name, value) in shown {
+            self.session.insert(name.to_owned(), value);
+        }
     }
 
     /// What SHOW shows.
@@ -239,17 +278,20 @@ impl Settings {
     pub(crate) fn reset_all(&mut self) {
         self.session = self.start.clone();
         self.local.clear();
+        self.show_identity();
         self.parse_all();
     }
 
     /// Whether anything ends with the transaction.
     pub(crate) fn has_local(&self) -> bool {
-        !self.local.is_empty()
+        !self.local.is_empty() || self.local_identity.is_some()
     }
 
     /// The transaction has ended.
     pub(crate) fn end_local(&mut self) {
         self.local.clear();
+        self.local_identity = None;
+        self.show_identity();
         self.parse_all();
     }
 
@@ -371,7 +413,12 @@ mod tests {
     #[test]
     fn local_values_end_and_reset_goes_back_to_the_start() {
         let parameters = vec![("timezone".to_owned(), "Asia/Tokyo".to_owned())];
-        let mut settings = Settings::at_start("me", "psql", &[], &parameters).unwrap();
+        let me = Who {
+            role: 10,
+            name: "me".into(),
+            superuser: true,
+        };
+        let mut settings = Settings::at_start(me, "psql", &[], &parameters).unwrap();
         settings.set("timezone", &["UTC".to_owned()], true).unwrap();
         assert_eq!(settings.parsed().time_zone.to_string(), "UTC");
         settings.end_local();

@@ -5,7 +5,7 @@ use crate::expression::{Arguments, EvaluationContext, Function};
 use crate::system::definition::{constraint_definition, format_type, index_definition, key_column};
 use crate::system::object::{find, parse_name};
 use crate::system::relation::{Relation, constraints, index_by_oid, relation_by_oid, search_path};
-use crate::system::{ROLE, constraint_oid, object_by_oid};
+use crate::system::{constraint_oid, object_by_oid, role_name};
 use crate::value::DataType;
 use crate::{Result, Value};
 
@@ -22,9 +22,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     })
     .null_aware(),
     Function::new("pg_get_userbyid", &[OID], super::NAME, |a, context| {
-        Ok(match a.oid(0) {
-            ROLE => Value::Text(context.session.user.clone()),
-            other => Value::text(format!("unknown (OID={other})")),
+        Ok(match role_name(a.oid(0), context) {
+            Some(name) => Value::Text(name),
+            None => Value::text(format!("unknown (OID={})", a.oid(0))),
         })
     })
     .stable(),

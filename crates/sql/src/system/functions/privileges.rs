@@ -1,22 +1,96 @@
-//! Privileges: whoever is connected may do everything.
+//! What a role may do.
+//!
+//! ```text
+//!   has_table_privilege('app', 'orders', 'select, insert with grant option')
+//!                        │      │         any of these will do
+//!                        │      by name or by number
+//!                        the current role, if left out
+//! ```
+//!
+//! Columns have the privileges of their table. Of what has no privileges here
+//! (functions, types, languages and so on) everybody may use everything.
 
 use super::{ANY, BOOL};
-use crate::Value;
-use crate::expression::{Function, Kind};
+use crate::access::{Kind as ObjectKind, Owned, PUBLIC_ROLE, Privileges, no_role};
+use crate::expression::{Body, EvaluationContext, Function, Kind};
+use crate::system::object::find;
+use crate::system::relation::{Relation, relation_by_oid};
+use crate::system::{PUBLIC, SCHEMAS, role_by_name};
+use crate::value::DataType;
+use crate::{Error, Result, SqlState, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    granted("has_table_privilege", &[ANY, ANY]),
-    granted("has_table_privilege", &[ANY, ANY, ANY]),
-    granted("has_any_column_privilege", &[ANY, ANY]),
-    granted("has_any_column_privilege", &[ANY, ANY, ANY]),
-    granted("has_column_privilege", &[ANY, ANY, ANY]),
-    granted("has_column_privilege", &[ANY, ANY, ANY, ANY]),
+    asked("has_table_privilege", &[ANY, ANY], |a, context| {
+        table(context.session.role, &a.values[0], a.text(1), context)
+    }),
+    asked("has_table_privilege", &[ANY, ANY, ANY], |a, context| {
+        table(
+            role(&a.values[0], context)?,
+            &a.values[1],
+            a.text(2),
+            context,
+        )
+    }),
+    asked("has_any_column_privilege", &[ANY, ANY], |a, context| {
+        table(context.session.role, &a.values[0], a.text(1), context)
+    }),
+    asked(
+        "has_any_column_privilege",
+        &[ANY, ANY, ANY],
+        |a, context| {
+            table(
+                role(&a.values[0], context)?,
+                &a.values[1],
+                a.text(2),
+                context,
+            )
+        },
+    ),
+    asked("has_column_privilege", &[ANY, ANY, ANY], |a, context| {
+        table(context.session.role, &a.values[0], a.text(2), context)
+    }),
+    asked(
+        "has_column_privilege",
+        &[ANY, ANY, ANY, ANY],
+        |a, context| {
+            table(
+                role(&a.values[0], context)?,
+                &a.values[1],
+                a.text(3),
+                context,
+            )
+        },
+    ),
+    asked("has_schema_privilege", &[ANY, ANY], |a, context| {
+        schema(context.session.role, &a.values[0], a.text(1), context)
+    }),
+    asked("has_schema_privilege", &[ANY, ANY, ANY], |a, context| {
+        schema(
+            role(&a.values[0], context)?,
+            &a.values[1],
+            a.text(2),
+            context,
+        )
+    }),
+    asked("has_database_privilege", &[ANY, ANY], |a, context| {
+        database(context.session.role, a.text(1), context)
+    }),
+    asked("has_database_privilege", &[ANY, ANY, ANY], |a, context| {
+        database(role(&a.values[0], context)?, a.text(2), context)
+    }),
+    asked("pg_has_role", &[ANY, ANY], |a, context| {
+        member(context.session.role, &a.values[0], a.text(1), context)
+    }),
+    asked("pg_has_role", &[ANY, ANY, ANY], |a, context| {
+        member(
+            role(&a.values[0], context)?,
+            &a.values[1],
+            a.text(2),
+            context,
+        )
+    }),
     granted("has_sequence_privilege", &[ANY, ANY]),
     granted("has_sequence_privilege", &[ANY, ANY, ANY]),
-    granted("has_schema_privilege", &[ANY, ANY]),
-    granted("has_schema_privilege", &[ANY, ANY, ANY]),
-    granted("has_database_privilege", &[ANY, ANY]),
-    granted("has_database_privilege", &[ANY, ANY, ANY]),
     granted("has_function_privilege", &[ANY, ANY]),
     granted("has_function_privilege", &[ANY, ANY, ANY]),
     granted("has_type_privilege", &[ANY, ANY]),
@@ -31,8 +105,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     granted("has_server_privilege", &[ANY, ANY, ANY]),
     granted("has_parameter_privilege", &[ANY, ANY]),
     granted("has_parameter_privilege", &[ANY, ANY, ANY]),
-    granted("pg_has_role", &[ANY, ANY]),
-    granted("pg_has_role", &[ANY, ANY, ANY]),
     Function::new("row_security_active", &[ANY], BOOL, |_, _| {
         Ok(Value::Bool(false))
     })
@@ -40,5 +112,176 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 const fn granted(name: &'static str, arguments: &'static [Kind]) -> Function {
-    Function::new(name, arguments, BOOL, |_, _| Ok(Value::Bool(true))).stable()
+    asked(name, arguments, |_, _| Ok(Value::Bool(true)))
+}
+
+const fn asked(name: &'static str, arguments: &'static [Kind], body: Body) -> Function {
+    Function::new(name, arguments, BOOL, body).stable()
+}
+
+/// A number, if it is one; else a name.
+fn number(value: &Value) -> Option<u32> {
+    match value {
+        Value::Oid(oid) | Value::Object(oid, _) => Some(*oid),
+        Value::Int4(oid) => u32::try_from(*oid).ok(),
+        Value::Int8(oid) => u32::try_from(*oid).ok(),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> &str {
+    match value {
+        Value::Text(text) => text,
+        _ => "",
+    }
+}
+
+/// The role that an argument names; everybody for `public`.
+fn role(value: &Value, context: &EvaluationContext<'_>) -> Result<u32> {
+    if let Some(oid) = number(value) {
+        return Ok(oid);
+    }
+    match text(value) {
+        "public" => Ok(PUBLIC_ROLE),
+        name => role_by_name(name, context).ok_or_else(|| no_role(name)),
+    }
+}
+
+/// Whether a role has any of the privileges that a string lists.
+fn has_any(
+    role: u32,
+    owned: &Owned,
+    kind: ObjectKind,
+    wanted: &str,
+    context: &EvaluationContext<'_>,
+) -> Result<Value> {
+    let access = context.catalog.access();
+    let (may, may_grant) = if role == PUBLIC_ROLE {
+        let grants = owned.grants(kind);
+        let of_all = grants.iter().filter(|each| each.grantee == PUBLIC_ROLE);
+        let may = of_all.fold(Privileges::NONE, |all, each| all.with(each.privileges));
+        (may, Privileges::NONE)
+    } else {
+        let may = access.privileges(role, owned, kind);
+        (may, access.grantable(role, owned, kind))
+    };
+    let mut any = false;
+    for (privilege, option) in wanted_privileges(wanted, kind)? {
+        let among = if option { may_grant } else { may };
+        any |= among.include(privilege);
+    }
+    Ok(Value::Bool(any))
+}
+
+/// Reads `select, insert with grant option`.
+fn wanted_privileges(wanted: &str, kind: ObjectKind) -> Result<Vec<(Privileges, bool)>> {
+    wanted
+        .split(',')
+        .map(|word| {
+            let word = word.trim().to_ascii_lowercase();
+            let (name, option) = match word.strip_suffix("with grant option") {
+                Some(name) => (name.trim_end(), true),
+                None => (word.as_str(), false),
+            };
+            Privileges::named(name)
+                .filter(|privilege| kind.all().include(*privilege))
+                .map(|privilege| (privilege, option))
+                .ok_or_else(|| unrecognized(name))
+        })
+        .collect()
+}
+
+fn unrecognized(name: &str) -> Error {
+    Error::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("unrecognized privilege type: \"{name}\""),
+    )
+}
+
+fn table(role: u32, table: &Value, wanted: &str, context: &EvaluationContext<'_>) -> Result<Value> {
+    let oid = match number(table) {
+        Some(oid) => oid,
+        None => {
+            let name = text(table);
+            find(DataType::Regclass, name, context)?.ok_or_else(|| {
+                Error::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("relation \"{name}\" does not exist"),
+                )
+            })?
+        }
+    };
+    match relation_by_oid(context.catalog, oid) {
+        None => Ok(Value::Null),
+        Some(Relation::Table(table) | Relation::Index(table, _)) => {
+            has_any(role, &table.owned, ObjectKind::Table, wanted, context)
+        }
+        Some(Relation::System(table)) => {
+            let superuser = context.catalog.access().is_superuser(role);
+            let wanted = wanted_privileges(wanted, ObjectKind::Table)?;
+            let reads = wanted.contains(&(Privileges::SELECT, false));
+            Ok(Value::Bool(superuser || (reads && !table.is_secret())))
+        }
+    }
+}
+
+fn schema(
+    role: u32,
+    schema: &Value,
+    wanted: &str,
+    context: &EvaluationContext<'_>,
+) -> Result<Value> {
+    let known = |(oid, name, _): &&(u32, &str, _)| match number(schema) {
+        Some(number) => number == *oid,
+        None => text(schema) == *name,
+    };
+    let Some((oid, ..)) = SCHEMAS.iter().find(known) else {
+        return match number(schema) {
+            Some(_) => Ok(Value::Null),
+            None => Err(Error::new(
+                SqlState::INVALID_SCHEMA_NAME,
+                format!("schema \"{}\" does not exist", text(schema)),
+            )),
+        };
+    };
+    let access = context.catalog.access();
+    if *oid == PUBLIC {
+        return has_any(role, &access.schema, ObjectKind::Schema, wanted, context);
+    }
+    let wanted = wanted_privileges(wanted, ObjectKind::Schema)?;
+    let uses = wanted.contains(&(Privileges::USAGE, false));
+    Ok(Value::Bool(access.is_superuser(role) || uses))
+}
+
+/// Everybody may connect to the database; nothing can be made in it but by the
+/// schema's leave.
+fn database(role: u32, wanted: &str, context: &EvaluationContext<'_>) -> Result<Value> {
+    let superuser = context.catalog.access().is_superuser(role);
+    let mut any = false;
+    for word in wanted.split(',') {
+        let word = word.trim().to_ascii_lowercase();
+        let name = word.strip_suffix("with grant option").map(str::trim_end);
+        any |= match name.unwrap_or(&word) {
+            "connect" | "temp" | "temporary" => name.is_none() || superuser,
+            "create" => superuser,
+            other => return Err(unrecognized(other)),
+        };
+    }
+    Ok(Value::Bool(any))
+}
+
+fn member(member: u32, of: &Value, how: &str, context: &EvaluationContext<'_>) -> Result<Value> {
+    let of = role(of, context)?;
+    let access = context.catalog.access();
+    let mut any = false;
+    for word in how.split(',') {
+        let word = word.trim().to_ascii_lowercase();
+        any |= match word.as_str() {
+            "usage" => access.has_privileges_of(member, of),
+            "member" | "set" => access.is_member(member, of),
+            _ if word.contains(" with ") => access.administers(member, of),
+            other => return Err(unrecognized(other)),
+        };
+    }
+    Ok(Value::Bool(any))
 }

@@ -9,7 +9,10 @@ use crate::{Error, Result, SqlState, Value};
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("version", &[], TEXT, |_, _| Ok(Value::text(version()))).stable(),
     Function::new("current_user", &[], NAME, user).stable(),
-    Function::new("session_user", &[], NAME, user).stable(),
+    Function::new("session_user", &[], NAME, |_, context| {
+        Ok(Value::Text(context.session.session_user.clone()))
+    })
+    .stable(),
     Function::new("current_role", &[], NAME, user).stable(),
     Function::new("user", &[], NAME, user).stable(),
     Function::new("current_database", &[], NAME, database).stable(),

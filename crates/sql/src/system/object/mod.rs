@@ -18,7 +18,7 @@ pub(super) use name::parse_name;
 
 use super::definition::quote_identifier;
 use super::relation::{Relation, relation_by_oid, relation_in, search_path};
-use super::{ROLE, SCHEMAS, schema_name};
+use super::{SCHEMAS, role_by_name, role_name, schema_name};
 use crate::expression::{EvaluationContext, resolve_type};
 use crate::value::DataType;
 use crate::{Error, Result, SqlState, Value};
@@ -92,7 +92,7 @@ pub(super) fn find(
             .iter()
             .find(|(_, known, _)| known == name)
             .map(|(oid, _, _)| *oid),
-        (DataType::Regrole, [name]) => (context.session.user == *name).then_some(ROLE),
+        (DataType::Regrole, [name]) => role_by_name(name, context),
         (DataType::Regproc, [name] | ["pg_catalog", name]) => procedure::oid(name),
         _ => None,
     })
@@ -138,7 +138,7 @@ pub(crate) fn object_by_oid(
         DataType::Regtype => DataType::from_oid(oid).map(|found| SmolStr::new(found.sql_name())),
         DataType::Regnamespace => schema_name(oid).map(SmolStr::new_static),
         DataType::Regrole => {
-            (oid == ROLE).then(|| SmolStr::new(quote_identifier(&context.session.user)))
+            role_name(oid, context).map(|name| SmolStr::new(quote_identifier(&name)))
         }
         DataType::Regproc => procedure::name(oid).map(SmolStr::new_static),
         _ => None,

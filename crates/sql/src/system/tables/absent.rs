@@ -22,9 +22,6 @@ pub(super) const PG_CATALOG_TABLES: &[SystemTable] = empty_tables! {
         oid: Oid, amprocfamily: Oid, amproclefttype: Oid, amprocrighttype: Oid,
         amprocnum: Int2, amproc: Regproc,
     }
-    1261 Table pg_auth_members {
-        roleid: Oid, member: Oid, grantor: Oid, admin_option: Bool,
-    }
     2605 Table pg_cast {
         oid: Oid, castsource: Oid, casttarget: Oid, castfunc: Oid, castcontext: InternalChar,
         castmethod: InternalChar,

@@ -2,8 +2,8 @@
 
 use crate::Value;
 use crate::expression::EvaluationContext;
+use crate::system::DATABASE;
 use crate::system::table::system_table;
-use crate::system::{DATABASE, ROLE};
 
 fn settings(context: &EvaluationContext<'_>) -> Vec<(String, String, String)> {
     context
@@ -68,8 +68,8 @@ system_table! {
         datname: Name = session.database.clone(),
         pid: Int4 = session.process_id,
         leader_pid: Int4 = Value::Null,
-        usesysid: Oid = ROLE,
-        usename: Name = session.user.clone(),
+        usesysid: Oid = session.session_role,
+        usename: Name = session.session_user.clone(),
         application_name: Text = context
             .settings
             .and_then(|settings| settings.show_setting("application_name").ok()),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::relations::is_primary;
+use super::relations::{is_primary, schema_owner};
 use crate::Value;
 use crate::catalog::{Catalog, Index, Table};
 use crate::system::relation::{constraints, relations};
 use crate::system::table::system_table;
-use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, schema_name};
+use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, role_name, schema_name};
 
 system_table! {
     /// The database's name.
@@ -22,10 +22,10 @@ system_table! {
     /// Schemas.
     SCHEMATA = INFORMATION_SCHEMA 13382 View schemata;
     context => SCHEMAS;
-    (_, name, _) => {
+    (oid, name, _) => {
         catalog_name: Name = context.session.database.clone(),
         schema_name: Name = name,
-        schema_owner: Name = context.session.user.clone(),
+        schema_owner: Name = role_name(schema_owner(oid, context), context),
         default_character_set_catalog: Name = Value::Null,
         default_character_set_schema: Name = Value::Null,
         default_character_set_name: Name = Value::Null,

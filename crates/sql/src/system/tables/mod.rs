@@ -39,6 +39,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
     ],
     &[
         roles::PG_AUTHID,
+        roles::PG_AUTH_MEMBERS,
         roles::PG_ROLES,
         roles::PG_USER,
         roles::PG_SHADOW,

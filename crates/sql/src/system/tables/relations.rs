@@ -2,11 +2,15 @@
 //! `pg_namespace`, and the views over them.
 
 use crate::Value;
+use crate::access::Kind;
+use crate::expression::EvaluationContext;
 use crate::system::definition::{index_definition, options};
+use crate::system::grants::grants;
 use crate::system::relation::{Relation, constraints, indexes, relations};
 use crate::system::table::{array, system_table};
 use crate::system::{
-    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, constraint_oid, schema_name, tables,
+    BTREE, HEAP, PUBLIC as PUBLIC_NAMESPACE, ROLE, SCHEMAS, constraint_oid, role_name, schema_name,
+    tables,
 };
 use crate::value::DataType;
 
@@ -20,7 +24,7 @@ system_table! {
         relnamespace: Oid = each.namespace(),
         reltype: Oid = 0u32,
         reloftype: Oid = 0u32,
-        relowner: Oid = ROLE,
+        relowner: Oid = each.owner(),
         relam: Oid = match each.kind() { b'r' => HEAP, b'i' => BTREE, _ => 0 },
         relfilenode: Oid = if matches!(each, Relation::System(_)) { 0 } else { each.oid() },
         reltablespace: Oid = 0u32,
@@ -46,7 +50,10 @@ system_table! {
         relrewrite: Oid = 0u32,
         relfrozenxid: Oid = 0u32,
         relminmxid: Oid = 0u32,
-        relacl: AclItemArray = Value::Null,
+        relacl: AclItemArray = match each {
+            Relation::Table(table) => grants(&table.owned, Kind::Table, context),
+            _ => Value::Null,
+        },
         reloptions: TextArray = match each {
             Relation::Table(table) if !table.options.is_empty() => array(options(table)),
             _ => Value::Null,
@@ -132,12 +139,24 @@ system_table! {
 system_table! {
     /// Schemas.
     PG_NAMESPACE = PG_CATALOG 2615 Table pg_namespace;
-    _context => SCHEMAS;
+    context => SCHEMAS;
     (oid, name, _) => {
         oid: Oid = oid,
         nspname: Name = name,
-        nspowner: Oid = ROLE,
-        nspacl: AclItemArray = Value::Null,
+        nspowner: Oid = schema_owner(oid, context),
+        nspacl: AclItemArray = if oid == PUBLIC_NAMESPACE {
+            grants(&context.catalog.access().schema, Kind::Schema, context)
+        } else {
+            Value::Null
+        },
+    }
+}
+
+/// Who owns a schema.
+pub(super) fn schema_owner(oid: u32, context: &EvaluationContext<'_>) -> u32 {
+    match oid {
+        PUBLIC_NAMESPACE => context.catalog.access().schema.owner,
+        _ => ROLE,
     }
 }
 
@@ -162,7 +181,7 @@ system_table! {
     each => {
         schemaname: Name = schema_name(each.namespace()),
         tablename: Name = each.name(),
-        tableowner: Name = context.session.user.clone(),
+        tableowner: Name = role_name(each.owner(), context),
         tablespace: Name = Value::Null,
         hasindexes: Bool = matches!(each, Relation::Table(table) if !table.indexes.is_empty()),
         hasrules: Bool = false,

@@ -1,63 +1,83 @@
-//! The role and the database: whoever is connected, to whatever was asked for.
+//! Roles, who belongs to which, and the database.
+//!
+//! Only superusers may read `pg_authid` and `pg_shadow`, which show what is kept of
+//! passwords; the views over them show asterisks.
+
+use std::sync::Arc;
 
 use crate::Value;
-use crate::system::table::system_table;
-use crate::system::{DATABASE, ROLE};
+use crate::access::{Membership, Role};
+use crate::expression::EvaluationContext;
+use crate::system::table::{array, system_table};
+use crate::system::{DATABASE, ROLE, role_name};
+
+fn roles<'a>(context: &'a EvaluationContext<'_>) -> impl Iterator<Item = &'a Arc<Role>> {
+    context.catalog.access().roles()
+}
+
+/// Roles that can connect.
+fn users<'a>(context: &'a EvaluationContext<'_>) -> impl Iterator<Item = &'a Arc<Role>> {
+    roles(context).filter(|role| role.login)
+}
+
+fn valid_until(role: &Role) -> Value {
+    role.valid_until.map_or(Value::Null, Value::TimestampTz)
+}
 
 system_table! {
-    /// Roles: the one that is connected, which may do everything.
+    /// Roles.
     PG_AUTHID = PG_CATALOG 1260 Table pg_authid;
-    context => [context.session.user.clone()];
-    name => {
-        oid: Oid = ROLE,
-        rolname: Name = name,
-        rolsuper: Bool = true,
-        rolinherit: Bool = true,
-        rolcreaterole: Bool = true,
-        rolcreatedb: Bool = true,
-        rolcanlogin: Bool = true,
-        rolreplication: Bool = true,
-        rolbypassrls: Bool = true,
-        rolconnlimit: Int4 = -1i32,
-        rolpassword: Text = Value::Null,
-        rolvaliduntil: TimestampTz = Value::Null,
+    context => roles(context);
+    role => {
+        oid: Oid = role.oid,
+        rolname: Name = role_name(role.oid, context),
+        rolsuper: Bool = role.superuser,
+        rolinherit: Bool = role.inherit,
+        rolcreaterole: Bool = role.create_role,
+        rolcreatedb: Bool = role.create_database,
+        rolcanlogin: Bool = role.login,
+        rolreplication: Bool = role.replication,
+        rolbypassrls: Bool = role.bypass_policies,
+        rolconnlimit: Int4 = role.connection_limit,
+        rolpassword: Text = role.password.as_deref(),
+        rolvaliduntil: TimestampTz = valid_until(role),
     }
 }
 
 system_table! {
     /// Roles, without passwords.
     PG_ROLES = PG_CATALOG 12000 View pg_roles;
-    context => [context.session.user.clone()];
-    name => {
-        rolname: Name = name,
-        rolsuper: Bool = true,
-        rolinherit: Bool = true,
-        rolcreaterole: Bool = true,
-        rolcreatedb: Bool = true,
-        rolcanlogin: Bool = true,
-        rolreplication: Bool = true,
-        rolconnlimit: Int4 = -1i32,
+    context => roles(context);
+    role => {
+        rolname: Name = role_name(role.oid, context),
+        rolsuper: Bool = role.superuser,
+        rolinherit: Bool = role.inherit,
+        rolcreaterole: Bool = role.create_role,
+        rolcreatedb: Bool = role.create_database,
+        rolcanlogin: Bool = role.login,
+        rolreplication: Bool = role.replication,
+        rolconnlimit: Int4 = role.connection_limit,
         rolpassword: Text = "********",
-        rolvaliduntil: TimestampTz = Value::Null,
-        rolbypassrls: Bool = true,
+        rolvaliduntil: TimestampTz = valid_until(role),
+        rolbypassrls: Bool = role.bypass_policies,
         rolconfig: TextArray = Value::Null,
-        oid: Oid = ROLE,
+        oid: Oid = role.oid,
     }
 }
 
 system_table! {
     /// Roles that can connect, without passwords.
     PG_USER = PG_CATALOG 12014 View pg_user;
-    context => [context.session.user.clone()];
-    name => {
-        usename: Name = name,
-        usesysid: Oid = ROLE,
-        usecreatedb: Bool = true,
-        usesuper: Bool = true,
-        userepl: Bool = true,
-        usebypassrls: Bool = true,
+    context => users(context);
+    role => {
+        usename: Name = role_name(role.oid, context),
+        usesysid: Oid = role.oid,
+        usecreatedb: Bool = role.create_database,
+        usesuper: Bool = role.superuser,
+        userepl: Bool = role.replication,
+        usebypassrls: Bool = role.bypass_policies,
         passwd: Text = "********",
-        valuntil: TimestampTz = Value::Null,
+        valuntil: TimestampTz = valid_until(role),
         useconfig: TextArray = Value::Null,
     }
 }
@@ -65,28 +85,52 @@ system_table! {
 system_table! {
     /// Roles that can connect.
     PG_SHADOW = PG_CATALOG 12005 View pg_shadow;
-    context => [context.session.user.clone()];
-    name => {
-        usename: Name = name,
-        usesysid: Oid = ROLE,
-        usecreatedb: Bool = true,
-        usesuper: Bool = true,
-        userepl: Bool = true,
-        usebypassrls: Bool = true,
-        passwd: Text = Value::Null,
-        valuntil: TimestampTz = Value::Null,
+    context => users(context);
+    role => {
+        usename: Name = role_name(role.oid, context),
+        usesysid: Oid = role.oid,
+        usecreatedb: Bool = role.create_database,
+        usesuper: Bool = role.superuser,
+        userepl: Bool = role.replication,
+        usebypassrls: Bool = role.bypass_policies,
+        passwd: Text = role.password.as_deref(),
+        valuntil: TimestampTz = valid_until(role),
         useconfig: TextArray = Value::Null,
     }
 }
 
+/// The roles that belong directly to this one.
+fn members(group: u32, context: &EvaluationContext<'_>) -> Value {
+    let belongs = |role: &&Arc<Role>| role.memberships.iter().any(|each| each.role == group);
+    array(roles(context).filter(belongs).map(|role| role.oid))
+}
+
 system_table! {
-    /// Roles that cannot connect: none.
+    /// Roles that cannot connect.
     PG_GROUP = PG_CATALOG 12010 View pg_group;
-    _context => std::iter::empty::<()>();
-    () => {
-        groname: Name = Value::Null,
-        grosysid: Oid = Value::Null,
-        grolist: OidArray = Value::Null,
+    context => roles(context).filter(|role| !role.login);
+    role => {
+        groname: Name = &role.name,
+        grosysid: Oid = role.oid,
+        grolist: OidArray = members(role.oid, context),
+    }
+}
+
+fn memberships<'a>(
+    context: &'a EvaluationContext<'_>,
+) -> impl Iterator<Item = (&'a Role, &'a Membership)> {
+    roles(context).flat_map(|role| role.memberships.iter().map(|each| (&**role, each)))
+}
+
+system_table! {
+    /// Which roles belong to which.
+    PG_AUTH_MEMBERS = PG_CATALOG 1261 Table pg_auth_members;
+    context => memberships(context);
+    (member, of) => {
+        roleid: Oid = of.role,
+        member: Oid = member.oid,
+        grantor: Oid = of.grantor,
+        admin_option: Bool = of.admin,
     }
 }
 

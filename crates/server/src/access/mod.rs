@@ -1,0 +1,158 @@
+//! Who may connect from where, and how they have to show who they are.
+//!
+//! ```text
+//!   # connection  database  user      address          method
+//!   hostssl       all       all       10.0.0.0/8       scram-sha-256
+//!   host          all       +guests   127.0.0.1/32     trust
+//!                                                      (first line that fits decides)
+//! ```
+//!
+//! Without a host-based access file these rules hold, which let a visitor of this
+//! machine in and nobody else:
+//!
+//! | from | who | how |
+//! | --- | --- | --- |
+//! | this machine | a role with a password | must show it |
+//! | this machine | any other name | let in while the database is open; after that refused |
+//! | elsewhere | a role with a password, with TLS | must show it |
+//! | elsewhere | without TLS | refused |
+//!
+//! The database is *open* until a role that may do everything has a password. So
+//! nobody can lock themselves out, and giving oneself a password is what closes the
+//! door. `--insecure` replaces the rules by one: everybody is let in, under any name
+//! that has a role; or, while the database is open, under any name.
+//!
+//! - [`file`]: the host-based access file. [`rule`]: one line of it.
+//!
+//! Sources: PostgreSQL documentation, "The pg_hba.conf File".
+
+mod file;
+mod rule;
+
+use std::net::IpAddr;
+use std::path::Path;
+
+pub use file::FileError;
+pub(crate) use file::parse;
+pub(crate) use rule::{Method, Rule};
+
+/// Somebody who wants to log in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Applicant<'a> {
+    /// From where.
+    pub(crate) address: IpAddr,
+    /// Whether through TLS.
+    pub(crate) tls: bool,
+    /// As whom.
+    pub(crate) user: &'a str,
+    /// To which database.
+    pub(crate) database: &'a str,
+    /// The names of the roles that the user belongs to, itself included.
+    pub(crate) groups: &'a [String],
+    /// Whether there is a role of that name with a password.
+    pub(crate) has_password: bool,
+    /// Whether no superuser has a password.
+    pub(crate) open: bool,
+}
+
+/// The rules that hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Those that hold when nobody has said anything.
+    Default,
+    /// Everybody is let in.
+    Insecure,
+    /// A file's.
+    File(Vec<Rule>),
+}
+
+impl Rules {
+    /// Reads a file's rules.
+    pub(crate) async fn read(path: &Path) -> Result<Self, FileError> {
+        let bytes = coeval_env::fs::read(path).await;
+        let bytes = bytes.map_err(|error| FileError::unreadable(path, &error))?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let before = &bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            FileError::new(path, line, "it is not UTF-8".to_owned())
+        })?;
+        parse(path, text).map(Self::File)
+    }
+
+    /// What is asked of somebody; `None` when no line of the file fits.
+    pub(crate) fn method(&self, applicant: &Applicant<'_>) -> Option<Method> {
+        match self {
+            Self::Insecure => Some(Method::Trust),
+            Self::Default => Some(by_default(applicant)),
+            Self::File(rules) => rules
+                .iter()
+                .find(|rule| rule.fits(applicant))
+                .map(|rule| rule.method),
+        }
+    }
+
+    /// The line of a rule by which somebody from another machine is let in without
+    /// showing who they are.
+    pub(crate) fn careless_line(&self) -> Option<usize> {
+        let Self::File(rules) = self else { return None };
+        let careless = |rule: &&Rule| rule.method == Method::Trust && rule.reaches_others();
+        rules.iter().find(careless).map(|rule| rule.line)
+    }
+}
+
+fn by_default(applicant: &Applicant<'_>) -> Method {
+    let here = applicant.address.to_canonical().is_loopback();
+    match (here, applicant.has_password, applicant.open) {
+        (true, true, _) => Method::Scram,
+        (true, false, true) => Method::Trust,
+        // Who has no password is asked for one: that, too, is nobody's business.
+        (true, false, false) => Method::Scram,
+        (false, ..) if applicant.tls => Method::Scram,
+        (false, ..) => Method::Reject,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applicant(address: &str) -> Applicant<'static> {
+        Applicant {
+            address: address.parse().unwrap(),
+            tls: false,
+            user: "ada",
+            database: "bank",
+            groups: &[],
+            has_password: false,
+            open: true,
+        }
+    }
+
+    #[test]
+    fn a_visitor_is_let_in_until_the_door_is_closed() {
+        let visitor = applicant("127.0.0.1");
+        let asked = |visitor: Applicant<'_>| Rules::Default.method(&visitor).unwrap();
+        assert_eq!(asked(visitor), Method::Trust);
+        assert_eq!(asked(applicant("::1")), Method::Trust);
+        assert_eq!(asked(applicant("::ffff:127.0.0.1")), Method::Trust);
+        let with_password = Applicant {
+            has_password: true,
+            ..visitor
+        };
+        assert_eq!(asked(with_password), Method::Scram);
+        let closed = Applicant {
+            open: false,
+            ..visitor
+        };
+        assert_eq!(asked(closed), Method::Scram);
+    }
+
+    #[test]
+    fn others_need_tls_and_a_password() {
+        let other = applicant("10.1.2.3");
+        assert_eq!(Rules::Default.method(&other), Some(Method::Reject));
+        let with_tls = Applicant { tls: true, ..other };
+        assert_eq!(Rules::Default.method(&with_tls), Some(Method::Scram));
+        assert_eq!(Rules::Insecure.method(&other), Some(Method::Trust));
+    }
+}

@@ -1,0 +1,181 @@
+//! The first packets: encryption agreed upon or declined, until somebody wants a
+//! session or to cancel another one's statement.
+//!
+//! Nothing that was sent in the clear may be taken for something that came through
+//! TLS: bytes behind a request for encryption that is granted end the connection
+//! (as for CVE-2021-23214, where a man in the middle could slip statements in front
+//! of a client's first).
+
+use std::sync::Arc;
+
+use coeval_env::Stream;
+use coeval_pgwire::startup::{Packet, Protocol};
+use coeval_pgwire::{Limits, ReadBuffer};
+use coeval_sql::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tracing::debug;
+
+use super::report;
+use super::transport::Transport;
+use crate::shared::Shared;
+use crate::tls::Tls;
+
+/// What somebody said first.
+pub(super) enum First {
+    /// They want a session.
+    Start(Box<Start>),
+    /// Nothing further happens on this connection.
+    Done,
+    /// They said something that makes no sense.
+    Refused(Transport, Error),
+}
+
+/// A session that somebody wants.
+pub(super) struct Start {
+    pub(super) transport: Transport,
+    /// What has come already.
+    pub(super) buffer: ReadBuffer,
+    pub(super) request: Request,
+    /// What the connection is bound to.
+    pub(super) binding: Option<Arc<[u8]>>,
+}
+
+/// A session start, independent of the bytes it came in.
+pub(super) struct Request {
+    pub(super) protocol: Protocol,
+    pub(super) negotiate: bool,
+    pub(super) options: Vec<String>,
+    pub(super) parameters: Vec<(String, String)>,
+}
+
+impl Request {
+    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+        let place = self.parameters.iter().rposition(|(key, _)| key == name)?;
+        Some(self.parameters.swap_remove(place).1)
+    }
+}
+
+/// What follows a packet.
+enum Next {
+    Encrypt(Tls),
+    Decline,
+    Refuse(Error),
+    Start(Request),
+    Done,
+}
+
+/// Reads packets until it is clear what is wanted.
+pub(super) async fn first(shared: &Shared, stream: Stream) -> First {
+    let mut transport = Transport::Plain(stream);
+    let mut buffer = ReadBuffer::new(Limits::BEFORE_AUTHENTICATION);
+    let mut binding = None;
+    // Encryption may be asked for once in each kind; then a session has to start.
+    let mut asked = 0;
+    loop {
+        let next = match buffer.next_packet() {
+            Ok(None) => {
+                if !fill(&mut transport, &mut buffer).await {
+                    return First::Done;
+                }
+                continue;
+            }
+            Ok(Some(packet)) => take(shared, packet, transport.is_tls(), asked),
+            Err(error) => Next::Refuse(report::from_wire(&error)),
+        };
+        match next {
+            Next::Done => return First::Done,
+            Next::Refuse(error) => return First::Refused(transport, error),
+            Next::Start(request) => {
+                return First::Start(Box::new(Start {
+                    transport,
+                    buffer,
+                    request,
+                    binding,
+                }));
+            }
+            Next::Decline => {
+                asked += 1;
+                if !say(&mut transport, b"N").await {
+                    return First::Done;
+                }
+            }
+            Next::Encrypt(tls) => {
+                asked += 1;
+                if !buffer.is_empty() {
+                    let early = "received unencrypted data after SSL request";
+                    let error = report::violation(early).with_detail(
+                        "This could be either a client-software bug or evidence of an attempted \
+                         man-in-the-middle attack.",
+                    );
+                    return First::Refused(transport, error);
+                }
+                let Transport::Plain(mut stream) = transport else {
+                    return First::Done;
+                };
+                if stream.write_all(b"S").await.is_err() {
+                    return First::Done;
+                }
+                match tls.acceptor.accept(stream).await {
+                    Ok(stream) => transport = Transport::Tls(Box::new(stream)),
+                    Err(error) => {
+                        debug!(%error, "a TLS handshake failed");
+                        return First::Done;
+                    }
+                }
+                binding = tls.binding;
+            }
+        }
+    }
+}
+
+fn take(shared: &Shared, packet: Packet<'_>, encrypted: bool, asked: usize) -> Next {
+    match packet {
+        Packet::SslRequest | Packet::GssEncryptionRequest if encrypted || asked >= 2 => {
+            Next::Refuse(report::violation("encryption was asked for already"))
+        }
+        Packet::SslRequest => match shared.access().tls.clone() {
+            Some(tls) => Next::Encrypt(tls),
+            None => Next::Decline,
+        },
+        Packet::GssEncryptionRequest => Next::Decline,
+        Packet::Cancel { process_id, secret } => {
+            shared.registry.cancel(process_id, secret);
+            Next::Done
+        }
+        Packet::Start(start) => {
+            let owned = |text: &&str| (*text).to_owned();
+            Next::Start(Request {
+                protocol: start.protocol,
+                negotiate: start.negotiate,
+                options: start.options.iter().map(owned).collect(),
+                parameters: start
+                    .parameters
+                    .iter()
+                    .map(|(name, value)| (owned(name), owned(value)))
+                    .collect(),
+            })
+        }
+    }
+}
+
+/// Reads more; false when there is no more.
+async fn fill(transport: &mut Transport, buffer: &mut ReadBuffer) -> bool {
+    let room = buffer.make_room();
+    let read = match transport {
+        Transport::Plain(stream) => stream.read_buf(room).await,
+        Transport::Tls(stream) => stream.read_buf(room).await,
+    };
+    matches!(read, Ok(1..))
+}
+
+/// Writes to the client; false when it is gone.
+pub(super) async fn say(transport: &mut Transport, bytes: &[u8]) -> bool {
+    let written = match transport {
+        Transport::Plain(stream) => stream.write_all(bytes).await,
+        Transport::Tls(stream) => match stream.write_all(bytes).await {
+            Ok(()) => stream.flush().await,
+            error => error,
+        },
+    };
+    written.is_ok()
+}

@@ -1,0 +1,94 @@
+//! A connection's bytes, encrypted or not.
+//!
+//! Without TLS the two directions are the socket's own. With TLS they share a
+//! state, and a lock around it that only this session ever takes.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use coeval_env::Stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::server::TlsStream;
+
+/// A connection in one piece.
+pub(super) enum Transport {
+    Plain(Stream),
+    Tls(Box<TlsStream<Stream>>),
+}
+
+impl Transport {
+    pub(super) const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Its two directions.
+    pub(super) fn into_split(self) -> (ReadHalf, WriteHalf) {
+        match self {
+            Self::Plain(stream) => {
+                let (read, write) = stream.into_split();
+                (ReadHalf::Plain(read), WriteHalf::Plain(write))
+            }
+            Self::Tls(stream) => {
+                let (read, write) = tokio::io::split(*stream);
+                (ReadHalf::Tls(read), WriteHalf::Tls(write))
+            }
+        }
+    }
+}
+
+/// What the client sends.
+pub(crate) enum ReadHalf {
+    Plain(coeval_env::ReadHalf),
+    Tls(tokio::io::ReadHalf<TlsStream<Stream>>),
+}
+
+/// What the client is sent. What was written to it may be under way inside until it
+/// is flushed.
+pub(crate) enum WriteHalf {
+    Plain(coeval_env::WriteHalf),
+    Tls(tokio::io::WriteHalf<TlsStream<Stream>>),
+}
+
+impl AsyncRead for ReadHalf {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for WriteHalf {
+    #[inline]
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    #[inline]
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

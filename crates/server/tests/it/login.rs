@@ -1,0 +1,426 @@
+//! Who is let in: passwords, rules, and those who try something else.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use coeval_server::{RunningServer, Server, Settings, Storage};
+use tokio_postgres::NoTls;
+
+use crate::scram::{begin, first, initial, last, log_in, request};
+use crate::support::{assert_serves, settings, with_running, with_server, with_settings};
+use crate::wire::{Answer, Wire, bind, error, execute, kinds, message, parse, query, start, sync};
+
+/// Connects by tokio-postgres; the SQLSTATE, if that fails.
+async fn connect(address: SocketAddr, who: &str) -> Result<tokio_postgres::Client, String> {
+    let url = format!("postgres://{who}@{address}/bank");
+    match tokio_postgres::connect(&url, NoTls).await {
+        Ok((client, connection)) => {
+            coeval_env::spawn("connection", async move {
+                let _ = connection.await;
+            });
+            Ok(client)
+        }
+        Err(error) => Err(error
+            .code()
+            .map_or_else(|| error.to_string(), |state| state.code().to_owned())),
+    }
+}
+
+async fn refused(address: SocketAddr, who: &str) -> String {
+    let outcome = connect(address, who).await;
+    outcome.map(drop).expect_err("not let in")
+}
+
+/// The SQLSTATE with which a session start is refused.
+async fn refused_start(address: SocketAddr, user: &str) -> Answer {
+    let mut wire = Wire::open(address).await;
+    wire.send(&start(&[("user", user), ("database", "bank")]))
+        .await;
+    let answers = wire.until_closed().await;
+    error(&answers).clone()
+}
+
+#[test]
+fn passwords_are_asked_for_once_there_are_some() {
+    with_server(|address| async move {
+        let visitor = connect(address, "ada").await.unwrap();
+        visitor
+            .batch_execute("create role app login password 'p:ä$s'; create role bob login")
+            .await
+            .unwrap();
+        // A role with a password has to show it; anybody else is let in still.
+        assert_eq!(refused(address, "app:wrong").await, "28P01");
+        let app = connect(address, "app:p%3A%C3%A4%24s").await.unwrap();
+        let row = app.query_one("select current_user::text", &[]).await;
+        assert_eq!(row.unwrap().get::<_, &str>(0), "app");
+        connect(address, "bob").await.unwrap();
+        connect(address, "eve").await.unwrap();
+        // That ends when somebody who may do everything has one.
+        visitor
+            .batch_execute("create role root login superuser password 'secret'")
+            .await
+            .unwrap();
+        for who in ["eve:x", "bob:x", "ada:x", "coeval:x", "root:x"] {
+            assert_eq!(refused(address, who).await, "28P01", "{who}");
+        }
+        let root = connect(address, "root:secret").await.unwrap();
+        root.batch_execute("alter role bob password 'b' valid until '2001-01-01'")
+            .await
+            .unwrap();
+        assert_eq!(refused(address, "bob:b").await, "28P01");
+        root.batch_execute("alter role bob valid until 'infinity'")
+            .await
+            .unwrap();
+        connect(address, "bob:b").await.unwrap();
+        root.batch_execute("alter role bob nologin").await.unwrap();
+        assert_eq!(refused(address, "bob:b").await, "28000");
+        // Sessions that were let in stay.
+        visitor.batch_execute("select 1").await.unwrap();
+    });
+}
+
+#[test]
+fn a_role_has_no_more_sessions_than_its_limit() {
+    with_server(|address| async move {
+        let visitor = connect(address, "ada").await.unwrap();
+        visitor
+            .batch_execute("create role app login password 'x' connection limit 1")
+            .await
+            .unwrap();
+        let first = connect(address, "app:x").await.unwrap();
+        assert_eq!(refused(address, "app:x").await, "53300");
+        drop(first);
+        // It is gone as soon as the server has noticed.
+        while let Err(state) = connect(address, "app:x").await {
+            assert_eq!(state, "53300");
+        }
+    });
+}
+
+/// A server with a file of rules.
+fn with_rules<F: Future<Output = ()>>(rules: &str, test: impl FnOnce(SocketAddr) -> F) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hba");
+    write(&path, rules);
+    let mut settings = settings();
+    settings.hba_file.0 = Some(path);
+    with_settings(settings, |server| test(server.address()));
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test writes its files")]
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn rules_decide() {
+    let rules = "host all mallory all reject\n\
+                 hostssl all app all trust\n\
+                 host bank coeval 127.0.0.1/32 trust\n";
+    with_rules(rules, |address| async move {
+        let root = connect(address, "coeval").await.unwrap();
+        root.batch_execute("create role app login; create role mallory login")
+            .await
+            .unwrap();
+        let reject = refused_start(address, "mallory").await;
+        assert_eq!(reject.sqlstate(), "28000");
+        assert!(reject.field(b'M').unwrap().contains("reject"), "{reject:?}");
+        // The only rule for this one asks for TLS, and this connection has none.
+        let downgrade = refused_start(address, "app").await;
+        assert_eq!(downgrade.sqlstate(), "28000");
+        let message = downgrade.field(b'M').unwrap();
+        assert!(message.contains("no encryption"), "{message}");
+        // With a file, nobody is let in under a name that no role has.
+        assert_eq!(refused_start(address, "visitor").await.sqlstate(), "28000");
+        let mut wire = Wire::open(address).await;
+        wire.send(&start(&[("user", "coeval"), ("database", "other")]))
+            .await;
+        let answers = wire.until_closed().await;
+        assert_eq!(error(&answers).sqlstate(), "28000");
+    });
+}
+
+#[test]
+fn rules_are_read_again_when_asked_for_and_wrong_ones_are_not_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hba");
+    write(&path, "host all all all trust");
+    let mut settings = settings();
+    settings.hba_file.0 = Some(path.clone());
+    with_running(settings, async |server: &RunningServer| {
+        let address = server.address();
+        connect(address, "coeval").await.unwrap();
+        write(&path, "host all all all reject");
+        connect(address, "coeval").await.unwrap();
+        server.reload().await.unwrap();
+        assert_eq!(refused(address, "coeval").await, "28000");
+        write(&path, "host all all all trust\nhost all all all maybe");
+        let wrong = server.reload().await.unwrap_err().to_string();
+        assert!(wrong.contains("hba, line 2: \"maybe\""), "{wrong}");
+        assert_eq!(refused(address, "coeval").await, "28000");
+    });
+}
+
+#[test]
+fn a_server_does_not_start_with_rules_that_are_wrong_or_careless() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hba");
+    let started = |listen: [u8; 4], insecure, text: &str| {
+        write(&path, text);
+        let mut settings = Settings {
+            listen: (listen, 0).into(),
+            insecure,
+            ..settings()
+        };
+        settings.hba_file.0 = Some(path.clone());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let start = coeval_env::spawn("server", Server::start(settings, Storage::Memory));
+            match start.await.unwrap() {
+                Ok(server) => {
+                    server.stop().await;
+                    Ok(())
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    };
+    let wrong = started([127, 0, 0, 1], false, "host all all nowhere trust");
+    assert!(wrong.unwrap_err().contains("line 1"));
+    let careless = "host all all 127.0.0.1/32 trust\nhost all all all trust";
+    started([127, 0, 0, 1], false, careless).unwrap();
+    let refused = started([0, 0, 0, 0], false, careless).unwrap_err();
+    assert!(
+        refused.contains("line 2") && refused.contains("--insecure"),
+        "{refused}"
+    );
+    started([0, 0, 0, 0], true, careless).unwrap();
+    started([0, 0, 0, 0], false, "host all all all scram-sha-256").unwrap();
+}
+
+/// A server in which `app` has to show the password `secret`.
+fn closed<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) -> F) {
+    with_server(|address| async move {
+        let mut other = Wire::connect(address).await;
+        other
+            .rows("create role app login superuser password 'secret'")
+            .await;
+        test(address).await;
+        assert_eq!(other.value("select 40 + 2").await.as_deref(), Some("42"));
+        let answers = log_in(&mut Wire::open(address).await, "app", "secret").await;
+        assert_eq!(kinds(&answers).replace('S', ""), "RRKZ", "{answers:?}");
+    });
+}
+
+/// A session in which the rules ask for a password, up to the offer.
+async fn asked(address: SocketAddr) -> Wire {
+    let mut wire = Wire::open(address).await;
+    assert_eq!(begin(&mut wire, "app").await, ["SCRAM-SHA-256"]);
+    wire
+}
+
+#[test]
+fn nothing_but_an_answer_is_taken_before_the_client_is_known() {
+    closed(|address| async move {
+        let forged: &[Vec<u8>] = &[
+            query("drop table account"),
+            parse("", "select 1", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+            message(b'H', b""),
+            message(b'd', b"data"),
+            message(b'X', b""),
+            message(b'F', b""),
+            message(b'?', b""),
+            start(&[("user", "app")]),
+        ];
+        for bytes in forged {
+            // Before the first answer, and between the two.
+            for step in 0..2 {
+                let mut wire = asked(address).await;
+                if step == 1 {
+                    wire.send(&first()).await;
+                    wire.receive().await.unwrap();
+                }
+                wire.send(bytes).await;
+                let answers = wire.until_closed().await;
+                assert_eq!(kinds(&answers), "E", "{bytes:?}");
+                assert_eq!(answers[0].sqlstate(), "08P01", "{bytes:?}");
+                assert_eq!(answers[0].field(b'S'), Some("FATAL"));
+            }
+        }
+    });
+}
+
+#[test]
+fn forged_answers_are_refused() {
+    closed(|address| async move {
+        let cases: &[(Vec<u8>, &str)] = &[
+            (message(b'p', b""), "08P01"),
+            (message(b'p', b"secret\0"), "08P01"),
+            (message(b'p', b"SCRAM-SHA-256\0\x7f\xff\xff\xff"), "08P01"),
+            (initial("SCRAM-SHA-1", "n,,n=,r=abc"), "08P01"),
+            (initial("SCRAM-SHA-256", ""), "08P01"),
+            (initial("SCRAM-SHA-256", "n,,n=,r="), "08P01"),
+            (initial("SCRAM-SHA-256", "n,a=root,n=,r=abc"), "0A000"),
+            (
+                initial("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=abc"),
+                "28000",
+            ),
+            // Longer than any exchange, and only announced.
+            (b"p\0\x10\0\0".to_vec(), "54000"),
+        ];
+        for (bytes, sqlstate) in cases {
+            let mut wire = asked(address).await;
+            wire.send(bytes).await;
+            let answers = wire.until_closed().await;
+            assert_eq!(error(&answers).sqlstate(), *sqlstate, "{bytes:?}");
+        }
+    });
+}
+
+#[test]
+fn an_overheard_login_is_of_no_use() {
+    closed(|address| async move {
+        let mut wire = asked(address).await;
+        wire.send(&first()).await;
+        let answer = wire.receive().await.unwrap();
+        let overheard = last(&answer, "secret");
+        wire.send(&overheard).await;
+        let answers = wire.until('Z').await;
+        assert_eq!(request(&answers[0]), 12);
+        // Once more in the same session, and in another one.
+        wire.send(&overheard).await;
+        assert_eq!(error(&wire.until_closed().await).sqlstate(), "08P01");
+        let mut wire = asked(address).await;
+        wire.send(&[first(), overheard].concat()).await;
+        let answers = wire.until_closed().await;
+        assert_eq!(kinds(&answers), "RE");
+        assert_eq!(answers[1].sqlstate(), "08P01");
+    });
+}
+
+#[test]
+fn who_exists_is_nobodys_business() {
+    closed(|address| async move {
+        let mut seen = Vec::new();
+        // Nobody of this name twice, and somebody with a wrong password.
+        for user in ["nobody", "nobody", "app"] {
+            let mut wire = Wire::open(address).await;
+            assert_eq!(begin(&mut wire, user).await, ["SCRAM-SHA-256"]);
+            wire.send(&first()).await;
+            let answer = wire.receive().await.unwrap();
+            let text = String::from_utf8(answer.contents[4..].to_vec()).unwrap();
+            let salt = text.split(',').nth(1).unwrap().to_owned();
+            assert!(text.ends_with(",i=4096"), "{text}");
+            wire.send(&last(&answer, "wrong")).await;
+            let answers = wire.until_closed().await;
+            assert_eq!(kinds(&answers), "E");
+            let error = &answers[0];
+            assert_eq!(error.sqlstate(), "28P01");
+            let expected = format!("password authentication failed for user \"{user}\"");
+            assert_eq!(error.field(b'M'), Some(expected.as_str()));
+            assert_eq!((error.field(b'D'), error.field(b'H')), (None, None));
+            seen.push((salt.len(), salt));
+        }
+        assert_eq!(seen[0], seen[1], "the same every time");
+        assert_eq!(seen[0].0, seen[2].0, "of the same form");
+    });
+}
+
+#[test]
+fn the_same_name_meets_the_same_salt_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut salts = Vec::new();
+    for _ in 0..2 {
+        let settings = Settings {
+            data_dir: directory.path().to_owned(),
+            ..settings()
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(1)
+            .thread_stack_size(8 << 20)
+            .build()
+            .unwrap();
+        let salt = runtime.block_on(async {
+            let start = coeval_env::spawn("server", Server::start(settings, Storage::Directory));
+            let server = start.await.unwrap().unwrap();
+            let address = server.address();
+            let answers = if salts.is_empty() {
+                let mut wire = Wire::connect(address).await;
+                wire.rows("create role app login superuser password 'secret'")
+                    .await;
+                Vec::new()
+            } else {
+                log_in(&mut Wire::open(address).await, "app", "secret").await
+            };
+            assert!(answers.iter().all(|answer| answer.kind != 'E'));
+            let mut wire = Wire::open(address).await;
+            begin(&mut wire, "nobody").await;
+            wire.send(&first()).await;
+            let answer = wire.receive().await.unwrap();
+            server.stop().await;
+            let text = String::from_utf8(answer.contents[4..].to_vec()).unwrap();
+            text.split(',').nth(1).unwrap().to_owned()
+        });
+        salts.push(salt);
+    }
+    assert_eq!(salts[0], salts[1]);
+}
+
+#[test]
+fn who_dawdles_while_logging_in_is_not_waited_for() {
+    let settings = Settings {
+        startup_timeout_milliseconds: 500,
+        ..settings()
+    };
+    with_settings(settings, |server| {
+        let address = server.address();
+        async move {
+            let mut other = Wire::connect(address).await;
+            other
+                .rows("create role app login superuser password 'secret'")
+                .await;
+            // One byte after the other, for as long as anybody listens.
+            let mut slow = Vec::new();
+            for _ in 0..20 {
+                let mut wire = asked(address).await;
+                slow.push(coeval_env::spawn("slow", async move {
+                    for byte in first().iter().cycle() {
+                        if tokio::io::AsyncWriteExt::write_u8(&mut wire.stream, *byte)
+                            .await
+                            .is_err()
+                        {
+                            break;
+                        }
+                        coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+                    }
+                }));
+            }
+            let answers = log_in(&mut Wire::open(address).await, "app", "secret").await;
+            assert_eq!(answers.last().unwrap().kind, 'Z');
+            for each in slow {
+                each.await.unwrap();
+            }
+            assert_eq!(other.value("select 1").await.as_deref(), Some("1"));
+        }
+    });
+}
+
+#[test]
+fn a_password_nobody_asked_for_ends_the_session() {
+    with_server(|address| async move {
+        let mut other = Wire::connect(address).await;
+        let mut wire = Wire::connect(address).await;
+        wire.send(&message(b'p', b"secret\0")).await;
+        let answers = wire.until_closed().await;
+        assert_eq!(error(&answers).sqlstate(), "08P01");
+        assert_serves(&mut other, address).await;
+    });
+}

@@ -1,0 +1,379 @@
+//! Who may do what: roles, what they belong to, and what was granted to them.
+//!
+//! ```text
+//!   role app ──member of──▶ role readers        relation orders
+//!     │                        │                  owner ada
+//!     │                        └─ SELECT ◀─────── readers=r/ada
+//!     └─ INSERT ◀──────────────────────────────── app=a/ada
+//! ```
+//!
+//! Roles and privileges are part of the [`Catalog`](crate::catalog::Catalog): they
+//! are versioned rows like tables, a change of them is transactional and moves the
+//! catalog's version, and a statement is judged by the catalog of its own snapshot.
+//! A cached plan keeps the list of what it needs; who runs it is checked whenever
+//! the catalog or the role is another than at the last check.
+//!
+//! A table's privileges are part of its description, so granting and revoking give
+//! it a new schema version: a writer that was let in before must lock the table with
+//! the old version, and is refused. Reads of a snapshot from before a REVOKE are
+//! judged by that snapshot, whatever happens to the grant meanwhile.
+//!
+//! **The first role.** Role 10, `coeval`, is always there, may do everything, and
+//! cannot be dropped. As long as no role that may do everything has a password, the
+//! database is *open*: who connects from this machine under a name that no role has
+//! is the first role, under that name.
+//!
+//! - [`Needs`]: what a plan has to be allowed.
+//! - [`privilege`]: kinds of privileges, and lists of who granted what to whom.
+//! - [`role`]: roles and their attributes. [`store`]: how they are kept as bytes.
+//! - [`password`]: what is kept of a password.
+//!
+//! Invariants:
+//! - Membership has no circles.
+//! - Every role that owns a table or stands in a list of privileges exists: DROP
+//!   ROLE refuses otherwise.
+
+mod needs;
+pub mod password;
+pub mod privilege;
+pub mod role;
+pub(crate) mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub use needs::Needs;
+pub use password::Verifier;
+pub use privilege::{Grant, PUBLIC_ROLE, Privileges};
+pub use role::{FIRST_ROLE, Membership, Role};
+
+use crate::error::{Error, Result, SqlState};
+
+/// Who owns something, and what the owner and others have granted on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The owner.
+    pub owner: u32,
+    /// What was granted; `None` for what holds when nobody has said anything.
+    pub grants: Option<Vec<Grant>>,
+}
+
+impl Owned {
+    /// Something that nobody has granted anything on.
+    #[must_use]
+    pub const fn by(owner: u32) -> Self {
+        Self {
+            owner,
+            grants: None,
+        }
+    }
+
+    /// What was granted, what holds by itself included.
+    #[must_use]
+    pub fn grants(&self, kind: Kind) -> Vec<Grant> {
+        match &self.grants {
+            Some(grants) => grants.clone(),
+            None => kind.initial(self.owner),
+        }
+    }
+
+    /// Whether this role owns it or stands in its list of privileges.
+    #[must_use]
+    pub fn concerns(&self, role: u32) -> bool {
+        let mut grants = self.grants.iter().flatten();
+        self.owner == role || grants.any(|each| each.grantee == role || each.grantor == role)
+    }
+}
+
+/// Kinds of things that privileges are granted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A table.
+    Table,
+    /// A schema.
+    Schema,
+}
+
+impl Kind {
+    /// What there is to grant.
+    #[must_use]
+    pub const fn all(self) -> Privileges {
+        match self {
+            Self::Table => Privileges::TABLE,
+            Self::Schema => Privileges::SCHEMA,
+        }
+    }
+
+    /// What holds when nobody has said anything: the owner may do everything, and
+    /// everybody may look into the schema.
+    fn initial(self, owner: u32) -> Vec<Grant> {
+        let mut grants = vec![Grant::own(owner, self.all())];
+        if self == Self::Schema {
+            grants.push(Grant {
+                grantee: PUBLIC_ROLE,
+                grantor: owner,
+                privileges: Privileges::USAGE,
+                grantable: Privileges::NONE,
+            });
+        }
+        grants
+    }
+}
+
+/// All roles of a catalog, and what is granted on the schema `public`.
+#[derive(Clone, Debug)]
+pub struct Access {
+    roles: BTreeMap<u32, Arc<Role>>,
+    /// The schema `public`.
+    pub schema: Owned,
+    /// What made-up answers to unknown users are made from.
+    pub secret: [u8; 32],
+}
+
+impl Default for Access {
+    /// The first role, and nothing granted.
+    fn default() -> Self {
+        Self {
+            roles: BTreeMap::from([(FIRST_ROLE, Arc::new(Role::first()))]),
+            schema: Owned::by(FIRST_ROLE),
+            secret: [0; 32],
+        }
+    }
+}
+
+impl Access {
+    /// All roles, by their numbers.
+    pub fn roles(&self) -> impl Iterator<Item = &Arc<Role>> {
+        self.roles.values()
+    }
+
+    /// The role with this number.
+    #[must_use]
+    pub fn role(&self, oid: u32) -> Option<&Arc<Role>> {
+        self.roles.get(&oid)
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn role_by_name(&self, name: &str) -> Option<&Arc<Role>> {
+        self.roles.values().find(|role| role.name == name)
+    }
+
+    /// Adds a role, or puts it in the place of the one with its number.
+    pub fn put(&mut self, role: Role) {
+        self.roles.insert(role.oid, Arc::new(role));
+    }
+
+    /// Takes a role away, and every membership in it.
+    pub fn remove(&mut self, oid: u32) {
+        self.roles.remove(&oid);
+        for role in self.roles.values_mut() {
+            if role.memberships.iter().any(|each| each.role == oid) {
+                let role = Arc::make_mut(role);
+                role.memberships.retain(|each| each.role != oid);
+            }
+        }
+    }
+
+    /// Whether no role that may do everything has a password.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self
+            .roles
+            .values()
+            .any(|role| role.superuser && role.login && role.password.is_some())
+    }
+
+    /// Whether this role may do everything.
+    #[must_use]
+    pub fn is_superuser(&self, role: u32) -> bool {
+        self.role(role).is_some_and(|role| role.superuser)
+    }
+
+    /// The roles whose privileges this one has: itself, and what it is a member of,
+    /// through roles that inherit.
+    #[must_use]
+    pub fn acts_as(&self, role: u32) -> BTreeSet<u32> {
+        self.reachable(role, |role| role.inherit)
+    }
+
+    /// Whether this role has the privileges of that one.
+    #[must_use]
+    pub fn has_privileges_of(&self, role: u32, of: u32) -> bool {
+        role == of || self.is_superuser(role) || self.acts_as(role).contains(&of)
+    }
+
+    /// Whether this role belongs to that one, directly or through others: it may
+    /// become it with SET ROLE.
+    #[must_use]
+    pub fn is_member(&self, role: u32, of: u32) -> bool {
+        role == of || self.is_superuser(role) || self.belongs(role, of)
+    }
+
+    /// [`Access::is_member`], without what superusers may do.
+    #[must_use]
+    pub fn belongs(&self, role: u32, of: u32) -> bool {
+        self.reachable(role, |_| true).contains(&of)
+    }
+
+    /// Whether this role may make others members of that one.
+    #[must_use]
+    pub fn administers(&self, role: u32, of: u32) -> bool {
+        if self.is_superuser(role) {
+            return true;
+        }
+        // Only a superuser makes superusers.
+        if self.is_superuser(of) {
+            return false;
+        }
+        let admin = self
+            .reachable(role, |_| true)
+            .into_iter()
+            .filter_map(|each| self.role(each))
+            .any(|each| each.memberships.iter().any(|m| m.role == of && m.admin));
+        admin || self.role(role).is_some_and(|role| role.create_role)
+    }
+
+    fn reachable(&self, role: u32, through: impl Fn(&Role) -> bool) -> BTreeSet<u32> {
+        let mut reached = BTreeSet::from([role]);
+        let mut ahead = vec![role];
+        while let Some(next) = ahead.pop() {
+            let Some(role) = self.role(next) else {
+                continue;
+            };
+            if !through(role) {
+                continue;
+            }
+            for membership in &role.memberships {
+                if reached.insert(membership.role) {
+                    ahead.push(membership.role);
+                }
+            }
+        }
+        reached
+    }
+
+    /// What this role may do with something: what was granted to it, to roles it
+    /// acts as, and to everybody.
+    #[must_use]
+    pub fn privileges(&self, role: u32, owned: &Owned, kind: Kind) -> Privileges {
+        self.collected(role, owned, kind, |grant| grant.privileges)
+    }
+
+    /// Which privileges this role may grant on.
+    #[must_use]
+    pub fn grantable(&self, role: u32, owned: &Owned, kind: Kind) -> Privileges {
+        if self.has_privileges_of(role, owned.owner) {
+            return kind.all();
+        }
+        self.collected(role, owned, kind, |grant| grant.grantable)
+    }
+
+    fn collected(
+        &self,
+        role: u32,
+        owned: &Owned,
+        kind: Kind,
+        take: impl Fn(&Grant) -> Privileges,
+    ) -> Privileges {
+        if self.is_superuser(role) {
+            return kind.all();
+        }
+        if self.role(role).is_none() {
+            return Privileges::NONE;
+        }
+        let roles = self.acts_as(role);
+        owned
+            .grants(kind)
+            .iter()
+            .filter(|grant| grant.grantee == PUBLIC_ROLE || roles.contains(&grant.grantee))
+            .fold(Privileges::NONE, |all, grant| all.with(take(grant)))
+    }
+
+    /// The role of this name; 42704 when there is none.
+    pub fn find(&self, name: &str) -> Result<&Arc<Role>> {
+        self.role_by_name(name).ok_or_else(|| no_role(name))
+    }
+}
+
+/// 42704.
+pub(crate) fn no_role(name: &str) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("role \"{name}\" does not exist"),
+    )
+}
+
+/// 42501, for a kind of object and its name.
+pub(crate) fn denied(kind: &str, name: &str) -> Error {
+    Error::new(
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        format!("permission denied for {kind} {name}"),
+    )
+}
+
+/// 42501, for what only the owner may do.
+pub(crate) fn not_owner(kind: &str, name: &str) -> Error {
+    Error::new(
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        format!("must be owner of {kind} {name}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role(oid: u32, name: &str, member_of: &[u32]) -> Role {
+        let mut role = Role::new(oid, name.to_owned());
+        role.memberships = member_of
+            .iter()
+            .map(|&role| Membership {
+                role,
+                grantor: FIRST_ROLE,
+                admin: false,
+            })
+            .collect();
+        role
+    }
+
+    #[test]
+    fn privileges_come_through_roles_that_inherit() {
+        let mut access = Access::default();
+        access.put(role(20, "readers", &[]));
+        access.put(role(21, "staff", &[20]));
+        access.put(role(22, "ada", &[21]));
+        let mut stubborn = role(23, "bob", &[21]);
+        stubborn.inherit = false;
+        access.put(stubborn);
+        let mut owned = Owned::by(FIRST_ROLE);
+        owned.grants = Some(vec![Grant {
+            grantee: 20,
+            grantor: FIRST_ROLE,
+            privileges: Privileges::SELECT,
+            grantable: Privileges::NONE,
+        }]);
+        let may = |role| access.privileges(role, &owned, Kind::Table);
+        assert_eq!(may(22), Privileges::SELECT);
+        assert_eq!(may(23), Privileges::NONE);
+        assert!(access.is_member(23, 20));
+        assert_eq!(may(FIRST_ROLE), Privileges::TABLE);
+        assert_eq!(may(99), Privileges::NONE, "a role that is gone");
+        access.remove(21);
+        assert_eq!(access.privileges(22, &owned, Kind::Table), Privileges::NONE);
+    }
+
+    #[test]
+    fn a_database_is_open_until_a_superuser_has_a_password() {
+        let mut access = Access::default();
+        let mut app = Role::new(20, "app".to_owned());
+        app.login = true;
+        app.password = Some("x".to_owned());
+        access.put(app);
+        assert!(access.is_open());
+        let mut first = Role::first();
+        first.password = Some("x".to_owned());
+        access.put(first);
+        assert!(!access.is_open());
+    }
+}

@@ -1,0 +1,75 @@
+//! What a statement's role has to be allowed, found while the statement is planned
+//! and checked when it is run.
+
+use super::{Kind, Privileges, denied};
+use crate::catalog::{Catalog, FIRST_USER_OID, PUBLIC};
+use crate::error::{Error, Result, SqlState};
+
+/// What a plan needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    tables: Vec<(u32, Privileges)>,
+    /// A system table that only superusers may read.
+    secret: Option<&'static str>,
+}
+
+impl Needs {
+    /// Adds privileges on a table. System tables, which anybody may read, need
+    /// none.
+    pub fn table(&mut self, oid: u32, privileges: Privileges) {
+        if oid < FIRST_USER_OID {
+            return;
+        }
+        match self.tables.iter_mut().find(|(known, _)| *known == oid) {
+            Some((_, known)) => *known = known.with(privileges),
+            None => self.tables.push((oid, privileges)),
+        }
+    }
+
+    /// Adds a system table that has passwords in it.
+    pub fn secret(&mut self, table: &'static str) {
+        self.secret = Some(table);
+    }
+
+    /// 42501 if this role lacks anything.
+    pub fn check(&self, catalog: &Catalog, role: u32) -> Result<()> {
+        let access = catalog.access();
+        if access.is_superuser(role) {
+            return Ok(());
+        }
+        if access.role(role).is_none() {
+            return Err(gone(role));
+        }
+        if let Some(table) = self.secret {
+            return Err(denied("table", table));
+        }
+        if self.tables.is_empty() {
+            return Ok(());
+        }
+        let schema = access.privileges(role, &access.schema, Kind::Schema);
+        if !schema.include(Privileges::USAGE) {
+            return Err(denied("schema", PUBLIC));
+        }
+        for (oid, privileges) in &self.tables {
+            let table = catalog
+                .table_by_oid(*oid)
+                .ok_or_else(|| Error::internal("a planned table is gone"))?;
+            let may = access.privileges(role, &table.owned, Kind::Table);
+            if !may.include(*privileges) {
+                let missing: Vec<_> = privileges.without(may).names().collect();
+                return Err(denied("table", &table.name)
+                    .with_detail(format!("Missing: {}.", missing.join(", ")))
+                    .with_table(PUBLIC, &table.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The role that a session runs as was dropped.
+pub(crate) fn gone(role: u32) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("role with OID {role} was dropped"),
+    )
+}

@@ -1,0 +1,314 @@
+//! GRANT and REVOKE of privileges, and who owns what.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use super::Change;
+use crate::access::privilege::{grant, revoke};
+use crate::access::{Access, Grant, Kind, Owned, PUBLIC_ROLE, Privileges, denied, not_owner};
+use crate::catalog::{AccessRow, PUBLIC, Table};
+use crate::error::{Error, Result, SqlState};
+use crate::session::{Notice, Severity};
+use crate::statement::{GrantCommand, GrantObjects, Granted, RoleName};
+
+impl Change<'_> {
+    /// GRANT and REVOKE.
+    pub(super) async fn grant(&mut self, command: &GrantCommand) -> Result<&'static str> {
+        let (privileges, objects) = match &command.granted {
+            Granted::Roles(roles) => return self.grant_roles(command, roles).await,
+            Granted::Privileges {
+                privileges,
+                objects,
+            } => (*privileges, objects),
+        };
+        match objects {
+            GrantObjects::Tables(names) => {
+                for name in names {
+                    let table = self.table(name)?;
+                    self.grant_on_table(command, privileges, &table).await?;
+                }
+            }
+            GrantObjects::AllTables(schemas) => {
+                schemas.iter().try_for_each(|schema| known_schema(schema))?;
+                let tables: Vec<Arc<Table>> = self.catalog.tables().cloned().collect();
+                for table in tables {
+                    self.grant_on_table(command, privileges, &table).await?;
+                }
+            }
+            GrantObjects::Schemas(schemas) => {
+                for schema in schemas {
+                    known_schema(schema)?;
+                    let owned = self.catalog.access().schema.clone();
+                    let changed =
+                        self.granted(command, privileges, &owned, Kind::Schema, PUBLIC)?;
+                    self.replace_schema(changed).await?;
+                }
+            }
+        }
+        Ok(if command.revoke { "REVOKE" } else { "GRANT" })
+    }
+
+    async fn grant_on_table(
+        &mut self,
+        command: &GrantCommand,
+        privileges: Option<Privileges>,
+        table: &Arc<Table>,
+    ) -> Result<()> {
+        let owned = self.granted(command, privileges, &table.owned, Kind::Table, &table.name)?;
+        if owned == table.owned {
+            return Ok(());
+        }
+        // Writers that were let in end first, and those that come are judged anew.
+        self.lock_alone(table).await?;
+        let mut table = Table::clone(table);
+        table.owned = owned;
+        self.replace(table).await?;
+        Ok(())
+    }
+
+    /// What an object's privileges become.
+    fn granted(
+        &mut self,
+        command: &GrantCommand,
+        privileges: Option<Privileges>,
+        owned: &Owned,
+        kind: Kind,
+        name: &str,
+    ) -> Result<Owned> {
+        let wanted = privileges.unwrap_or_else(|| kind.all());
+        if !kind.all().include(wanted) {
+            let wrong: Vec<_> = wanted.without(kind.all()).names().collect();
+            let what = match kind {
+                Kind::Table => "relation",
+                Kind::Schema => "schema",
+            };
+            return Err(Error::new(
+                SqlState("0LP01"),
+                format!("invalid privilege type {} for {what}", wrong.join(", ")),
+            ));
+        }
+        let (grantor, allowed) = self.grantor(command, wanted, owned, kind)?;
+        let given = wanted.both(allowed);
+        if given.is_none() {
+            return Err(denied(kind_name(kind), name));
+        }
+        if given != wanted && privileges.is_some() {
+            let what = if command.revoke { "revoked" } else { "granted" };
+            self.notices.push(Notice::new(
+                Severity::Warning,
+                SqlState("01007"),
+                format!("not all privileges could be {what} for \"{name}\""),
+            ));
+        }
+        let mut grants = owned.grants(kind);
+        for role in &command.roles {
+            let grantee = match role {
+                RoleName::Public => PUBLIC_ROLE,
+                other => self.resolve(other)?.oid,
+            };
+            let mut new = Grant {
+                grantee,
+                grantor,
+                privileges: given,
+                grantable: Privileges::NONE,
+            };
+            if command.revoke {
+                revoke(
+                    &mut grants,
+                    new,
+                    command.option,
+                    owned.owner,
+                    command.cascade,
+                )?;
+                continue;
+            }
+            if command.option {
+                if grantee == PUBLIC_ROLE {
+                    return Err(Error::new(
+                        SqlState("0LP01"),
+                        "grant options can only be granted to roles",
+                    ));
+                }
+                new.grantable = given;
+            }
+            grant(&mut grants, new);
+        }
+        let unchanged = grants == owned.grants(kind);
+        Ok(Owned {
+            owner: owned.owner,
+            grants: if unchanged {
+                owned.grants.clone()
+            } else {
+                Some(grants)
+            },
+        })
+    }
+
+    /// In whose name privileges are granted, and which may be: the owner's, if this
+    /// role acts as the owner; else of a role that may pass on the most.
+    fn grantor(
+        &self,
+        command: &GrantCommand,
+        wanted: Privileges,
+        owned: &Owned,
+        kind: Kind,
+    ) -> Result<(u32, Privileges)> {
+        let access = self.catalog.access();
+        let role = self.session.role;
+        if let Some(by) = &command.by {
+            let by = self.resolve(by)?.oid;
+            if !access.has_privileges_of(role, by) {
+                let message = "grantor must be a role whose privileges you have";
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+            return Ok((by, access.grantable(by, owned, kind)));
+        }
+        if access.has_privileges_of(role, owned.owner) {
+            return Ok((owned.owner, kind.all()));
+        }
+        let own = |role: u32| {
+            let grants = owned.grants(kind);
+            let grants = grants.iter().filter(|grant| grant.grantee == role);
+            grants.fold(Privileges::NONE, |all, each| all.with(each.grantable))
+        };
+        let mut candidates = access.acts_as(role).into_iter();
+        let best = candidates
+            .find(|each| own(*each).include(wanted))
+            .unwrap_or(role);
+        Ok((best, own(best)))
+    }
+
+    /// Writes what is granted on the schema `public`, if it has changed.
+    async fn replace_schema(&mut self, owned: Owned) -> Result<()> {
+        if owned == self.catalog.access().schema {
+            return Ok(());
+        }
+        self.write_access(&AccessRow::Schema(&owned)).await?;
+        let mut access = Access::clone(self.catalog.access());
+        access.schema = owned;
+        self.keep_access(access);
+        Ok(())
+    }
+
+    /// ALTER SCHEMA … OWNER TO.
+    pub(super) async fn schema_owner(
+        &mut self,
+        schema: &str,
+        owner: &RoleName,
+    ) -> Result<&'static str> {
+        known_schema(schema)?;
+        let owned = self.catalog.access().schema.clone();
+        let access = self.catalog.access();
+        if !access.has_privileges_of(self.session.role, owned.owner) {
+            return Err(not_owner("schema", schema));
+        }
+        let owner = self.new_owner(owner)?;
+        self.replace_schema(handed_over(&owned, owner)).await?;
+        Ok("ALTER SCHEMA")
+    }
+
+    /// ALTER TABLE … OWNER TO.
+    pub(super) async fn table_owner(
+        &mut self,
+        table: &Table,
+        owner: &ast::Owner,
+    ) -> Result<Arc<Table>> {
+        let owner = match owner {
+            ast::Owner::Ident(name) => RoleName::Named(crate::catalog::fold(name)),
+            ast::Owner::CurrentRole | ast::Owner::CurrentUser => RoleName::Current,
+            ast::Owner::SessionUser => RoleName::Session,
+        };
+        let owner = self.new_owner(&owner)?;
+        let access = self.catalog.access();
+        let may = access.privileges(owner, &access.schema, Kind::Schema);
+        if !access.is_superuser(self.session.role) && !may.include(Privileges::CREATE) {
+            return Err(denied("schema", PUBLIC));
+        }
+        let mut table = table.clone();
+        table.owned = handed_over(&table.owned, owner);
+        self.replace(table).await
+    }
+
+    fn new_owner(&self, owner: &RoleName) -> Result<u32> {
+        let owner = self.resolve(owner)?;
+        let access = self.catalog.access();
+        if !access.is_member(self.session.role, owner.oid) {
+            return Err(Error::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("must be member of role \"{}\"", owner.name),
+            ));
+        }
+        Ok(owner.oid)
+    }
+
+    /// 42501 unless the statement's role has the privileges of the table's owner.
+    pub(super) fn require_owner(&self, table: &Table) -> Result<()> {
+        let access = self.catalog.access();
+        if access.has_privileges_of(self.session.role, table.owned.owner) {
+            return Ok(());
+        }
+        Err(not_owner("table", &table.name))
+    }
+
+    /// 42501 unless the statement's role may use its schema in this way.
+    pub(super) fn require_schema(&self, privileges: Privileges) -> Result<()> {
+        let access = self.catalog.access();
+        let may = access.privileges(self.session.role, &access.schema, Kind::Schema);
+        if may.include(privileges) {
+            return Ok(());
+        }
+        Err(denied("schema", PUBLIC))
+    }
+
+    /// 42501 unless the statement's role has these privileges on a table.
+    pub(super) fn require(&self, table: &Table, privileges: Privileges) -> Result<()> {
+        self.require_schema(Privileges::USAGE)?;
+        let access = self.catalog.access();
+        let may = access.privileges(self.session.role, &table.owned, Kind::Table);
+        if may.include(privileges) {
+            return Ok(());
+        }
+        Err(denied("table", &table.name))
+    }
+}
+
+/// The same, owned by another: what the old owner had and granted, the new one has
+/// and has granted.
+fn handed_over(owned: &Owned, owner: u32) -> Owned {
+    let heir = |role| if role == owned.owner { owner } else { role };
+    let grants = owned.grants.as_ref().map(|grants| {
+        let mut merged = Vec::new();
+        for each in grants {
+            grant(
+                &mut merged,
+                Grant {
+                    grantee: heir(each.grantee),
+                    grantor: heir(each.grantor),
+                    ..*each
+                },
+            );
+        }
+        merged
+    });
+    Owned { owner, grants }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Table => "table",
+        Kind::Schema => "schema",
+    }
+}
+
+/// Privileges can be changed on the one schema that users define things in.
+fn known_schema(schema: &str) -> Result<()> {
+    match schema {
+        PUBLIC => Ok(()),
+        "pg_catalog" | "information_schema" => Err(denied("schema", schema)),
+        _ => Err(Error::new(
+            SqlState::INVALID_SCHEMA_NAME,
+            format!("schema \"{schema}\" does not exist"),
+        )),
+    }
+}

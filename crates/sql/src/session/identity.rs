@@ -1,0 +1,156 @@
+//! Who a session acts as: SET ROLE, SET SESSION AUTHORIZATION.
+//!
+//! ```text
+//!   ada logs in                     session_user ada    current_user ada
+//!   set role readers                session_user ada    current_user readers
+//!   reset role                      session_user ada    current_user ada
+//! ```
+//!
+//! The identity is kept with the settings, so a rollback brings the old one back
+//! and SET LOCAL ends with the transaction. A role is remembered by its number: it
+//! may be renamed meanwhile, and one that is dropped may do nothing.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use super::Session;
+use super::output::{Notice, Severity, Sink};
+use super::transaction::Block;
+use crate::access::FIRST_ROLE;
+use crate::error::{Error, Result, SqlState};
+
+/// A role, as a session knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) role: u32,
+    pub(crate) name: SmolStr,
+    pub(crate) superuser: bool,
+}
+
+/// Who a session acts as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Who was let in.
+    pub(crate) login: Who,
+    /// What SET SESSION AUTHORIZATION says.
+    pub(crate) session: Option<Who>,
+    /// What SET ROLE says.
+    pub(crate) current: Option<Who>,
+}
+
+impl Identity {
+    pub(crate) const fn new(login: Who) -> Self {
+        Self {
+            login,
+            session: None,
+            current: None,
+        }
+    }
+
+    /// `session_user`.
+    pub(crate) fn session(&self) -> &Who {
+        self.session.as_ref().unwrap_or(&self.login)
+    }
+
+    /// `current_user`.
+    pub(crate) fn current(&self) -> &Who {
+        self.current.as_ref().unwrap_or_else(|| self.session())
+    }
+}
+
+/// Nobody has said who it is: the first role.
+impl Default for Identity {
+    fn default() -> Self {
+        Self::new(Who {
+            role: FIRST_ROLE,
+            name: SmolStr::default(),
+            superuser: true,
+        })
+    }
+}
+
+impl Session {
+    /// SET ROLE.
+    pub(super) async fn set_role(
+        &mut self,
+        local: bool,
+        name: Option<&str>,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        self.warn_of_local(local, sink);
+        let mut identity = self.settings.identity().clone();
+        identity.current = match name {
+            None => None,
+            Some(name) => {
+                let who = self.find_role(name).await?;
+                let catalog = self.current_catalog()?;
+                let session = identity.session().role;
+                if !catalog.access().is_member(session, who.role) {
+                    return Err(denied(format!("permission denied to set role \"{name}\"")));
+                }
+                Some(who)
+            }
+        };
+        self.become_identity(local, identity);
+        Ok(())
+    }
+
+    /// SET SESSION AUTHORIZATION.
+    pub(super) async fn set_authorization(
+        &mut self,
+        local: bool,
+        name: Option<&str>,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        self.warn_of_local(local, sink);
+        let mut identity = self.settings.identity().clone();
+        identity.current = None;
+        identity.session = match name {
+            Some(name) if name != identity.login.name => {
+                let who = self.find_role(name).await?;
+                let catalog = self.current_catalog()?;
+                if !catalog.access().is_superuser(identity.login.role) {
+                    return Err(denied(
+                        "permission denied to set session authorization".to_owned(),
+                    ));
+                }
+                Some(who)
+            }
+            _ => None,
+        };
+        self.become_identity(local, identity);
+        Ok(())
+    }
+
+    async fn find_role(&mut self, name: &str) -> Result<Who> {
+        self.ensure_running().await?;
+        let catalog = self.current_catalog()?;
+        let role = catalog.access().find(name)?;
+        Ok(Who {
+            role: role.oid,
+            name: role.name.as_str().into(),
+            superuser: role.superuser,
+        })
+    }
+
+    fn warn_of_local(&self, local: bool, sink: &mut dyn Sink) {
+        if local && self.block != Block::Explicit {
+            sink.notice(Notice::new(
+                Severity::Warning,
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "SET LOCAL can only be used in transaction blocks",
+            ));
+        }
+    }
+
+    fn become_identity(&mut self, local: bool, identity: Identity) {
+        self.enter_block();
+        Arc::make_mut(&mut self.settings).set_identity(identity, local);
+        self.apply_settings();
+    }
+}
+
+fn denied(message: String) -> Error {
+    Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+}
