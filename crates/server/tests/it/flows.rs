@@ -191,6 +191,41 @@ fn an_error_skips_to_the_next_sync() {
     });
 }
 
+/// An Execute with its Sync right behind it is a transaction that the server may begin
+/// anew: its commit fails, and nobody is told.
+#[test]
+fn a_statement_right_before_its_sync_is_retried_when_its_commit_fails() {
+    with_server(|address| async move {
+        let mut holder = Wire::connect(address).await;
+        holder
+            .rows("create table t (id int primary key, n bigint)")
+            .await;
+        holder.rows("create table u (n int)").await;
+        holder.rows("insert into t values (1, 0)").await;
+        holder.rows("insert into u values (1)").await;
+        let mut wire = Wire::connect(address).await;
+        wire.rows("set default_transaction_isolation = serializable")
+            .await;
+        // Holds the row up, leaves it as it is, and changes what was summed up.
+        holder.query("begin").await;
+        holder.rows("select * from t where id = 1 for update").await;
+        holder.rows("insert into u values (2)").await;
+        let update = "update t set n = (select sum(n) from u) where id = 1";
+        let stream = [parse("", update, &[]), bind("", "", &[]), execute("", 0)];
+        wire.send(&[stream.concat(), sync()].concat()).await;
+        let waiting = "select count(*) from coeval.locks where relation = 't'";
+        let mut viewer = Wire::connect(address).await;
+        while viewer.value(waiting).await.as_deref() != Some("1") {}
+        holder.query("commit").await;
+        let answers = wire.until('Z').await;
+        assert_eq!(kinds(&answers), "12CZ", "{answers:?}");
+        let sum = viewer.value("select n from t").await;
+        assert_eq!(sum.as_deref(), Some("3"));
+        let conflicts = "select count from coeval.conflicts where relation = 'u'";
+        assert_eq!(viewer.value(conflicts).await.as_deref(), Some("1"));
+    });
+}
+
 #[test]
 fn what_stands_between_two_syncs_is_one_transaction() {
     with_server(|address| async move {
