@@ -1,6 +1,6 @@
 //! What well-behaved clients say, and what they are told.
 
-use crate::support::{settings, with_server, with_settings};
+use crate::support::{settings, with_server, with_settings, with_stopped};
 use crate::wire::{
     Wire, bind, close, describe, error, execute, flush, kinds, packet, parse, query, start, sync,
 };
@@ -383,20 +383,21 @@ fn one_connection_too_many_is_told_so() {
 
 #[test]
 fn a_stopping_server_says_good_bye() {
-    with_settings(settings(), |server| {
-        let address = server.address();
-        async move {
-            let mut idle = Wire::connect(address).await;
-            let mut busy = Wire::connect(address).await;
+    with_stopped(
+        settings(),
+        async |server| {
+            let idle = Wire::connect(server.address()).await;
+            let mut busy = Wire::connect(server.address()).await;
             busy.rows("begin").await;
-            coeval_env::spawn("later", async move {
-                for wire in [&mut idle, &mut busy] {
-                    let answers = wire.until_closed().await;
-                    assert_eq!(error(&answers).sqlstate(), "57P01");
-                }
-            });
-        }
-    });
+            [idle, busy]
+        },
+        async |wires| {
+            for mut wire in wires {
+                let answers = wire.until_closed().await;
+                assert_eq!(error(&answers).sqlstate(), "57P01");
+            }
+        },
+    );
 }
 
 #[test]

@@ -30,6 +30,16 @@ pub fn with_settings<F: Future<Output = ()>>(
 
 /// [`with_settings`], for tests that look at the server itself while it runs.
 pub fn with_running(settings: Settings, test: impl AsyncFnOnce(&RunningServer)) {
+    with_stopped(settings, test, async |()| {});
+}
+
+/// [`with_running`], for tests that go on after the server has stopped, with what they
+/// have of it.
+pub fn with_stopped<T>(
+    settings: Settings,
+    test: impl AsyncFnOnce(&RunningServer) -> T,
+    after: impl AsyncFnOnce(T),
+) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(2)
@@ -40,9 +50,10 @@ pub fn with_running(settings: Settings, test: impl AsyncFnOnce(&RunningServer)) 
     runtime.block_on(async {
         let server = coeval_env::spawn("server", Server::start(settings, Storage::Memory));
         let server = server.await.unwrap().unwrap();
-        test(&server).await;
+        let kept = test(&server).await;
         let stopped = coeval_env::timeout(std::time::Duration::from_secs(30), server.stop());
         stopped.await.expect("a server stops");
+        after(kept).await;
     });
 }
 

@@ -235,6 +235,27 @@ pub(crate) fn check_default(
     Ok(())
 }
 
+/// A DEFAULT that is a literal of a moment in time, as it can be read anywhere and at
+/// any time.
+pub(crate) fn constant_default(
+    default: &ast::Expr,
+    column: &TableColumn,
+    catalog: &Arc<Catalog>,
+    session: &SessionInfo,
+) -> Result<Option<String>> {
+    let column_type = column.column_type;
+    if !column_type.data_type.is_moment() {
+        return Ok(None);
+    }
+    let nowhere = |_| None;
+    let mut binder = Binder::new(catalog, session, &nowhere, Parameters::default());
+    let Expression::Constant(value) = bind_default(default, column, &mut binder)? else {
+        return Ok(None);
+    };
+    let text = value.to_text(column_type, &Style::default());
+    Ok(text.map(|text| format!("'{text}'")))
+}
+
 /// The cell that rows made before the column have to get, if it is not null.
 pub(crate) fn default_cell(
     column: &TableColumn,

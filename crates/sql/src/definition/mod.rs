@@ -39,7 +39,7 @@ use sqlparser::ast;
 
 use crate::catalog::{Catalog, Index, QualifiedName, Relation, Table, lock_version};
 use crate::error::{Error, Result, SqlState};
-use crate::expression::SessionInfo;
+use crate::expression::{EvaluationContext, SessionInfo};
 use crate::session::transaction::Running;
 use crate::session::{Database, Notice, Severity};
 use crate::statement::{Command, Statement};
@@ -122,6 +122,11 @@ pub(crate) async fn execute(
 impl Change<'_> {
     fn transaction(&mut self) -> &mut dyn Transaction {
         &mut *self.running.transaction
+    }
+
+    /// Fails once somebody asked for the statement to end.
+    fn check_canceled(&self) -> Result<()> {
+        EvaluationContext::new(self.session, &self.catalog, &[], None).check_canceled()
     }
 
     fn notice(&mut self, state: SqlState, message: String) {

@@ -30,6 +30,7 @@ impl Change<'_> {
     ) -> Result<()> {
         let mut position: Option<Vec<u8>> = None;
         loop {
+            self.check_canceled()?;
             let mut failure = None;
             let progress = self.transaction().scan(
                 &ScanRequest {
@@ -106,6 +107,7 @@ impl Change<'_> {
         .await?;
         let mut position: Option<Vec<u8>> = None;
         loop {
+            self.check_canceled()?;
             let mut rows: Vec<Vec<u8>> = Vec::with_capacity(CHUNK);
             let mut builder = RowBuilder::new();
             let progress = self.transaction().scan(
@@ -154,6 +156,8 @@ impl Change<'_> {
                 ScanProgress::Complete => return Ok(()),
                 ScanProgress::More(last) => position = Some(last),
             }
+            // Let others run between chunks.
+            coeval_env::yield_now().await;
         }
     }
 }

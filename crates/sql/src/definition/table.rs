@@ -9,7 +9,7 @@ use super::constraint::KeyConstraint;
 use super::{Change, joined};
 use crate::access::{Owned, Privileges};
 use crate::catalog::{Index, Table, TableColumn, fold};
-use crate::change::check_default;
+use crate::change::{check_default, constant_default};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::resolve_type;
 
@@ -164,7 +164,10 @@ impl Change<'_> {
         if matches!(default, ast::Expr::Value(value) if value.value == ast::Value::Null) {
             return Ok(None);
         }
-        Ok(Some(default.to_string()))
+        // A literal means what it means now, not what another time or another
+        // session's time zone would make of it.
+        let moment = constant_default(default, column, &self.catalog, self.session)?;
+        Ok(Some(moment.unwrap_or_else(|| default.to_string())))
     }
 
     /// The index of a constraint, not yet built. A primary key's columns refuse

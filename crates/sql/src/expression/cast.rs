@@ -22,26 +22,19 @@ pub(super) fn is_pure(from: DataType, to: DataType) -> bool {
     };
     // Reading a literal depends on the session, too, but a literal means what it
     // means when it is read, as in PostgreSQL.
+    let moment = |data_type: DataType| data_type.element().unwrap_or(data_type).is_moment();
     let read = from == DataType::Unknown;
-    !needs_catalog(from) && !needs_catalog(to) && (read || !(is_moment(from) || is_moment(to)))
+    !needs_catalog(from) && !needs_catalog(to) && (read || !(moment(from) || moment(to)))
 }
 
 /// Whether a literal of this type may mean something else the next time it is read.
 pub(super) fn is_momentary(text: &str, data_type: DataType) -> bool {
-    is_moment(data_type) && {
+    data_type.element().unwrap_or(data_type).is_moment() && {
         let text = text.to_ascii_lowercase();
         ["now", "today", "tomorrow", "yesterday"]
             .iter()
             .any(|word| text.contains(word))
     }
-}
-
-/// Whether a type's values, or its elements, are points in time.
-fn is_moment(data_type: DataType) -> bool {
-    matches!(
-        data_type.element().unwrap_or(data_type),
-        DataType::TimestampTz | DataType::Timestamp | DataType::Date
-    )
 }
 
 /// Casts a value; the cast is one that [`super::castable`] knows.
@@ -312,16 +305,21 @@ fn to_date_or_time(
         time => time.div_euclid(calendar::DAY) as i32,
     };
     let moment = |local: i64| match local {
-        i64::MIN | i64::MAX => local,
-        local => style.time_zone.moment_of(local),
+        i64::MIN | i64::MAX => Ok(local),
+        local => calendar::in_range(style.time_zone.moment_of(local))
+            .ok_or_else(|| overflow("timestamp")),
+    };
+    let local = |moment: i64| match moment {
+        i64::MIN | i64::MAX => Ok(moment),
+        moment => calendar::in_range(style.local(moment)).ok_or_else(|| overflow("timestamp")),
     };
     Ok(match (value, target) {
         (Value::Date(days), DataType::Timestamp) => Value::Timestamp(midnight(days)?),
-        (Value::Date(days), DataType::TimestampTz) => Value::TimestampTz(moment(midnight(days)?)),
+        (Value::Date(days), DataType::TimestampTz) => Value::TimestampTz(moment(midnight(days)?)?),
         (Value::Timestamp(time), DataType::Date) => Value::Date(day(time)),
-        (Value::Timestamp(time), DataType::TimestampTz) => Value::TimestampTz(moment(time)),
-        (Value::TimestampTz(time), DataType::Timestamp) => Value::Timestamp(style.local(time)),
-        (Value::TimestampTz(time), DataType::Date) => Value::Date(day(style.local(time))),
+        (Value::Timestamp(time), DataType::TimestampTz) => Value::TimestampTz(moment(time)?),
+        (Value::TimestampTz(time), DataType::Timestamp) => Value::Timestamp(local(time)?),
+        (Value::TimestampTz(time), DataType::Date) => Value::Date(day(local(time)?)),
         _ => return Err(mismatch(from, target.into())),
     })
 }

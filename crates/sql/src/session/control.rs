@@ -6,6 +6,7 @@ use super::Session;
 use super::output::{CommandTag, Notice, Severity, Sink};
 use super::transaction::{Block, Running};
 use crate::error::{Error, Result, SqlState};
+use crate::expression::EvaluationContext;
 use crate::statement::{Command, Modes};
 
 fn warning(state: SqlState, message: &str) -> Notice {
@@ -189,6 +190,7 @@ impl Session {
         if self.block == Block::Idle {
             self.block = Block::Implicit;
             self.settings_at_begin = Some(Arc::clone(&self.settings));
+            self.info.style.now = EvaluationContext::clock();
             if self.settings.parsed().transaction_timeout.is_some() {
                 self.update_transaction_clock();
             }
@@ -210,7 +212,6 @@ impl Session {
             &self.ticket,
         )
         .await?;
-        self.info.style.now = running.began;
         self.running = Some(running);
         Ok(true)
     }

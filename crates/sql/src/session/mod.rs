@@ -281,9 +281,9 @@ impl Session {
         if !prepared.statement.is_transaction_exit() {
             self.check_not_failed()?;
         }
-        if self.running.is_none() && prepared.takes_moments() {
-            // What a parameter such as `now` is read as; a transaction that begins
-            // later goes by its own clock.
+        if self.block == Block::Idle && prepared.takes_moments() {
+            // What a parameter such as `now` is read as; the transaction that begins
+            // with its execution goes by its own clock.
             self.info.style.now = EvaluationContext::clock();
         }
         let number = self.portals.number();

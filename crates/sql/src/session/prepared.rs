@@ -112,13 +112,7 @@ impl Prepared {
 
     /// Whether a parameter is a date or a timestamp.
     pub(super) fn takes_moments(&self) -> bool {
-        let mut types = self.parameter_types.iter();
-        types.any(|each| {
-            matches!(
-                each,
-                DataType::Date | DataType::Timestamp | DataType::TimestampTz
-            )
-        })
+        self.parameter_types.iter().any(|each| each.is_moment())
     }
 
     /// Whether it must not be taken for the same text that comes again.

@@ -31,7 +31,7 @@ use coeval_types::{StorageId, Timestamp};
 use super::admission::Ticket;
 use super::settings::Settings;
 use crate::error::{Error, Result};
-use crate::expression::{EvaluationContext, SessionInfo};
+use crate::expression::SessionInfo;
 use crate::statement::Modes;
 
 /// Whether statements stand in a transaction block.
@@ -53,8 +53,6 @@ pub(crate) struct Running {
     pub(crate) transaction: Box<dyn Transaction>,
     /// Whether it has changed anything.
     pub(crate) wrote: bool,
-    /// Microseconds since 2000 UTC when it began: what `now()` says.
-    pub(crate) began: i64,
     savepoints: Vec<NamedSavepoint>,
     /// Storages made by this transaction; of no use if it is rolled back.
     made: Vec<StorageId>,
@@ -114,7 +112,6 @@ impl Running {
         Ok(Self {
             transaction,
             wrote: false,
-            began: EvaluationContext::clock(),
             savepoints: Vec::new(),
             made: Vec::new(),
             replaced: Vec::new(),

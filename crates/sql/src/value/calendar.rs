@@ -26,6 +26,14 @@ pub const MIN_TIMESTAMP: i64 = -211_813_488_000_000_000;
 /// First moment past the last: 294277-01-01.
 pub const END_TIMESTAMP: i64 = 9_223_371_331_200_000_000;
 
+/// A timestamp, if it is one that there can be.
+#[must_use]
+pub fn in_range(timestamp: i64) -> Option<i64> {
+    (MIN_TIMESTAMP..END_TIMESTAMP)
+        .contains(&timestamp)
+        .then_some(timestamp)
+}
+
 /// A day by year (0 is 1 BC), month and day of month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {

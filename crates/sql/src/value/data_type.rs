@@ -183,6 +183,12 @@ impl DataType {
             .map(|(_, array)| *array)
     }
 
+    /// Whether its values are points in time.
+    #[must_use]
+    pub const fn is_moment(self) -> bool {
+        matches!(self, Self::Date | Self::Timestamp | Self::TimestampTz)
+    }
+
     /// Whether it is one of the string types, `unknown` not included.
     #[must_use]
     pub const fn is_string(self) -> bool {

@@ -24,6 +24,12 @@ impl Default for TimeZone {
 /// Most hours an offset can have.
 const MAX_OFFSET: i32 = 168 * 3600;
 
+/// Seconds since 1970 beyond which the library's years end.
+const FAR: i64 = 8_000_000_000_000;
+
+/// Seconds in 40,000 years.
+const ROUND: i64 = 100 * 146_097 * 86_400;
+
 impl TimeZone {
     /// The zone with this name, as `SET time zone` takes it: a place, an
     /// abbreviation, or hours east of Greenwich.
@@ -50,6 +56,9 @@ impl TimeZone {
             Self::Fixed(seconds) => seconds,
             Self::Place(zone) => {
                 let unix = moment.saturating_add(UNIX_EPOCH).div_euclid(SECOND);
+                // Years beyond those that the library counts go as they did 40,000
+                // years before: the calendar comes round in 400.
+                let unix = if unix > FAR { unix - ROUND } else { unix };
                 match chrono::DateTime::from_timestamp(unix, 0) {
                     Some(utc) => zone
                         .offset_from_utc_datetime(&utc.naive_utc())

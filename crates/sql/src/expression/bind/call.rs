@@ -236,6 +236,10 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         let position = position.or_else(|| arguments.first().and_then(|bound| bound.position));
         match name {
+            "coalesce" | "greatest" | "least" if arguments.is_empty() => {
+                return Err(Error::syntax("syntax error at or near \")\"").at(position));
+            }
+            "row" => return Err(Error::unsupported("ROW(…)").at(position)),
             "coalesce" => {
                 let (operands, column_type) = self.unify(arguments, "COALESCE")?;
                 return Ok(Bound::new(Expression::Coalesce(operands), column_type).at(position));

@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Timestamp(if is_infinite(moment) {
             moment
         } else {
-            moment.saturating_add(i64::from(zone.offset_at(moment)) * SECOND)
+            in_range(moment.saturating_add(i64::from(zone.offset_at(moment)) * SECOND))?
         }))
     }),
     Function::new("timezone", &[TEXT, TIMESTAMP], MOMENT, |a, _| {
@@ -44,7 +44,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::TimestampTz(if is_infinite(local) {
             local
         } else {
-            zone.moment_of(local)
+            in_range(zone.moment_of(local))?
         }))
     }),
     Function::new("extract", &[TEXT, MOMENT], NUMERIC, extract).stable(),
@@ -135,6 +135,11 @@ fn time(value: Option<&Value>) -> i64 {
 
 fn is_infinite(time: i64) -> bool {
     time == i64::MIN || time == i64::MAX
+}
+
+fn in_range(timestamp: i64) -> Result<i64> {
+    calendar::in_range(timestamp)
+        .ok_or_else(|| Error::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
 }
 
 fn zone(name: &str) -> Result<TimeZone> {
