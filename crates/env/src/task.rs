@@ -107,6 +107,20 @@ where
     JoinHandle { inner }
 }
 
+/// Calls `work` with every number below `parts`, each on a thread of its own, and
+/// returns the results in order when all have ended. Blocks the calling thread: for
+/// long work in memory, where nobody else needs that thread. In a simulated world
+/// one part follows another on the caller's.
+///
+/// # Panics
+/// When a part panics, or the operating system refuses another thread.
+pub fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    match current() {
+        World::Real if parts > 1 => real::task::scatter(parts, work),
+        _ => (0..parts).map(work).collect(),
+    }
+}
+
 /// Lets the executor's other tasks run first.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub async fn yield_now() {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coeval_log::{Entry, Log, Replay, ReplayError, Settings};
+use coeval_log::{Block, Entry, Log, Replay, ReplayError, Settings};
 use coeval_types::{Rid, RowBuilder, RowRef, StorageId, Timestamp};
 
 #[derive(Default)]
@@ -44,6 +44,17 @@ impl Replay for Sum {
             self.add(weight(storage, rid, bytes));
         }
         Ok(())
+    }
+
+    fn restore(&self, block: &Block<'_>) -> Result<(), String> {
+        block.each(|record| {
+            self.add(weight(
+                block.storage(),
+                record.rid,
+                record.row.bytes().len(),
+            ));
+            Ok(())
+        })
     }
 }
 

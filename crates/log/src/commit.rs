@@ -15,7 +15,7 @@ use coeval_memory::ring::{Region, Space};
 use coeval_types::{Lsn, Timestamp};
 
 use crate::entry::EntryBuilder;
-use crate::frame::{HEADER_BYTES, Header, Kind, frame_bytes};
+use crate::frame::{HEADER_BYTES, Header, Kind, TIME_LIMIT, frame_bytes};
 use crate::shared::Shared;
 
 /// Room in the log for one commit, promised but not yet placed. Dropping it gives
@@ -56,6 +56,12 @@ impl Drop for Credit<'_> {
     }
 }
 
+/// Now, as frames carry it.
+fn time_of_day() -> u64 {
+    let micros = coeval_env::wall_clock().as_micros();
+    u64::try_from(micros).unwrap_or(0) % TIME_LIMIT
+}
+
 /// A place in the log that must be completed.
 #[derive(Debug)]
 struct Place<'log> {
@@ -83,15 +89,16 @@ impl Place<'_> {
             region.bytes(),
             "the entries are those the credit was taken for"
         );
+        if self.shared.ephemeral {
+            return;
+        }
         let header = Header {
             length: u32::try_from(length).expect("a region is far shorter"),
             timestamp,
             durable: self.shared.durable_end(),
             kind,
+            time: time_of_day(),
         };
-        if self.shared.ephemeral {
-            return;
-        }
         region.write(HEADER_BYTES as u64, payload);
         region.write(0, &header.encode(payload, self.shared.seed));
     }
@@ -140,6 +147,7 @@ impl<'log> Reservation<'log> {
     #[inline]
     pub fn commit(mut self, entries: &EntryBuilder) -> Copied<'log> {
         self.0.write(Kind::Commit, entries.commit_payload());
+        entries.committed_at(self.0.timestamp().lsn());
         Copied(self.0)
     }
 

@@ -4,7 +4,8 @@
 //! ```text
 //! LOCK              locked for as long as a process has the directory
 //! CONTROL           database id, term, where the term began, clean end
-//! log/              segments
+//! checkpoints/      the newest checkpoint
+//! log/              segments, from where that checkpoint needs them
 //! ```
 //!
 //! CONTROL is replaced as a whole: written under another name, made durable,
@@ -19,6 +20,7 @@ use coeval_env::fs;
 use coeval_types::{Lsn, Term};
 
 use crate::Error;
+use crate::checkpoint::CHECKPOINTS;
 use crate::log::FIRST_LSN;
 use crate::stamp::{self, Stamp};
 
@@ -49,10 +51,12 @@ pub(crate) struct DataDirectory {
 impl DataDirectory {
     /// Takes the directory, making it if need be.
     pub(crate) async fn lock(path: &Path) -> Result<Self, Error> {
-        let log = path.join("log");
-        fs::create_dir_all(&log)
-            .await
-            .map_err(Error::io("create directory", &log))?;
+        for folder in ["log", CHECKPOINTS] {
+            let folder = path.join(folder);
+            fs::create_dir_all(&folder)
+                .await
+                .map_err(Error::io("create directory", &folder))?;
+        }
         let lock_path = path.join("LOCK");
         let lock = fs::open(&lock_path, fs::OpenOptions::CREATE)
             .await
@@ -78,6 +82,10 @@ impl DataDirectory {
 
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
+    }
+
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINTS)
     }
 
     pub(crate) fn control(&self) -> PathBuf {

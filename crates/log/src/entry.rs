@@ -15,6 +15,7 @@
 
 use coeval_types::{Lsn, Rid, RowRef, StorageId, Term, Timestamp};
 
+use crate::chunks::Ticket;
 use crate::frame::frame_bytes;
 use crate::varint;
 
@@ -189,6 +190,8 @@ pub struct EntryBuilder {
     /// With cuts: references to the chunks sent and, once all but the last part
     /// are, that part: the commit frame's payload.
     commit: Vec<u8>,
+    /// With chunks sent: keeps them in the log.
+    ticket: Option<Ticket>,
 }
 
 impl EntryBuilder {
@@ -200,11 +203,14 @@ impl EntryBuilder {
             cuts: Vec::new(),
             sent: 0,
             commit: Vec::new(),
+            ticket: None,
         }
     }
 
-    /// Empties it, keeping its buffers.
+    /// Empties it, keeping its buffers. To be called when the transaction has ended:
+    /// the log keeps chunks that were sent for it until then.
     pub fn clear(&mut self) {
+        self.ticket = None;
         self.entries.clear();
         self.cuts.clear();
         self.sent = 0;
@@ -268,6 +274,20 @@ impl EntryBuilder {
             sent => self.cuts[sent - 1],
         };
         Some(&self.entries[start..end])
+    }
+
+    /// To be called before the place of a chunk is drawn.
+    pub(crate) fn before_chunk(&mut self, enter: impl FnOnce() -> Ticket) {
+        if self.ticket.is_none() {
+            self.ticket = Some(enter());
+        }
+    }
+
+    /// Notes where the commit frame is. To be called before it is complete.
+    pub(crate) fn committed_at(&self, lsn: Lsn) {
+        if let Some(ticket) = &self.ticket {
+            ticket.committed_at(lsn);
+        }
     }
 
     /// Notes that the next chunk has gone to `lsn`.

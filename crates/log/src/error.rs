@@ -17,7 +17,8 @@ pub enum Error {
         /// The file that is locked.
         lock: PathBuf,
     },
-    /// Fix: what is in the directory was not written by this version.
+    /// Fix: what is in the directory was written by a version that this one cannot
+    /// read; says which to start instead.
     Format {
         /// Which file.
         file: PathBuf,
@@ -51,6 +52,9 @@ pub enum Error {
         /// How many it may have.
         limit: u64,
     },
+    /// Fix: the disk is full. Nothing that was committed is lost; commits are
+    /// accepted again by themselves once there is room.
+    DiskFull(Arc<str>),
     /// Fix: whoever replays the log does not accept an entry.
     Replay {
         /// The commit.
@@ -75,8 +79,22 @@ impl Error {
             | Self::Damaged { .. }
             | Self::Io { .. }
             | Self::TooLarge { .. }
+            | Self::DiskFull(_)
             | Self::Replay { .. } => Remedy::Fix,
             Self::Stopped(_) | Self::Exhausted(_) => Remedy::Fatal,
+        }
+    }
+
+    /// Whether it says that the disk has no room left.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io { error, .. } => matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ),
+            Self::DiskFull(_) => true,
+            _ => false,
         }
     }
 
@@ -101,17 +119,12 @@ impl fmt::Display for Error {
                  another directory",
                 lock.display()
             ),
-            Self::Format { file, what } => write!(
-                formatter,
-                "{}: {what}; start the version that wrote this directory, or choose another \
-                 directory",
-                file.display()
-            ),
+            Self::Format { file, what } => write!(formatter, "{}: {what}", file.display()),
             Self::Damaged { file, offset, what } => write!(
                 formatter,
-                "{}, offset {offset}: {what}. This part of the log was durable, so commits that \
-                 were acknowledged would be lost; nothing has been changed. Restore the file \
-                 from a copy, or look for a failing disk",
+                "{}, offset {offset}: {what}. What stood there was durable, so commits that were \
+                 acknowledged would be lost; nothing has been changed. Restore the file from a \
+                 copy, or the directory from a backup, and look for a failing disk",
                 file.display()
             ),
             Self::Io {
@@ -122,6 +135,10 @@ impl fmt::Display for Error {
             Self::TooLarge { bytes, limit } => write!(
                 formatter,
                 "{bytes} bytes for one frame of the log, more than the limit of {limit}"
+            ),
+            Self::DiskFull(what) => write!(
+                formatter,
+                "the disk is full: {what}; free some space, and writes go on by themselves"
             ),
             Self::Replay { timestamp, reason } => {
                 write!(formatter, "cannot replay commit {timestamp}: {reason}")

@@ -10,10 +10,21 @@
 //! would prove nothing about it.
 //!
 //! A second thread makes segments ahead of their use.
+//!
+//! # When the disk is full
+//!
+//! It shows first where the next segment but one is made, a whole segment ahead of
+//! where the log is written. From then on no new commit is taken, and each is told
+//! why; those that have their place already have room for it, as long as the ring
+//! is no larger than a segment, and become durable. Reads go on. The segment is
+//! tried again every [`RETRY`], and when it can be made, commits are taken again.
+//! A disk that is full as the log opens, or as it is closed, ends that with an
+//! error instead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_memory::ring::{AppendRing, Reader};
@@ -27,6 +38,9 @@ use crate::recovery::Recovered;
 use crate::segment::{Segment, SegmentKind};
 use crate::shared::Shared;
 use crate::{RecoverySummary, Settings};
+
+/// How often a segment is tried for which there was no room.
+const RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Flusher {
     pub(crate) shared: Arc<Shared>,
@@ -73,12 +87,12 @@ impl Flusher {
         let reader = shared.ring.reader().expect("taken once");
         let end = spares.back().map_or(current.end, |last| last.end);
         let flusher = Self {
+            supply: Supply::start(Arc::clone(&shared), kind, spares, end),
             shared,
             reader,
             directory,
             control,
             current,
-            supply: Supply::start(kind, spares, end),
         };
         (flusher, summary)
     }
@@ -154,6 +168,35 @@ impl Flusher {
     }
 }
 
+/// Makes a segment; waits for room on the disk for as long as the log is open.
+/// `None` when it is to `stop`.
+async fn make(
+    shared: &Shared,
+    kind: &SegmentKind,
+    first: Lsn,
+    stop: impl Fn() -> bool,
+) -> Option<Result<Segment, Error>> {
+    loop {
+        let made = kind.create(first, &stop).await;
+        match &made {
+            Err(error) if error.is_disk_full() && !shared.is_closing() => {
+                shared.set_full(Some(error.to_string().into()));
+            }
+            Err(_) => return made.transpose(),
+            Ok(_) => {
+                shared.set_full(None);
+                return made.transpose();
+            }
+        }
+        // A part of the file is no use, and takes room that others may need.
+        let _ = kind.discard(first).await;
+        coeval_env::sleep(RETRY).await;
+        if stop() {
+            return None;
+        }
+    }
+}
+
 /// Segments made ahead of their use.
 struct Supply {
     ready: mpsc::Receiver<Result<Segment, Error>>,
@@ -164,7 +207,7 @@ struct Supply {
 impl Supply {
     /// Hands out `spares` first, then makes segments that follow on `end`, one
     /// ahead.
-    fn start(kind: SegmentKind, spares: VecDeque<Segment>, end: Lsn) -> Self {
+    fn start(shared: Arc<Shared>, kind: SegmentKind, spares: VecDeque<Segment>, end: Lsn) -> Self {
         let (sender, ready) = mpsc::channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -177,11 +220,10 @@ impl Supply {
             let mut first = end;
             // Only when the one before has been taken.
             while let Ok(permit) = sender.reserve().await {
-                let made = kind
-                    .create(first, || stopped.load(Ordering::Relaxed))
-                    .await
-                    .transpose();
-                let Some(made) = made else { return };
+                let stop = || stopped.load(Ordering::Relaxed);
+                let Some(made) = make(&shared, &kind, first, stop).await else {
+                    return;
+                };
                 let failed = made.is_err();
                 if let Ok(segment) = &made {
                     first = segment.end;

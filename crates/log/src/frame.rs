@@ -3,7 +3,7 @@
 //! ```text
 //!  0      4        8           16          24     25        32
 //! +------+--------+-----------+-----------+------+---------+--- … ---+---------+
-//! | crc  | length | timestamp | durable   | kind | zeros   | payload | padding |
+//! | crc  | length | timestamp | durable   | kind | time    | payload | padding |
 //! +------+--------+-----------+-----------+------+---------+--- … ---+---------+
 //! ```
 //!
@@ -14,7 +14,10 @@
 //! own place, term and offset: a frame found at any other place is not one.
 //! `durable` is the offset up to which the log was known to be durable when the
 //! frame was made; recovery uses it to tell a torn tail from damage to what had
-//! been acknowledged (see the crate's documentation).
+//! been acknowledged (see the crate's documentation). `time` is the time of day when
+//! the frame was made, in microseconds since the Unix epoch, and 0 in logs of format
+//! version 1. It says which commits a restore to a point in time takes; it orders
+//! nothing, for clocks jump.
 //!
 //! | kind | payload | meaning |
 //! | --- | --- | --- |
@@ -30,6 +33,9 @@ use coeval_types::{Lsn, Timestamp};
 
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 32;
+
+/// Times have 56 bits, which last until the year 4253.
+pub(crate) const TIME_LIMIT: u64 = 1 << 56;
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +94,8 @@ pub(crate) struct Header {
     pub(crate) timestamp: Timestamp,
     pub(crate) durable: Lsn,
     pub(crate) kind: Kind,
+    /// Microseconds since the Unix epoch, below [`TIME_LIMIT`]; 0 when unknown.
+    pub(crate) time: u64,
 }
 
 /// Why bytes are not a frame that belongs where they are.
@@ -123,6 +131,8 @@ impl Header {
         bytes[8..16].copy_from_slice(&self.timestamp.to_bits().to_le_bytes());
         bytes[16..24].copy_from_slice(&self.durable.0.to_le_bytes());
         bytes[24] = self.kind.to_byte();
+        debug_assert!(self.time < TIME_LIMIT);
+        bytes[25..].copy_from_slice(&self.time.to_le_bytes()[..7]);
         let crc = self.checksum(&bytes, payload, seed);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -156,7 +166,7 @@ impl Header {
         }
         let length = u32::from_le_bytes(bytes[4..8].try_into().expect("4 bytes"));
         let durable = Lsn(word(16));
-        if durable > lsn || bytes[25..].iter().any(|&byte| byte != 0) {
+        if durable > lsn {
             return Err(NotAFrame::Misplaced);
         }
         let Some(kind) = Kind::from_byte(bytes[24]) else {
@@ -176,6 +186,7 @@ impl Header {
             timestamp,
             durable,
             kind,
+            time: word(24) >> 8,
         })
     }
 
@@ -214,6 +225,7 @@ mod tests {
             timestamp: Timestamp::new(Term(3), lsn),
             durable: Lsn(lsn.0 / 2),
             kind,
+            time: lsn.0 % TIME_LIMIT,
         };
         let mut bytes = header.encode(payload, SEED).to_vec();
         bytes.extend_from_slice(payload);
@@ -235,6 +247,7 @@ mod tests {
                 bytes.extend_from_slice(&behind);
                 let (header, back) = Header::parse(&bytes, lsn, SEED).unwrap();
                 prop_assert_eq!(header.kind, kind);
+                prop_assert_eq!(header.time, lsn.0 % TIME_LIMIT);
                 prop_assert_eq!(header.end(), Lsn(lsn.0 + length as u64));
                 prop_assert_eq!(back, &payload[..]);
                 prop_assert_eq!(Header::parse(&bytes, Lsn(lsn.0 - 8), SEED), Err(NotAFrame::Misplaced));

@@ -68,21 +68,29 @@
 //!    [`Log::open`] replays, or that open is refused (`recovery`).
 //! 4. What is replayed was committed, is a prefix of the commits in timestamp
 //!    order, and each commit comes whole.
-//! 5. After a failed write or sync nothing is acknowledged any more (`flusher`).
+//! 5. After a failed write or sync nothing is acknowledged any more (`flusher`). A
+//!    disk without room is noticed before it makes a write fail: commits are refused
+//!    until there is some.
+//! 6. What is removed, a checkpoint in force holds, or its log behind it
+//!    (`checkpoint`, `retention`).
 //!
 //! Source: group commit and early release of locks after Aether (Johnson et al.,
 //! VLDB 2010); redo by cells after QuorumX, parallel replay in log order after EMS
 //! §2.4. What the design adds is in
 //! DESIGN.md, "Time and commit on one node".
 
+mod checkpoint;
+mod chunks;
 mod commit;
 mod control;
 mod entry;
 mod error;
+mod files;
 mod flusher;
 mod frame;
 mod log;
 mod recovery;
+mod retention;
 mod segment;
 mod settings;
 mod shared;
@@ -94,11 +102,15 @@ mod waiters;
 #[cfg(doc)]
 use coeval_types::{Lsn, Timestamp};
 
+pub use checkpoint::{
+    Block, Checkpoint, CheckpointFile, CheckpointStart, CheckpointWriter, SavedRecord,
+};
 pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};
 pub use error::Error;
 pub use log::Log;
 pub use recovery::{RecoverySummary, Replay, ReplayError};
+pub use retention::Hold;
 pub use settings::Settings;
 pub use shared::FatalHandler;
 pub use space::SpaceWait;

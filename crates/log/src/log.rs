@@ -14,9 +14,11 @@ use tokio::sync::oneshot;
 
 use crate::commit::{Credit, Reservation};
 use crate::entry::EntryBuilder;
+use crate::files::Files;
 use crate::flusher::Flusher;
 use crate::frame::{Seed, frame_bytes};
 use crate::recovery::{RecoverySummary, Replay, recover};
+use crate::retention::Retention;
 use crate::shared::{FatalHandler, Shared};
 use crate::space::SpaceWait;
 use crate::{Error, Settings};
@@ -28,15 +30,19 @@ pub(crate) const FIRST_LSN: Lsn = Lsn(4096);
 /// An open log. Any number of threads commit to it at once.
 #[derive(Debug)]
 pub struct Log {
-    shared: Arc<Shared>,
-    settings: Settings,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) settings: Settings,
+    /// `None` when there are none.
+    pub(crate) files: Option<Arc<Files>>,
+    pub(crate) retention: Arc<Retention>,
     /// The flusher, until the log is closed.
     flusher: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
     /// Opens the log in `directory`, or makes one: takes the directory for this
-    /// process, hands everything committed to `replay`, and begins a new term.
+    /// process, hands everything committed to `replay`, first what the newest
+    /// checkpoint holds, then the log behind it, and begins a new term.
     ///
     /// Reads on threads of its own; done when everything has been replayed. On an
     /// error the directory is as it was.
@@ -53,11 +59,10 @@ impl Log {
         let flusher = coeval_env::spawn_dedicated("log", move || async move {
             match recover(&path, &of_flusher, replay).await {
                 Ok(recovered) => {
+                    let database = recovered.control.database;
                     let (flusher, summary) = Flusher::new(recovered, &of_flusher);
-                    if opened
-                        .send(Ok((Arc::clone(&flusher.shared), summary)))
-                        .is_ok()
-                    {
+                    let shared = Arc::clone(&flusher.shared);
+                    if opened.send(Ok((shared, database, summary))).is_ok() {
                         flusher.run().await;
                     }
                 }
@@ -68,7 +73,7 @@ impl Log {
             }
         });
         let result = result.await;
-        let (shared, summary) = match result {
+        let (shared, database, summary) = match result {
             Ok(result) => result?,
             Err(_) => {
                 let reason = match flusher.await {
@@ -78,9 +83,15 @@ impl Log {
                 return Err(Error::Stopped(reason.into()));
             }
         };
+        let files = Files {
+            directory: directory.to_owned(),
+            database,
+        };
         let log = Self {
             shared,
             settings,
+            files: Some(Arc::new(files)),
+            retention: Retention::new(summary.checkpoint),
             flusher: Mutex::new(Some(flusher)),
         };
         Ok((log, summary))
@@ -119,6 +130,8 @@ impl Log {
         Ok(Self {
             shared: Shared::new(ring, Term(1), Seed::of_database(0), true),
             settings,
+            files: None,
+            retention: Retention::new(None),
             flusher: Mutex::new(None),
         })
     }
@@ -187,9 +200,15 @@ impl Log {
             let Poll::Ready(credit) = self.poll_space(bytes, wait, context)? else {
                 return Poll::Pending;
             };
+            entries.before_chunk(|| {
+                let ring = &self.shared.ring;
+                self.shared
+                    .chunks
+                    .enter(|| Lsn(ring.reserved()), || Lsn(ring.completed()))
+            });
             let reservation = credit.reserve();
             let lsn = reservation.timestamp().lsn();
-            reservation.chunk(chunk);
+            reservation.chunk(entries.next_chunk().expect("looked at"));
             entries.chunk_sent(lsn);
         }
         let bytes = entries.commit_frame_bytes();
@@ -226,6 +245,9 @@ impl Log {
     ) -> Poll<Result<Credit<'_>, Error>> {
         let shared = &*self.shared;
         if let Some(error) = shared.stop_reason() {
+            return Poll::Ready(Err(error));
+        }
+        if let Some(error) = shared.full_reason() {
             return Poll::Ready(Err(error));
         }
         if shared.closing.load(Ordering::Relaxed) {

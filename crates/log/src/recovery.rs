@@ -1,7 +1,8 @@
 //! Recovery: from what the disk holds back to what was committed.
 //!
-//! The log is read from its first frame to the first place that holds none. What
-//! is found there decides everything:
+//! First the newest [checkpoint](crate::checkpoint) is loaded, if there is any. Then
+//! the log is read from where that ends, else from its first frame, to the first
+//! place that holds none. What is found there decides everything:
 //!
 //! ```text
 //!   frame  frame  frame  ?????  frame  00000000
@@ -33,6 +34,9 @@
 //! only then does CONTROL name the next term and its beginning. A crash anywhere
 //! in between finds the same log again.
 //!
+//! A checkpoint that is damaged is not replaced by what else there may be: the log
+//! before it is gone, or may be. Its file and the place in it are named.
+//!
 //! - [`chain`]: the segments as one stream.
 //! - [`scan`]: reads frames, finds the end.
 //! - [`dispatch`]: replays entries, each record's in order, on several threads.
@@ -50,6 +54,7 @@ use std::sync::Arc;
 
 use coeval_types::{Lsn, Term, Timestamp};
 
+use crate::checkpoint::{self, Block, Checkpoint, CheckpointFile, CheckpointStart};
 use crate::control::{Control, DataDirectory};
 use crate::frame::Seed;
 use crate::log::FIRST_LSN;
@@ -85,11 +90,18 @@ pub trait Replay: Send + Sync + 'static {
     /// once; for one record always from the same thread and in commit order. An
     /// error ends the opening.
     fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError>;
+
+    /// A checkpoint holds these records. Called from several threads at once, before
+    /// anything is applied, and for each record once. An error, in words, ends the
+    /// opening.
+    fn restore(&self, block: &Block<'_>) -> Result<(), String>;
 }
 
 /// What recovery found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoverySummary {
+    /// The checkpoint that was loaded first.
+    pub checkpoint: Option<Checkpoint>,
     /// Whether the log had been closed in order.
     pub clean: bool,
     /// Committed transactions.
@@ -98,7 +110,8 @@ pub struct RecoverySummary {
     pub entries: u64,
     /// Bytes of log read.
     pub bytes: u64,
-    /// The last commit, [`Timestamp::ZERO`] when there is none.
+    /// The last commit in the log that was read, [`Timestamp::ZERO`] when there is
+    /// none.
     pub last_commit: Timestamp,
     /// Where the log goes on.
     pub end: Lsn,
@@ -136,7 +149,18 @@ pub(crate) async fn recover(
         database: control.database,
         segment_bytes: settings.segment_bytes,
     };
-    let mut chain = Chain::open(&kind).await?;
+    let checkpoint = find_checkpoint(&directory, &control).await?;
+    let (needed, begin) = match &checkpoint {
+        Some(file) => {
+            let CheckpointStart {
+                snapshot,
+                log_start,
+            } = file.start();
+            (log_start, (file.replay_from(), snapshot.term()))
+        }
+        None => (FIRST_LSN, (FIRST_LSN, Term(0))),
+    };
+    let mut chain = Chain::open(&kind, needed).await?;
     if chain.is_empty() && control.term == Term(0) {
         let small = SegmentKind {
             segment_bytes: kind.segment_bytes.min(FIRST_SEGMENT_BYTES),
@@ -145,10 +169,16 @@ pub(crate) async fn recover(
         let first = small.create(FIRST_LSN, || false).await?;
         chain.push(first.expect("nobody stops it"));
     }
-    chain.must_reach(control.clean_end.unwrap_or(control.start), &kind)?;
+    let durable = control.clean_end.unwrap_or(control.start).max(begin.0);
+    chain.must_reach(durable, &kind)?;
 
+    let threads = settings.recovery_threads;
+    if let Some(file) = &checkpoint {
+        checkpoint::load(file, threads, Arc::clone(&replay)).await?;
+    }
+    let checkpoint = checkpoint.map(|file| file.summary());
     let seed = Seed::of_database(control.database);
-    let scan = scan::Scan::run(&chain, &control, seed, settings.recovery_threads, replay).await?;
+    let scan = scan::Scan::run(&chain, &control, seed, begin, threads, replay).await?;
     let tail = tail::judge(&chain, &control, seed, &scan).await?;
     tail::repair(&mut chain, &kind, &control, &scan, &tail).await?;
 
@@ -164,10 +194,11 @@ pub(crate) async fn recover(
     directory.write_control(&control).await?;
 
     let summary = RecoverySummary {
+        checkpoint,
         clean: scan.clean,
         commits: scan.commits,
         entries: scan.entries,
-        bytes: scan.end.0 - FIRST_LSN.0,
+        bytes: scan.end.0 - begin.0.0,
         last_commit: scan.last_commit,
         end: scan.end,
         cut_bytes: tail.written_end.0 - scan.end.0,
@@ -183,9 +214,42 @@ pub(crate) async fn recover(
     })
 }
 
+/// The checkpoint in force. Removes what is left of one that was being written.
+async fn find_checkpoint(
+    directory: &DataDirectory,
+    control: &Control,
+) -> Result<Option<CheckpointFile>, Error> {
+    let folder = directory.checkpoints();
+    checkpoint::remove_unfinished(&folder).await?;
+    let Some(path) = checkpoint::newest(&folder).await? else {
+        return Ok(None);
+    };
+    let file = CheckpointFile::open(&path).await?;
+    let refuse = |what: String| {
+        Err(Error::Damaged {
+            file: path.clone(),
+            offset: 0,
+            what,
+        })
+    };
+    if file.database() != control.database {
+        return refuse("the checkpoint is of another database".to_owned());
+    }
+    let term = file.snapshot().term();
+    if term > control.term {
+        return refuse(format!(
+            "the checkpoint is of term {term}, but CONTROL knows none behind {}: it is older \
+             than the checkpoint",
+            control.term
+        ));
+    }
+    Ok(Some(file))
+}
+
 /// Makes CONTROL in a new directory.
 async fn create(directory: &DataDirectory) -> Result<Control, Error> {
-    if let Some(file) = chain::first_segment(&directory.log()).await? {
+    let checkpoint = checkpoint::newest(&directory.checkpoints()).await?;
+    if let Some(file) = chain::first_segment(&directory.log()).await?.or(checkpoint) {
         return Err(Error::Damaged {
             file: directory.control(),
             offset: 0,

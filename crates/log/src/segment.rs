@@ -83,7 +83,7 @@ impl SegmentKind {
         stop: impl Fn() -> bool,
     ) -> Result<Option<Segment>, Error> {
         let path = self.path(first);
-        let new = path.with_extension("log.new");
+        let new = Self::unfinished(&path);
         let options = fs::OpenOptions {
             truncate: true,
             ..fs::OpenOptions::CREATE
@@ -126,6 +126,18 @@ impl SegmentKind {
             first,
             end: Lsn(first.0 + self.segment_bytes - SEGMENT_HEADER_BYTES),
         }))
+    }
+
+    fn unfinished(path: &Path) -> PathBuf {
+        path.with_extension("log.new")
+    }
+
+    /// Removes what a failed [`SegmentKind::create`] has left.
+    pub(crate) async fn discard(&self, first: Lsn) -> Result<(), Error> {
+        let new = Self::unfinished(&self.path(first));
+        fs::remove_file(&new)
+            .await
+            .map_err(Error::io("remove", &new))
     }
 
     /// Opens the segment that begins at `first`, and checks its header.

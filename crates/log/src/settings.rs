@@ -22,11 +22,18 @@ pub struct Settings {
     /// Threads that replay entries when the log is opened. With 1 no thread is
     /// started, and the one that reads the log replays it.
     pub recovery_threads: usize,
+    /// Bytes of records in a block of a checkpoint, about: what is read, checked
+    /// and loaded at once. At least 1 and at most 16 MiB.
+    pub checkpoint_block_bytes: usize,
+    /// Bytes of log kept before its end although no recovery needs them: for
+    /// restoring to a point in time, and for standbys that fall behind.
+    pub log_keep_bytes: u64,
 }
 
 impl Settings {
     const SEGMENT_UNIT: u64 = 4096;
     const MAX_FRAME_PAYLOAD_BYTES: usize = 4 << 20;
+    const MAX_CHECKPOINT_BLOCK_BYTES: usize = 16 << 20;
 
     pub(crate) fn check(&self) -> Result<(), Error> {
         let complain = |what: &str| Err(Error::Setting(what.to_owned()));
@@ -50,6 +57,9 @@ impl Settings {
         if self.recovery_threads == 0 {
             return complain("recovery_threads must be at least 1");
         }
+        if !(1..=Self::MAX_CHECKPOINT_BLOCK_BYTES).contains(&self.checkpoint_block_bytes) {
+            return complain("checkpoint_block_bytes must be from 1 to 16 MiB");
+        }
         Ok(())
     }
 
@@ -66,6 +76,8 @@ impl Default for Settings {
             ring_bytes: 16 << 20,
             frame_payload_bytes: 1 << 20,
             recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
+            checkpoint_block_bytes: 256 << 10,
+            log_keep_bytes: 0,
         }
     }
 }
@@ -114,6 +126,10 @@ mod tests {
             },
             Settings {
                 recovery_threads: 0,
+                ..good.clone()
+            },
+            Settings {
+                checkpoint_block_bytes: 0,
                 ..good.clone()
             },
         ] {

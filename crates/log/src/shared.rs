@@ -9,6 +9,7 @@ use coeval_types::{Lsn, Term, Timestamp};
 use tokio::sync::Notify;
 
 use crate::Error;
+use crate::chunks::OpenChunks;
 use crate::frame::Seed;
 use crate::space::SpaceQueue;
 use crate::waiters::Waiters;
@@ -31,12 +32,20 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     /// Those who wait for one to be installed.
     pub(crate) beginners: Waiters,
+    /// Transactions with chunks that a checkpoint must not cut off.
+    pub(crate) chunks: Arc<OpenChunks>,
     /// Tells the flusher that the prefix has moved, or that it is to end.
     pub(crate) flusher: Arc<Notify>,
     /// No new commit begins.
     pub(crate) closing: AtomicBool,
     /// The flusher is to end at once, as if the power had failed.
     pub(crate) abandoned: AtomicBool,
+    /// A fault that tests put back: the log is cut before its checkpoint is durable.
+    truncates_early: AtomicBool,
+    /// Whether [`Shared::full`] says something, to be looked at without its lock.
+    is_full: AtomicBool,
+    /// Why no new commit can be taken for now: the disk has no room.
+    full: Mutex<Option<Arc<str>>>,
     stopped: OnceLock<Arc<str>>,
     fatal: Mutex<Fatal>,
 }
@@ -64,6 +73,10 @@ impl Shared {
             flusher,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
+            chunks: Arc::default(),
+            truncates_early: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            full: Mutex::default(),
             stopped: OnceLock::new(),
             fatal: Mutex::default(),
         })
@@ -115,6 +128,48 @@ impl Shared {
         self.stopped
             .get()
             .map(|reason| Error::Stopped(reason.clone()))
+    }
+
+    pub(crate) fn truncates_early(&self) -> bool {
+        self.truncates_early.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn truncate_early(&self) {
+        self.truncates_early.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the log is being closed, in order or not.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire) || self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Why no new commit can be taken for now, if so.
+    #[inline]
+    pub(crate) fn full_reason(&self) -> Option<Error> {
+        if !self.is_full.load(Ordering::Acquire) {
+            return None;
+        }
+        let full = self.full.lock().expect("no panic under this lock");
+        full.clone().map(Error::DiskFull)
+    }
+
+    /// Refuses new commits for this reason, or takes them again.
+    pub(crate) fn set_full(&self, reason: Option<Arc<str>>) {
+        let mut full = self.full.lock().expect("no panic under this lock");
+        if *full == reason {
+            return;
+        }
+        match &reason {
+            Some(reason) => {
+                tracing::error!(%reason, "the disk is full: writes are refused until there is room");
+            }
+            None => tracing::info!("there is room on the disk again: writes go on"),
+        }
+        self.is_full.store(reason.is_some(), Ordering::Release);
+        *full = reason;
+        drop(full);
+        // Whoever waits for room in the ring may wait for ever.
+        self.space.wake_all();
     }
 
     /// Stops the log for good: nothing becomes durable any more, and everybody

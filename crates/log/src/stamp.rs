@@ -7,13 +7,31 @@
 //! | magic | version | crc | fields        | zeros |
 //! +-------+---------+-----+---------- … --+-------+
 //! ```
+//!
+//! # Format versions
+//!
+//! One number for everything in a data directory: control file, segments, frames,
+//! entries, checkpoints. A program writes the newest it knows and reads back to the
+//! oldest it knows.
+//!
+//! | version | what it brought |
+//! | --- | --- |
+//! | 1 | control file, segments, frames |
+//! | 2 | checkpoints: the log may begin later than at its first byte; the time of day in frames |
+//!
+//! CONTROL is read before anything else and written by every start, so a program
+//! that is older than the one that used a directory last refuses it there, before
+//! it can misunderstand a part of it that it knows. Segments keep the version they
+//! were made with: a newer program reads them.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// Version of all the log's formats: segments, frames, entries and control file.
-const FORMAT_VERSION: u32 = 1;
+/// The version that is written.
+const NEWEST: u32 = 2;
+/// The oldest version that can be read.
+const OLDEST: u32 = 1;
 const FIELDS_AT: usize = 16;
 
 /// A block being written.
@@ -26,7 +44,7 @@ impl Stamp {
     pub(crate) fn new(magic: [u8; 8], bytes: usize) -> Self {
         let mut block = vec![0; bytes];
         block[..8].copy_from_slice(&magic);
-        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        block[8..12].copy_from_slice(&NEWEST.to_le_bytes());
         Self {
             block,
             at: FIELDS_AT,
@@ -82,11 +100,64 @@ pub(crate) fn check<'block>(
         return Err(damaged("the header's checksum differs"));
     }
     let version = u32::from_le_bytes(block[8..12].try_into().expect("four bytes"));
-    if version != FORMAT_VERSION {
-        return Err(Error::Format {
-            file: file.to_owned(),
-            what: format!("has format version {version}, this program knows {FORMAT_VERSION}"),
-        });
-    }
+    check_version(version, file)?;
     Ok(Fields(&block[FIELDS_AT..]))
+}
+
+/// Refuses a version that this program cannot read, and says which can.
+fn check_version(version: u32, file: &Path) -> Result<(), Error> {
+    let what = if version > NEWEST {
+        format!(
+            "has format version {version}, written by a newer version of this program, which \
+             reads {OLDEST} to {NEWEST}; start the newer version, or choose another directory"
+        )
+    } else if version < OLDEST {
+        format!(
+            "has format version {version}, older than what this program reads ({OLDEST} to \
+             {NEWEST}); start a version in between on it once, one that reads {version} and \
+             writes {OLDEST} or later, or choose another directory"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::Format {
+        file: file.to_owned(),
+        what,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAGIC: [u8; 8] = *b"COEVALXX";
+
+    /// A block as a program of this version would write it.
+    fn block(version: u32) -> Vec<u8> {
+        let mut block = Stamp::new(MAGIC, 64).finish();
+        block[8..12].copy_from_slice(&version.to_le_bytes());
+        let crc = checksum(&block);
+        block[12..16].copy_from_slice(&crc.to_le_bytes());
+        block
+    }
+
+    #[test]
+    fn a_version_is_read_or_named() {
+        let file = Path::new("CONTROL");
+        for version in OLDEST..=NEWEST {
+            check(&block(version), MAGIC, file).expect("it is read");
+        }
+        let newer = check(&block(NEWEST + 1), MAGIC, file).expect_err("not known");
+        assert!(matches!(newer, Error::Format { .. }));
+        let newer = newer.to_string();
+        assert!(
+            newer.contains("format version 3, written by a newer version"),
+            "{newer}"
+        );
+        assert!(newer.contains("start the newer version"), "{newer}");
+        let older = check(&block(OLDEST - 1), MAGIC, file).expect_err("too old");
+        let older = older.to_string();
+        assert!(older.contains("format version 0, older than"), "{older}");
+        assert!(older.contains("start a version in between"), "{older}");
+    }
 }

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, ready};
 use coeval_log::{Log, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots, Table};
-use coeval_txn::contract::Visit;
+use coeval_txn::contract::{Checkpointing, Visit};
 use coeval_txn::{BeginOptions, Blocked, ConflictCount, Error, Party, Transaction};
 use coeval_types::{Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
 
 use crate::Settings;
+use crate::checkpointer::{self, CheckpointStatus, Checkpointer, Progress};
 use crate::conflicts::Conflicts;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
         reason = "the box goes to the transaction and comes back; moving it is the point"
     )]
     pool: Mutex<Vec<Box<State>>>,
+    /// How checkpoints are going.
+    pub(crate) checkpoints: Progress,
     /// A fault that tests put back: predicates are not validated.
     skips_predicates: AtomicBool,
 }
@@ -80,6 +83,7 @@ impl Shared {
             recovered: Mutex::new(recovered),
             retired: Mutex::default(),
             pool: Mutex::default(),
+            checkpoints: Progress::default(),
             skips_predicates: AtomicBool::new(false),
         })
     }
@@ -97,6 +101,20 @@ impl Shared {
     pub(crate) fn storage(&self, id: StorageId) -> Result<Arc<Storage>, Error> {
         let storages = self.storages.read().expect("no panic while it was held");
         storages.get(&id).cloned().ok_or(Error::Unknown("storage"))
+    }
+
+    /// Whether every storage that came back has been attached or dropped.
+    pub(crate) fn all_attached(&self) -> bool {
+        let recovered = self.recovered.lock().expect("no panic while it was held");
+        recovered.is_empty()
+    }
+
+    /// Whether no snapshot at `snapshot` or later can reach the storage.
+    pub(crate) fn is_dropped_before(&self, storage: StorageId, snapshot: Timestamp) -> bool {
+        let retired = self.retired.lock().expect("no panic while it was held");
+        retired
+            .iter()
+            .any(|entry| entry.is_storage_before(storage, snapshot))
     }
 
     pub(crate) fn skips_predicates(&self) -> bool {
@@ -129,6 +147,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Engine {
     shared: Arc<Shared>,
+    checkpointer: Checkpointer,
 }
 
 impl Engine {
@@ -137,11 +156,12 @@ impl Engine {
     pub fn ephemeral(settings: Settings) -> Result<Self, coeval_log::Error> {
         settings.check()?;
         let log = Log::ephemeral(settings.log.clone())?;
-        Ok(Self::start(Shared::new(settings, log, BTreeMap::new())))
+        let shared = Shared::new(settings, log, BTreeMap::new());
+        Ok(Self::start(shared, Checkpointer::none()))
     }
 
-    /// Opens the database in `directory`, making it if there is none: replays the
-    /// log, then goes on writing it. To be called in a runtime. Storages that came
+    /// Opens the database in `directory`, making it if there is none: loads the
+    /// newest checkpoint, replays the log behind it, then goes on writing it. To be called in a runtime. Storages that came
     /// back are listed by [`coeval_txn::Engine::storages`], and usable once they are
     /// attached.
     pub async fn open(
@@ -152,21 +172,49 @@ impl Engine {
         let recovery = Arc::new(Recovery::default());
         let replay = Arc::clone(&recovery);
         let (log, summary) = Log::open(directory, settings.log.clone(), replay).await?;
-        let engine = Self::start(Shared::new(settings, log, recovery.finish()));
+        let shared = Shared::new(settings, log, recovery.finish());
+        let checkpointer = Checkpointer::start(&shared);
+        let engine = Self::start(shared, checkpointer);
         Ok((engine, summary))
     }
 
     /// Makes everything durable and closes the log in order. Transactions that
-    /// still run cannot commit any more.
+    /// still run cannot commit any more. A checkpoint under way is given up; one is
+    /// taken before, if [all rows are few](Settings::checkpoint_on_close_bytes).
     pub async fn close(&self) -> Result<(), coeval_log::Error> {
+        if self.shared.log.bytes_to_replay() > 0 && self.is_small() {
+            // A failure is logged, and the log has everything.
+            let _ = coeval_txn::Engine::checkpoint(self).await;
+        }
+        self.checkpointer.end(&self.shared).await;
         self.shared.log.close().await
     }
 
-    fn start(shared: Arc<Shared>) -> Self {
+    /// Whether the rows are few enough to be written at a close.
+    fn is_small(&self) -> bool {
+        let limit = self.shared.settings.checkpoint_on_close_bytes;
+        let storages = self.shared.storages.read();
+        let storages = storages.expect("no panic while it was held");
+        let values = storages
+            .values()
+            .map(|storage| storage.records.memory().values);
+        limit > 0 && values.sum::<u64>() <= limit && self.shared.all_attached()
+    }
+
+    /// How checkpoints are going: which is in force, how old it is, what failed.
+    #[must_use]
+    pub fn checkpoint_status(&self) -> CheckpointStatus {
+        checkpointer::status(&self.shared)
+    }
+
+    fn start(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
         if let Some(interval) = shared.settings.sweep_interval {
             coeval_env::spawn("sweeper", sweeper::run(Arc::downgrade(&shared), interval));
         }
-        Self { shared }
+        Self {
+            shared,
+            checkpointer,
+        }
     }
 
     /// The log, to be told when it stops, and to see how far it has come.
@@ -192,6 +240,13 @@ impl Engine {
     #[doc(hidden)]
     pub fn skip_predicates(&self) {
         self.shared.skips_predicates.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Engine {
+    /// Without [`Engine::close`]: as if the process had been killed.
+    fn drop(&mut self) {
+        self.shared.checkpoints.stop();
     }
 }
 
@@ -235,14 +290,17 @@ impl coeval_txn::Engine for Engine {
         if shared.storage(definition.id).is_ok() {
             return Err(Error::Unknown("unused storage number"));
         }
-        let records = shared
-            .recovered
-            .lock()
-            .expect("no panic while it was held")
-            .remove(&definition.id)
-            .unwrap_or_default();
-        let guard = shared.domain.pin();
-        let storage = Storage::new(&definition, records, shared.settings.range_slots, &guard)?;
+        // Kept until it is among the storages: a checkpoint finds it there, or finds
+        // that it has not been attached yet.
+        let mut recovered = shared.recovered.lock().expect("no panic while it was held");
+        let records = recovered.remove(&definition.id).unwrap_or_default();
+        let storage = Storage::new(
+            &definition,
+            records,
+            shared.settings.range_slots,
+            shared.settings.log.recovery_threads,
+            &shared.domain,
+        )?;
         let mut storages = shared.storages.write().expect("no panic while it was held");
         storages.insert(definition.id, Arc::new(storage));
         Ok(())
@@ -262,8 +320,9 @@ impl coeval_txn::Engine for Engine {
 
     fn storages(&self) -> Vec<StorageId> {
         let shared = &*self.shared;
-        let storages = shared.storages.read().expect("no panic while it was held");
+        // In the order in which attaching takes them.
         let recovered = shared.recovered.lock().expect("no panic while it was held");
+        let storages = shared.storages.read().expect("no panic while it was held");
         let mut all: Vec<_> = storages.keys().chain(recovered.keys()).copied().collect();
         all.sort_unstable();
         all
@@ -297,5 +356,9 @@ impl coeval_txn::Engine for Engine {
         self.shared
             .storage(storage)
             .map_or(0, |storage| storage.records.estimated_rows())
+    }
+
+    fn checkpoint(&self) -> Checkpointing {
+        self.checkpointer.request()
     }
 }

@@ -40,10 +40,13 @@
 //! - [`storage`]: a table's records and indexes together.
 //! - [`sweeper`]: garbage, and what was dropped.
 //! - [`memory`]: the budget, and who gives way at its end.
+//! - [`checkpointer`]: checkpoints, when and of what.
+//! - [`recovery`]: rows back from a checkpoint and the log.
 //!
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
 //! the commit; EMS (chapter 2) for records. Departures are in `docs/decisions`.
 
+mod checkpointer;
 mod conflicts;
 mod engine;
 mod locks;
@@ -56,7 +59,8 @@ mod storage;
 mod sweeper;
 mod transaction;
 
-pub use coeval_log::RecoverySummary;
+pub use checkpointer::CheckpointStatus;
+pub use coeval_log::{Checkpoint, RecoverySummary};
 pub use engine::Engine;
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;

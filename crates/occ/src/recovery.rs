@@ -1,6 +1,7 @@
-//! Records back from the log.
+//! Records back from a checkpoint and the log.
 //!
-//! The log hands every committed entry over, a record's always to the same thread
+//! The blocks of a checkpoint come first, on several threads, each record once. Then
+//! the log hands every committed entry over, a record's always to the same thread
 //! and in commit order; tables take them as they come. Indexes follow when the
 //! storages are attached: the log does not know them, and by then every record has
 //! just its newest version.
@@ -12,8 +13,8 @@
 use std::collections::BTreeMap;
 use std::sync::RwLock;
 
-use coeval_log::{Entry, Replay, ReplayError};
-use coeval_storage::{RecoveringRecord, RecoveringTable, Table};
+use coeval_log::{Block, Entry, Replay, ReplayError, SavedRecord};
+use coeval_storage::{RecoveringRecord, RecoveringTable, Replayed, Table};
 use coeval_types::{StorageId, Timestamp};
 
 /// How many entries are looked at together.
@@ -106,5 +107,30 @@ impl Replay for Recovery {
             }
         }
         Ok(())
+    }
+
+    fn restore(&self, block: &Block<'_>) -> Result<(), String> {
+        let storage = block.storage();
+        let known = |tables: &BTreeMap<_, _>| tables.contains_key(&storage);
+        if !known(&self.tables.read().expect("no panic while it was held")) {
+            let mut tables = self.tables.write().expect("no panic while it was held");
+            tables.entry(storage).or_default();
+        }
+        let tables = self.tables.read().expect("no panic while it was held");
+        let table = &tables[&storage];
+        block.each(|saved| {
+            let SavedRecord {
+                rid,
+                timestamp,
+                row,
+            } = saved;
+            let Some(record) = table.record(rid) else {
+                return Err(format!("{storage:?} has no record {rid}"));
+            };
+            match record.image(timestamp, row) {
+                Replayed::Applied => Ok(()),
+                Replayed::AlreadyThere => Err(format!("{storage:?} has record {rid} twice")),
+            }
+        })
     }
 }

@@ -24,6 +24,17 @@ pub struct Settings {
     pub sweep_records: usize,
     /// How much memory there may be.
     pub budget: Budget,
+    /// A checkpoint is taken whenever a start would replay so many bytes of log; 0
+    /// for only when asked.
+    pub checkpoint_log_bytes: u64,
+    /// How fast a checkpoint is written at most when nobody has asked for it; 0 for
+    /// no limit.
+    pub checkpoint_bytes_per_second: u64,
+    /// How many records a checkpoint looks at in one step, at least 1.
+    pub checkpoint_records: usize,
+    /// A checkpoint is taken on a close when all rows together have at most so many
+    /// bytes; 0 for never.
+    pub checkpoint_on_close_bytes: u64,
 }
 
 impl Default for Settings {
@@ -35,6 +46,10 @@ impl Default for Settings {
             sweep_interval: Some(Duration::from_millis(50)),
             sweep_records: 256,
             budget: Budget::UNLIMITED,
+            checkpoint_log_bytes: 512 << 20,
+            checkpoint_bytes_per_second: 64 << 20,
+            checkpoint_records: 256,
+            checkpoint_on_close_bytes: 0,
         }
     }
 }
@@ -53,6 +68,9 @@ impl Settings {
         }
         if self.sweep_records == 0 {
             return complain("sweep_records must be at least 1");
+        }
+        if self.checkpoint_records == 0 {
+            return complain("checkpoint_records must be at least 1");
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! A storage as transactions see it: records, indexes, locks and ranges together.
 
 use std::cell::RefCell;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use coeval_memory::epoch::Guard;
+use coeval_memory::epoch::Domain;
 use coeval_storage::index::{append_rid, split_rid};
 use coeval_storage::{IndexUpkeep, OrderedIndex, Remaining, Table};
 use coeval_txn::Error;
@@ -201,6 +201,9 @@ impl IndexUpkeep for Upkeep<'_> {
     }
 }
 
+/// Fewer records than this are not worth a thread of their own.
+const PART_RECORDS: u64 = 1 << 16;
+
 /// A storage that is known.
 #[derive(Debug)]
 pub(crate) struct Storage {
@@ -218,12 +221,14 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// A storage of these records, its indexes built from their newest versions.
+    /// A storage of these records, its indexes built from their newest versions by
+    /// up to so many threads.
     pub(crate) fn new(
         definition: &StorageDefinition,
         records: Table,
         slots: usize,
-        guard: &Guard<'_>,
+        threads: usize,
+        domain: &Domain,
     ) -> Result<Self, Error> {
         let primaries = definition
             .indexes
@@ -262,28 +267,37 @@ impl Storage {
             written: AtomicBool::new(false),
         };
         for index in &*storage.indexes() {
-            storage.fill(index, guard);
+            storage.fill(index, threads, domain);
         }
         Ok(storage)
     }
 
-    /// Adds an entry for the newest committed version of every row, and returns
-    /// the newest timestamp among all records.
-    fn fill(&self, index: &Index, guard: &Guard<'_>) -> Timestamp {
-        let mut newest = Timestamp::ZERO;
-        for rid in (0..self.records.high_water().0).map(Rid) {
-            let version = self
-                .records
-                .record(rid)
-                .and_then(|record| record.newest_committed(guard));
-            if let Some(version) = version {
-                newest = newest.max(version.cts());
-                if let Some(row) = version.row() {
-                    index.add(row, rid);
-                }
+    /// Adds an entry for the newest committed version of every row. Several threads
+    /// share the work if there is much, each a range of RIDs: rows that were
+    /// inserted one after another often have keys one after another, so the threads
+    /// meet seldom in the tree.
+    fn fill(&self, index: &Index, threads: usize, domain: &Domain) {
+        let rids = self.records.high_water().0;
+        let parts = (rids / PART_RECORDS).clamp(1, threads as u64);
+        coeval_env::scatter(parts as usize, |part| {
+            let part = part as u64;
+            self.fill_part(
+                index,
+                rids * part / parts..rids * (part + 1) / parts,
+                domain,
+            );
+        });
+    }
+
+    fn fill_part(&self, index: &Index, rids: Range<u64>, domain: &Domain) {
+        let guard = domain.pin();
+        for rid in rids.map(Rid) {
+            let record = self.records.record(rid);
+            let version = record.and_then(|record| record.newest_committed(&guard));
+            if let Some(row) = version.and_then(|version| version.row()) {
+                index.add(row, rid);
             }
         }
-        newest
     }
 
     /// Notes that versions were replaced; to be called when they have been.

@@ -30,6 +30,14 @@ pub(crate) struct Retired {
     since: Option<Timestamp>,
 }
 
+impl Retired {
+    /// Whether it says that no snapshot from `snapshot` on can reach the storage.
+    pub(crate) fn is_storage_before(&self, storage: StorageId, snapshot: Timestamp) -> bool {
+        let since = self.since.is_some_and(|since| since <= snapshot);
+        self.storage == storage && self.index.is_none() && since
+    }
+}
+
 /// Notes that a storage, or one index of it, was dropped.
 pub(crate) fn retire(shared: &Shared, storage: StorageId, index: Option<IndexId>) {
     let mut retired = shared.retired.lock().expect("no panic while it was held");

@@ -15,6 +15,10 @@ use crate::memory;
 use crate::server::{StartError, Storage};
 use crate::shared::remember;
 
+/// With no more bytes of rows than this a stop takes a checkpoint: a second's work
+/// at most, and the next start replays nothing.
+const CHECKPOINT_ON_STOP_BYTES: u64 = 64 << 20;
+
 /// An engine that is ready, and the ways to it that the contract does not have.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
@@ -66,6 +70,12 @@ fn engine_settings(settings: &Settings) -> coeval_occ::Settings {
     let mut engine = coeval_occ::Settings::default();
     engine.log.segment_bytes = settings.log_segment_bytes;
     engine.log.ring_bytes = settings.log_buffer_bytes;
+    engine.log.log_keep_bytes = settings.log_keep_bytes;
+    engine.checkpoint_log_bytes = settings.checkpoint_log_bytes;
+    engine.checkpoint_bytes_per_second = settings
+        .checkpoint_megabytes_per_second
+        .saturating_mul(1_000_000);
+    engine.checkpoint_on_close_bytes = CHECKPOINT_ON_STOP_BYTES;
     // Each worker can have one commit that has registered and not yet drawn, with at
     // most eight slots of one range. They must all fit.
     engine.range_slots = settings.range_slots.max(8 * settings.workers());
@@ -81,10 +91,17 @@ fn describe(summary: &RecoverySummary) -> String {
     } else {
         "after a crash, or the first start"
     };
-    let mut text = format!(
+    let mut text = match summary.checkpoint {
+        Some(checkpoint) => format!(
+            "{} rows in a checkpoint of {} bytes, ",
+            checkpoint.records, checkpoint.bytes
+        ),
+        None => String::new(),
+    };
+    text.push_str(&format!(
         "{} commits in {} bytes of log {after}",
         summary.commits, summary.bytes
-    );
+    ));
     if summary.cut_bytes > 0 {
         text.push_str(&format!(
             "; {} bytes that were never acknowledged are cut off",

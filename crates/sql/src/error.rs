@@ -170,6 +170,8 @@ states! {
     PROTOCOL_VIOLATION = "08P01";
     /// No memory left, or a statement's share of it used up.
     OUT_OF_MEMORY = "53200";
+    /// The disk is full.
+    DISK_FULL = "53100";
     /// A limit of the program, in size or number.
     PROGRAM_LIMIT_EXCEEDED = "54000";
     /// A statement is too deep or too long.
@@ -483,6 +485,9 @@ impl From<coeval_txn::Error> for Error {
                     "Delete rows or drop tables, which goes on, or raise the server's \
                      setting memory_limit_megabytes.",
                 ),
+            Txn::DiskFull(reason) => Self::new(SqlState::DISK_FULL, reason)
+                .with_hint("Reads go on. Free some space on the disk of the data directory."),
+            Txn::Io(reason) => Self::new(SqlState::IO_ERROR, reason),
             Txn::Unknown(_) => Self::internal(error.to_string()),
             Txn::Stopped(reason) => Self::new(
                 SqlState::IO_ERROR,

@@ -1,7 +1,9 @@
 //! The contract itself: [`Engine`] and [`Transaction`], and the words they use.
 
 use std::any::Any;
+use std::future::Future;
 use std::ops::{Bound, ControlFlow};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
@@ -289,7 +291,18 @@ pub trait Engine: Send + Sync + 'static {
     /// that a conflict or a lock can be described by the row's key, and returns its
     /// commit timestamp. What is told of it waits for that to be durable (rule 3).
     fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp>;
+
+    /// Writes down what is committed by now so that a start need not go through the
+    /// log before it, as fast as the disk takes it. Done when that is in force;
+    /// until then, and after an error, the log says it all. An engine that keeps
+    /// nothing has nothing to do.
+    fn checkpoint(&self) -> Checkpointing {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
+
+/// A checkpoint under way. Goes on when it is dropped.
+pub type Checkpointing = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A running transaction. One caller at a time; it may move between threads
 /// between calls.

@@ -118,6 +118,12 @@ pub enum Error {
     },
     /// Fix: no memory left for growth; deletes still work.
     OutOfMemory,
+    /// Fix: the disk is full, and says of what. Reads go on; what is committed is
+    /// safe.
+    DiskFull(String),
+    /// Fix: the disk refuses something that no commit depends on, such as a
+    /// checkpoint.
+    Io(String),
     /// Fix: no such storage, index or savepoint: the caller's mistake.
     Unknown(&'static str),
     /// Fatal: the engine has stopped, for this reason.
@@ -139,6 +145,8 @@ impl Error {
             Self::ReadOnly
             | Self::WriteSetTooLarge { .. }
             | Self::OutOfMemory
+            | Self::DiskFull(_)
+            | Self::Io(_)
             | Self::Unknown(_) => Remedy::Fix,
             Self::Stopped(_) => Remedy::Fatal,
         }
@@ -177,6 +185,7 @@ impl fmt::Display for Error {
                 "the transaction writes {bytes} bytes, more than the limit of {limit}"
             ),
             Self::OutOfMemory => formatter.write_str("out of memory"),
+            Self::DiskFull(reason) | Self::Io(reason) => formatter.write_str(reason),
             Self::Unknown(what) => write!(formatter, "no such {what}"),
             Self::Stopped(reason) => write!(formatter, "the engine has stopped: {reason}"),
         }

@@ -82,6 +82,8 @@ pub struct Launch {
     pub port: u16,
     /// Where its output goes.
     pub log: PathBuf,
+    /// Where its checkpoints are, if that is known.
+    pub checkpoints: Option<PathBuf>,
 }
 
 impl Launch {
@@ -100,7 +102,30 @@ impl Launch {
             ],
             port,
             log: folder.join("server.log"),
+            checkpoints: Some(folder.join("data/checkpoints")),
         })
+    }
+
+    /// The same with these settings, by name and value.
+    #[must_use]
+    pub fn with(mut self, settings: &[(&str, u64)]) -> Self {
+        for (name, value) in settings {
+            self.arguments.push(format!("--{name}"));
+            self.arguments.push(value.to_string());
+        }
+        self
+    }
+
+    /// The files of checkpoints that there are, unfinished ones included.
+    pub fn checkpoint_files(&self) -> Result<Vec<String>, Error> {
+        let Some(folder) = &self.checkpoints else {
+            return Ok(Vec::new());
+        };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        Ok(names)
     }
 
     /// A shell command in which `{folder}` and `{port}` stand for what they say. For
@@ -115,6 +140,7 @@ impl Launch {
             arguments: vec!["-c".to_owned(), command],
             port,
             log: folder.join("server.log"),
+            checkpoints: None,
         })
     }
 

@@ -101,3 +101,19 @@ where
         .expect("the operating system refuses another thread");
     JoinHandle::Thread { result, abort }
 }
+
+pub(crate) fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let others: Vec<_> = (1..parts)
+            .map(|part| scope.spawn(move || work(part)))
+            .collect();
+        let first = work(0);
+        std::iter::once(first)
+            .chain(others.into_iter().map(|part| match part.join() {
+                Ok(result) => result,
+                Err(payload) => std::panic::resume_unwind(payload),
+            }))
+            .collect()
+    })
+}

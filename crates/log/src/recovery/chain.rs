@@ -7,11 +7,15 @@ use coeval_env::fs;
 use coeval_types::Lsn;
 
 use crate::Error;
-use crate::log::FIRST_LSN;
 use crate::segment::{Segment, SegmentKind, first_of_name, is_unfinished};
 
-/// Segments that follow on each other without a gap, from the first.
-pub(crate) struct Chain(Vec<Segment>);
+/// Segments that follow on each other without a gap, from the one on in which the
+/// log is needed. Earlier ones, kept for other purposes, are no part of it.
+pub(crate) struct Chain {
+    segments: Vec<Segment>,
+    /// Where the first segment begins that is needed, or before.
+    first: Lsn,
+}
 
 /// Some segment in the directory, if there is any.
 pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, Error> {
@@ -22,12 +26,19 @@ pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, E
 }
 
 impl Chain {
-    /// Opens every segment there is, and removes unfinished ones.
-    pub(crate) async fn open(kind: &SegmentKind) -> Result<Self, Error> {
+    /// Opens every segment that holds the stream from `needed` on, and removes
+    /// unfinished ones.
+    pub(crate) async fn open(kind: &SegmentKind, needed: Lsn) -> Result<Self, Error> {
         let names = fs::read_dir(&kind.directory)
             .await
             .map_err(Error::io("list", &kind.directory))?;
-        let mut chain = Self(Vec::new());
+        let firsts = names.iter().filter_map(|path| first_of_name(path));
+        // The last one that does not begin behind `needed`.
+        let first = firsts.filter(|first| *first <= needed).max();
+        let mut chain = Self {
+            segments: Vec::new(),
+            first: first.unwrap_or(needed),
+        };
         for path in names {
             if is_unfinished(&path) {
                 fs::remove_file(&path)
@@ -40,6 +51,9 @@ impl Chain {
                 continue;
             };
             // Names sort as their offsets do.
+            if first < chain.first {
+                continue;
+            }
             if first != chain.end() {
                 return Err(missing(&kind.path(chain.end())));
             }
@@ -49,17 +63,22 @@ impl Chain {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.segments.is_empty()
     }
 
     pub(crate) fn push(&mut self, segment: Segment) {
         debug_assert_eq!(segment.first, self.end());
-        self.0.push(segment);
+        self.segments.push(segment);
+    }
+
+    /// Where the first segment begins.
+    pub(crate) fn first(&self) -> Lsn {
+        self.first
     }
 
     /// End of the last segment.
     pub(crate) fn end(&self) -> Lsn {
-        self.0.last().map_or(FIRST_LSN, |last| last.end)
+        self.segments.last().map_or(self.first, |last| last.end)
     }
 
     /// Complains if segments are missing that once held the stream up to `lsn`.
@@ -72,13 +91,15 @@ impl Chain {
 
     /// The segment that holds the byte at `lsn`, or the last for the stream's end.
     pub(crate) fn segment(&self, lsn: Lsn) -> &Segment {
-        let next = self.0.partition_point(|segment| segment.first <= lsn);
-        &self.0[next.saturating_sub(1)]
+        let next = self
+            .segments
+            .partition_point(|segment| segment.first <= lsn);
+        &self.segments[next.saturating_sub(1)]
     }
 
     /// Segments that hold any of the stream from `start` up to `end`.
     pub(crate) fn segments(&self, start: Lsn, end: Lsn) -> impl Iterator<Item = &Segment> {
-        self.0
+        self.segments
             .iter()
             .filter(move |segment| segment.first < end && segment.end > start)
     }
@@ -131,8 +152,10 @@ impl Chain {
         kind: &SegmentKind,
     ) -> Result<(), Error> {
         let mut removed = false;
-        while self.0.len() > 1 && self.0.last().is_some_and(|last| last.first >= first) {
-            let last = self.0.pop().expect("looked at");
+        while self.segments.len() > 1
+            && self.segments.last().is_some_and(|last| last.first >= first)
+        {
+            let last = self.segments.pop().expect("looked at");
             fs::remove_file(&last.path)
                 .await
                 .map_err(Error::io("remove", &last.path))?;
@@ -150,7 +173,7 @@ impl Chain {
     /// stream that ends with its last segment goes on in none yet; then it is that
     /// one, full.
     pub(crate) fn split_at(self, lsn: Lsn) -> (Segment, VecDeque<Segment>) {
-        let mut segments: VecDeque<Segment> = self.0.into();
+        let mut segments: VecDeque<Segment> = self.segments.into();
         while segments.len() > 1 && segments[0].end <= lsn {
             segments.pop_front();
         }

@@ -1,4 +1,5 @@
-//! Reading the log from its first frame to the first place that holds none.
+//! Reading the log from its first frame, or from where a checkpoint says, to the
+//! first place that holds none.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use crate::Error;
 use crate::control::Control;
 use crate::entry::{Skimmed, skim_item};
 use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
-use crate::log::FIRST_LSN;
 use crate::recovery::Replay;
 use crate::recovery::chain::Chain;
 use crate::recovery::dispatch::Dispatcher;
@@ -51,15 +51,19 @@ struct Reader<'log> {
     dispatcher: Dispatcher,
     /// Term of the last frame.
     term: Term,
+    /// Where it began.
+    start: Lsn,
     scan: Scan,
 }
 
 impl Scan {
-    /// Reads and replays.
+    /// Reads and replays from `start` on, where what came before ended in `term`.
+    /// All of that was durable.
     pub(crate) async fn run(
         chain: &Chain,
         control: &Control,
         seed: Seed,
+        (start, term): (Lsn, Term),
         threads: usize,
         replay: Arc<dyn Replay>,
     ) -> Result<Self, Error> {
@@ -68,12 +72,13 @@ impl Scan {
             control,
             seed,
             dispatcher: Dispatcher::new(replay, threads),
-            term: Term(0),
+            term,
+            start,
             scan: Self {
-                end: FIRST_LSN,
+                end: start,
                 stopped_by: NotAFrame::Empty,
                 clean: false,
-                durable: FIRST_LSN,
+                durable: start,
                 commits: 0,
                 entries: 0,
                 last_commit: Timestamp::ZERO,
@@ -156,8 +161,8 @@ impl Reader<'_> {
             if reported.elapsed() >= PROGRESS {
                 reported = coeval_env::now();
                 tracing::info!(
-                    read_mib = (self.scan.end.0 - FIRST_LSN.0) >> 20,
-                    of_mib = (self.chain.end().0 - FIRST_LSN.0) >> 20,
+                    read_mib = (self.scan.end.0 - self.start.0) >> 20,
+                    of_mib = (self.chain.end().0 - self.start.0) >> 20,
                     commits = self.scan.commits,
                     "replaying the log"
                 );
@@ -190,7 +195,7 @@ impl Reader<'_> {
                     file: self.chain.segment(lsn).path.clone(),
                     what: format!(
                         "holds a frame of kind {kind} at offset {}, which this program does \
-                         not know",
+                         not know; start the version that wrote this directory",
                         self.chain.segment(lsn).offset(lsn)
                     ),
                 });
@@ -278,7 +283,7 @@ impl Reader<'_> {
             timestamp: commit,
             reason: format!("the chunk at {lsn} that it refers to is not there"),
         };
-        if lsn < FIRST_LSN || lsn >= commit.lsn() {
+        if lsn < self.chain.first() || lsn >= commit.lsn() {
             return Err(wrong());
         }
         let mut bytes = Vec::new();

@@ -348,32 +348,82 @@ fn a_failed_sync_stops_the_log_for_good() {
 }
 
 #[test]
-fn a_full_disk_stops_the_log_and_loses_nothing() {
+fn a_full_disk_refuses_commits_loses_nothing_and_ends() {
+    let mut refused = 0;
     for capacity in (0..80_000).step_by(4000) {
         let world = World::new(capacity);
         let node = world.node();
         world.set_capacity(node, capacity);
         let clients = Shared::default();
         let seen = clients.clone();
-        let outcome = world.run(node, async move {
+        let opened = world.run(node, async move {
             let table = Arc::new(Table::default());
-            let log = match Log::open(Path::new(DIRECTORY), small(), table).await {
-                Ok((log, _)) => log,
-                Err(error) => return assert_eq!(error.remedy(), Remedy::Fix),
-            };
+            match Log::open(Path::new(DIRECTORY), small(), table).await {
+                Ok((log, _)) => Some(log),
+                Err(error) => {
+                    assert_eq!(error.remedy(), Remedy::Fix);
+                    assert!(error.is_disk_full(), "{error}");
+                    None
+                }
+            }
+        });
+        let Some(log) = opened.unwrap() else {
+            continue;
+        };
+        let log = Arc::new(log);
+        let fills = log.clone();
+        let filled = world.run(node, async move {
             loop {
-                if let Err(error) = transaction(&log, &seen, 0).await {
-                    assert_eq!(error.remedy(), Remedy::Fatal);
+                if let Err(error) = transaction(&fills, &seen, 0).await {
+                    assert!(matches!(error, Error::DiskFull(_)), "{error}");
+                    assert_eq!(error.remedy(), Remedy::Fix);
                     break;
                 }
             }
-            assert!(log.close().await.is_err());
+            // Everything that has its place becomes durable all the same.
+            fills.wait_durable(fills.installed()).await.unwrap();
+            assert!(transaction(&fills, &seen, 1).await.is_err());
         });
-        assert_eq!(outcome, Ok(()));
-        world.crash(node);
+        assert_eq!(filled, Ok(()), "capacity {capacity}");
+        refused += 1;
+        // There is room again, and commits are taken without a restart.
         world.set_capacity(node, u64::MAX);
+        let seen = clients.clone();
+        let resumed = world.run(node, async move {
+            let second = std::time::Duration::from_secs(1);
+            coeval_env::sleep(second).await;
+            for _ in 0..20 {
+                transaction(&log, &seen, 2).await.unwrap();
+            }
+            log.close().await.unwrap();
+        });
+        assert_eq!(resumed, Ok(()), "capacity {capacity}");
+        world.crash(node);
         assert_eq!(run(&world, node, &clients), Ok(()), "capacity {capacity}");
     }
+    assert!(
+        refused > 10,
+        "most of the capacities let it open: {refused}"
+    );
+}
+
+#[test]
+fn a_log_closes_while_the_disk_is_full() {
+    let world = World::new(1);
+    let node = world.node();
+    world.set_capacity(node, 60_000);
+    let clients = Shared::default();
+    let seen = clients.clone();
+    world
+        .run(node, async move {
+            let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
+            while transaction(&log, &seen, 0).await.is_ok() {}
+            // In order or not, but it ends.
+            let _ = log.close().await;
+        })
+        .unwrap();
+    world.set_capacity(node, u64::MAX);
+    assert_eq!(run(&world, node, &clients), Ok(()));
 }
 
 #[test]

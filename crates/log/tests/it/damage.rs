@@ -301,7 +301,7 @@ fn files_of_another_version_or_database_are_told_from_damage() {
         .find(|(path, _)| path == Path::new(&control))
         .unwrap();
     let mut block = block.clone();
-    block[8] = 2;
+    block[8] = 200;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..]).to_le_bytes();
     block[12..16].copy_from_slice(&crc);
     for (offset, byte) in block.into_iter().enumerate() {
@@ -309,4 +309,31 @@ fn files_of_another_version_or_database_are_told_from_damage() {
     }
     let error = reopen(&world, node).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
+    assert!(error.to_string().contains("newer version"), "{error}");
+}
+
+/// The first format version differs from this one in what may be there, not in what
+/// is written: a directory of it is one of this version without checkpoints.
+#[test]
+fn a_directory_of_the_first_version_is_opened() {
+    let (world, node, commits) = write(true);
+    let files = [format!("{DIRECTORY}/CONTROL"), segment()];
+    for (name, length) in files.into_iter().zip([128, 4096]) {
+        let files = world.files(node);
+        let (_, block) = files
+            .iter()
+            .find(|(path, _)| path == Path::new(&name))
+            .unwrap();
+        let mut block = block[..length].to_vec();
+        block[8] = 1;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..]).to_le_bytes();
+        block[12..16].copy_from_slice(&crc);
+        for (offset, byte) in block.into_iter().enumerate() {
+            world.damage(node, &name, offset as u64, |_| byte);
+        }
+    }
+    assert_eq!(reopen(&world, node).unwrap(), commits);
+    let files = world.files(node);
+    let (_, control) = &files[0];
+    assert_eq!(control[8], 2, "an older program refuses it from now on");
 }

@@ -1,6 +1,7 @@
 //! The log as its users see it: what is acknowledged survives, what is damaged is
 //! found.
 
+mod checkpoints;
 mod crashes;
 mod damage;
 mod files;

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use coeval_log::{Entry, Error, Log, RecoverySummary, Replay, ReplayError, Settings};
+use coeval_log::{
+    Block, Checkpoint, CheckpointWriter, Entry, Error, Log, RecoverySummary, Replay, ReplayError,
+    SavedRecord, Settings,
+};
 use coeval_types::{Rid, RowBuilder, RowRef, StorageId, Timestamp};
 
 pub const STORAGE: StorageId = StorageId(3);
@@ -16,6 +19,8 @@ pub fn small() -> Settings {
         ring_bytes: 4096,
         frame_payload_bytes: 512,
         recovery_threads: 1,
+        checkpoint_block_bytes: 64,
+        log_keep_bytes: 0,
     }
 }
 
@@ -38,6 +43,15 @@ impl Table {
             .iter()
             .filter_map(|((_, rid), history)| Some((rid.0, history.last()?.1.clone()?)))
             .collect()
+    }
+
+    /// Learns of values that were committed after it was filled.
+    pub fn note(&self, timestamp: Timestamp, values: &[(u64, &[u8])]) {
+        let mut histories = self.0.lock().unwrap();
+        for (rid, value) in values {
+            let history = histories.entry((STORAGE, Rid(*rid))).or_default();
+            history.push((timestamp, Some(value.to_vec())));
+        }
     }
 
     /// Every commit that left an entry.
@@ -85,11 +99,34 @@ impl Table {
     }
 }
 
+/// What a checkpoint of this state holds, block by block.
+fn saved(block: &Block<'_>) -> Result<Vec<(Rid, Timestamp, Vec<u8>)>, String> {
+    let mut records = Vec::new();
+    block.each(|record| {
+        let value = record.row.cell(0).ok_or("a row of one cell".to_owned())?;
+        records.push((record.rid, record.timestamp, value.to_vec()));
+        Ok::<_, String>(())
+    })?;
+    Ok(records)
+}
+
 impl Replay for Table {
     fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
         for &(timestamp, entry) in entries {
             let replayed = self.replay(timestamp, entry);
             replayed.map_err(|reason| ReplayError { timestamp, reason })?;
+        }
+        Ok(())
+    }
+
+    fn restore(&self, block: &Block<'_>) -> Result<(), String> {
+        let mut histories = self.0.lock().unwrap();
+        for (rid, timestamp, value) in saved(block)? {
+            let history = histories.entry((block.storage(), rid)).or_default();
+            if !history.is_empty() {
+                return Err(format!("record {rid} is there twice"));
+            }
+            history.push((timestamp, Some(value)));
         }
         Ok(())
     }
@@ -131,6 +168,39 @@ pub async fn put_durably(log: &Log, rid: u64, value: &[u8]) -> Result<Timestamp,
     let timestamp = put(log, &[(rid, value)]).await?;
     log.wait_durable(timestamp).await?;
     Ok(timestamp)
+}
+
+/// Takes a checkpoint of everything that is installed, which `table` has.
+pub async fn checkpoint(log: &Log, table: &Table) -> Result<Checkpoint, Error> {
+    let writer = begin_checkpoint(log, table).await?;
+    log.finish_checkpoint(writer).await
+}
+
+/// Writes a checkpoint but for its end.
+pub async fn begin_checkpoint(log: &Log, table: &Table) -> Result<CheckpointWriter, Error> {
+    let start = log
+        .start_checkpoint(|| log.installed())
+        .expect("it has a file");
+    let mut writer = log.write_checkpoint(start, 0).await?;
+    for ((storage, rid), history) in table.histories() {
+        let seen = |&&(timestamp, _): &&(Timestamp, _)| timestamp <= start.snapshot;
+        let Some((timestamp, Some(value))) = history.iter().rfind(seen) else {
+            continue;
+        };
+        if writer.is_full(storage) {
+            writer.write().await?;
+        }
+        let row = row(value);
+        writer.add(
+            storage,
+            &SavedRecord {
+                rid,
+                timestamp: *timestamp,
+                row: RowRef::trusted(&row),
+            },
+        );
+    }
+    Ok(writer)
 }
 
 /// Runs in the real world, with two threads.

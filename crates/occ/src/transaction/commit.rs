@@ -328,6 +328,7 @@ fn has_effect(record: &RecordRef<'_>, id: TransactionId, guard: &Guard<'_>) -> b
 pub(crate) fn log_error(error: coeval_log::Error) -> Error {
     match error {
         coeval_log::Error::TooLarge { bytes, limit } => Error::WriteSetTooLarge { bytes, limit },
+        full @ coeval_log::Error::DiskFull(_) => Error::DiskFull(full.to_string()),
         other => Error::Stopped(other.to_string()),
     }
 }

@@ -209,8 +209,9 @@ impl OccTransaction {
         if let Some(mut state) = self.state.take() {
             self.snapshot = state.snapshot();
             self.newest_seen = state.newest_seen;
+            let large = state.entries.len() > LARGE_COMMIT;
             state.clear();
-            if state.entries.len() > LARGE_COMMIT {
+            if large {
                 state.entries = self.shared.log.entry_builder();
             }
             self.shared.give_back(state);

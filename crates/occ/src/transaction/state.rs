@@ -175,6 +175,8 @@ impl State {
         self.observer = None;
         self.had_row = None;
         self.snapshot = None;
+        // The log keeps chunks of a transaction until then.
+        self.entries.clear();
         self.storages.clear();
         clear(&mut self.held);
         clear(&mut self.tables);

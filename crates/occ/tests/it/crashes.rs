@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use coeval_env::JoinError;
 use coeval_env::sim::{Loss, World};
 use coeval_occ::{Engine, Settings};
-use coeval_txn::{Error, Insert, Isolation};
+use coeval_txn::{Engine as _, Error, Insert, Isolation};
 use coeval_types::Timestamp;
 
 use crate::support::{all, attach, begin, change, commit, delete, get, insert, load, lock_table};
@@ -46,10 +47,15 @@ fn settings() -> Settings {
         log: coeval_log::Settings {
             segment_bytes: 8192,
             ring_bytes: 8192,
-            frame_payload_bytes: 128,
+            // So little that most transfers send chunks ahead.
+            frame_payload_bytes: 64,
             recovery_threads: 1,
+            checkpoint_block_bytes: 100,
+            log_keep_bytes: 0,
         },
         image_every: 3,
+        checkpoint_log_bytes: 0,
+        checkpoint_records: 2,
         ..Settings::default()
     }
 }
@@ -90,8 +96,19 @@ async fn transfer(engine: &Engine, clients: &Shared, isolation: Isolation) -> Re
     Ok(())
 }
 
+/// What happens beside the transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// Checkpoints, one after another.
+    Checkpoints,
+    /// Checkpoints that remove log before they are durable: a fault that must be
+    /// noticed.
+    FaultyCheckpoints,
+}
+
 /// Opens the bank, checks it, and does business until the end or the crash.
-async fn life(clients: Shared) {
+async fn life(clients: Shared, beside: Beside) {
     let (engine, _) = Engine::open(Path::new("/data"), settings())
         .await
         .expect("a crash leaves a log that opens");
@@ -117,8 +134,10 @@ async fn life(clients: Shared) {
                     0 => Isolation::Serializable,
                     _ => Isolation::ReadCommitted,
                 };
+                // With checkpoints more, so that some log can go.
+                let transfers = if beside == Beside::Nothing { 4 } else { 12 };
                 let mut done = 0;
-                while done < 4 {
+                while done < transfers {
                     match transfer(&engine, &clients, isolation).await {
                         Ok(()) => done += 1,
                         Err(Error::Conflict(_) | Error::Deadlock { .. }) => {}
@@ -128,6 +147,14 @@ async fn life(clients: Shared) {
             })
         })
         .collect();
+    if beside == Beside::FaultyCheckpoints {
+        engine.log().truncate_early();
+    }
+    if beside != Beside::Nothing {
+        while sessions.iter().any(|session| !session.is_finished()) {
+            engine.checkpoint().await.expect("a checkpoint");
+        }
+    }
     for session in sessions {
         session.await.expect("no panic");
     }
@@ -158,28 +185,58 @@ fn check(rows: &BTreeMap<u64, u64>, clients: &mut Clients) {
         .retain(|number, _| rows.contains_key(number));
 }
 
+/// Crashes at every `step`th change of a first life, and opens twice more. Says how
+/// many crashes there were, and the first after which the bank did not open or was
+/// wrong.
+fn crash_everywhere(
+    seed: u64,
+    loss: Loss,
+    beside: Beside,
+    step: usize,
+) -> (u64, Option<(u64, JoinError)>) {
+    for crash_at in (0..).step_by(step) {
+        let world = World::new(seed);
+        let node = world.node();
+        world.set_loss(node, loss);
+        world.crash_at(node, Some(crash_at));
+        let clients = Shared::default();
+        let first = world.run(node, life(Arc::clone(&clients), beside));
+        if first.is_ok() {
+            return (crash_at, None);
+        }
+        world.crash_at(node, None);
+        // The second life has no crash; the third sees what it has left.
+        for _ in 0..2 {
+            if let Err(error) = world.run(node, life(Arc::clone(&clients), beside)) {
+                return (crash_at, Some((crash_at, error)));
+            }
+        }
+    }
+    unreachable!("the world ends before the numbers do")
+}
+
 #[test]
 fn whatever_change_the_power_fails_at() {
     for (seed, loss) in [(1, Loss::Random), (2, Loss::Everything), (3, Loss::Nothing)] {
-        let mut crash_at = 0;
-        loop {
-            let world = World::new(seed);
-            let node = world.node();
-            world.set_loss(node, loss);
-            world.crash_at(node, Some(crash_at));
-            let clients = Shared::default();
-            let first = world.run(node, life(Arc::clone(&clients)));
-            if first.is_ok() {
-                assert!(crash_at > 20, "business needs more changes than {crash_at}");
-                break;
-            }
-            world.crash_at(node, None);
-            world
-                .run(node, life(Arc::clone(&clients)))
-                .expect("the second life has no crash");
-            // And once more, to see what the second has left.
-            world.run(node, life(clients)).expect("nor has the third");
-            crash_at += 3;
-        }
+        let (changes, wrong) = crash_everywhere(seed, loss, Beside::Nothing, 3);
+        assert_eq!(wrong, None);
+        assert!(changes > 20, "business needs more changes than {changes}");
     }
+}
+
+#[test]
+fn whatever_change_of_a_checkpoint_the_power_fails_at() {
+    for (seed, loss) in [(1, Loss::Random), (2, Loss::Everything), (3, Loss::Nothing)] {
+        let (changes, wrong) = crash_everywhere(seed, loss, Beside::Checkpoints, 4);
+        assert_eq!(wrong, None, "seed {seed}");
+        assert!(changes > 100, "checkpoints were taken: {changes} changes");
+    }
+}
+
+/// The judge above objects when it must.
+#[test]
+fn log_removed_too_early_is_noticed() {
+    let (_, wrong) = crash_everywhere(1, Loss::Random, Beside::FaultyCheckpoints, 1);
+    let (change, error) = wrong.expect("some crash lost the log and the checkpoint");
+    assert!(matches!(error, JoinError::Panicked(_)), "{change}: {error}");
 }

@@ -134,7 +134,17 @@ settings! {
     log_segment_bytes: u64 = 16 << 20, "BYTES";
     /// How much of the log may be on its way to the disk, in bytes: a power of two.
     log_buffer_bytes: u64 = 16 << 20, "BYTES";
-    /// How many threads replay the log at a start; 0 takes one for each core.
+    /// A checkpoint is taken whenever a start would have to replay so much log, in
+    /// bytes, so that the log before it can go; 0 for only when asked.
+    checkpoint_log_bytes: u64 = 512 << 20, "BYTES";
+    /// How fast a checkpoint is written at most, in megabytes per second, so that
+    /// it disturbs little; 0 for no limit. One that was asked for has no limit.
+    checkpoint_megabytes_per_second: u64 = 64, "MB";
+    /// How much log to keep although no start needs it, in bytes: for restoring to
+    /// a point in time, and for standbys that fall behind.
+    log_keep_bytes: u64 = 0, "BYTES";
+    /// How many threads load the checkpoint and replay the log at a start; 0 takes
+    /// one for each core.
     recovery_threads: usize = 0, "N";
     /// How many recent writes each range of a table remembers for SERIALIZABLE
     /// scans to be checked against; a scan that meets more fails with 40001. There

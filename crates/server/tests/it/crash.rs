@@ -9,7 +9,12 @@ use coeval_workload::server::{Launch, free_port};
 async fn nothing_is_lost_and_nothing_invented() {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port().await.unwrap();
-    let launch = Launch::coeval(env!("CARGO_BIN_EXE_coeval").into(), folder.path(), port).unwrap();
+    let launch = Launch::coeval(env!("CARGO_BIN_EXE_coeval").into(), folder.path(), port)
+        .unwrap()
+        .with(&[
+            ("checkpoint-log-bytes", 2_000),
+            ("log-segment-bytes", 16_384),
+        ]);
     let options = Options {
         rounds: 5,
         clients: 6,

@@ -8,11 +8,13 @@
 //! - `login`, `tls`, `audit`: who is let in, and what is noted of it; `scram` plays the client.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
-//! - `crash`, `pgbench`, `readme`: the binary as its users drive it, killed on the way.
+//! - `crash`, `checkpoints`, `pgbench`, `readme`: the binary as its users drive it,
+//!   killed on the way.
 
 mod admission;
 mod audit;
 mod cancel;
+mod checkpoints;
 mod copy;
 mod crash;
 mod drivers;

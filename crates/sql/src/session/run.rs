@@ -162,11 +162,7 @@ impl Session {
                 CommandTag::new("ANALYZE")
             }
             Command::Checkpoint => {
-                sink.notice(Notice::new(
-                    Severity::Notice,
-                    SqlState::SUCCESSFUL_COMPLETION,
-                    "there is nothing to write: what is committed is in the log",
-                ));
+                self.checkpoint().await?;
                 CommandTag::new("CHECKPOINT")
             }
             _ => {

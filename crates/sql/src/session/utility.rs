@@ -1,6 +1,8 @@
 //! Executing what has no plan: definitions, locks, maintenance, EXECUTE.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use coeval_txn::Isolation;
 
@@ -74,6 +76,23 @@ impl Session {
             definition::find_table(&catalog, name, statement)?;
         }
         Ok(())
+    }
+
+    /// CHECKPOINT. Canceled, it only stops waiting for it.
+    pub(super) async fn checkpoint(&mut self) -> Result<()> {
+        /// How often to look whether the statement was canceled.
+        const LOOK: Duration = Duration::from_millis(50);
+        let cancel = Arc::clone(&self.info.cancel);
+        let mut checkpoint = self.database.engine.checkpoint();
+        loop {
+            match coeval_env::timeout(LOOK, &mut checkpoint).await {
+                Ok(done) => return done.map_err(Error::from),
+                Err(coeval_env::Elapsed) if cancel.load(Ordering::Relaxed) => {
+                    return Err(Error::canceled());
+                }
+                Err(coeval_env::Elapsed) => {}
+            }
+        }
     }
 
     /// LOCK TABLE.

@@ -40,6 +40,14 @@ struct Arguments {
     /// The longest time under load before a kill, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     load: u64,
+    /// How much log makes the server take a checkpoint, in bytes; little, so that
+    /// many kills meet one.
+    #[arg(long, default_value_t = 50_000)]
+    checkpoint_log: u64,
+    /// How long a file of its log is, in bytes; short, so that checkpoints remove
+    /// some.
+    #[arg(long, default_value_t = 65_536)]
+    log_segment: u64,
     /// Where to make the server's directory; the system's folder for temporary files
     /// when absent.
     #[arg(long)]
@@ -85,10 +93,15 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         .prefix("coeval-crash-")
         .tempdir_in(parent)?;
     let port = free_port().await?;
+    let settings = [
+        ("checkpoint-log-bytes", arguments.checkpoint_log),
+        ("log-segment-bytes", arguments.log_segment),
+    ];
+    let coeval = |binary| Launch::coeval(binary, folder.path(), port);
     let launch = match (&arguments.launch, arguments.binary) {
         (Some(template), _) => Launch::shell(template, folder.path(), port)?,
-        (None, Some(binary)) => Launch::coeval(binary, folder.path(), port)?,
-        (None, None) => Launch::coeval(build_coeval()?, folder.path(), port)?,
+        (None, Some(binary)) => coeval(binary)?.with(&settings),
+        (None, None) => coeval(build_coeval()?)?.with(&settings),
     };
     println!(
         "seed {seed}: {} rounds, {} clients, {} accounts, in {}",

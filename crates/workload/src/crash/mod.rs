@@ -195,6 +195,7 @@ impl Run<'_> {
         }
         let invented = self.record(told);
         self.summary.loaded(load, &self.ledger);
+        self.summary.kept(self.launch.checkpoint_files()?);
         if invented.is_empty() {
             Ok(verdict)
         } else {

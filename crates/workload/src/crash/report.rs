@@ -30,8 +30,14 @@ pub struct Summary {
     pub restart_longest: Duration,
     /// How many starts there were.
     pub starts: u32,
+    /// How many kills found another checkpoint in force than the kill before.
+    pub checkpoints: usize,
+    /// How many kills came while a checkpoint was being written.
+    pub killed_in_checkpoint: usize,
     /// The last verdict. A run ends with the first that is not clean.
     pub verdict: Verdict,
+    /// The checkpoint that the last kill found.
+    checkpoint: Option<String>,
     last_load: Duration,
     last_restart: Duration,
     lines: usize,
@@ -70,6 +76,17 @@ impl Summary {
         self.load += load;
         self.last_load = load;
         self.still_unknown = ledger.unknown();
+    }
+
+    /// These files of checkpoints were left by a kill.
+    pub(super) fn kept(&mut self, files: Vec<String>) {
+        let unfinished = |name: &String| name.ends_with(".new");
+        self.killed_in_checkpoint += usize::from(files.iter().any(unfinished));
+        let newest = files.into_iter().filter(|name| !unfinished(name)).max();
+        if newest.is_some() && newest != self.checkpoint {
+            self.checkpoints += 1;
+            self.checkpoint = newest;
+        }
     }
 
     pub(super) fn finish(&mut self, verdict: Verdict) {
@@ -113,6 +130,13 @@ impl fmt::Display for Summary {
             (
                 "restart, mean and longest",
                 format!("{mean} ms, {} ms", self.restart_longest.as_millis()),
+            ),
+            (
+                "checkpoints found by a kill",
+                format!(
+                    "{} ({} kills came during one)",
+                    self.checkpoints, self.killed_in_checkpoint
+                ),
             ),
             ("lost", self.verdict.lost.len().to_string()),
             ("invented", self.verdict.invented.len().to_string()),

@@ -1,0 +1,75 @@
+//! The directory of checkpoints: names, what is in force, what is left over.
+
+use std::path::{Path, PathBuf};
+
+use coeval_env::fs;
+use coeval_types::Lsn;
+
+use crate::Error;
+
+/// Its name in the data directory.
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
+const SUFFIX: &str = ".checkpoint";
+const NEW_SUFFIX: &str = ".checkpoint.new";
+
+/// The file of the checkpoint from which replay begins at `replay_from`.
+pub(crate) fn path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
+    directory.join(format!("{:020}{SUFFIX}", replay_from.0))
+}
+
+/// The name it has until it is whole.
+pub(crate) fn unfinished_path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
+    directory.join(format!("{:020}{NEW_SUFFIX}", replay_from.0))
+}
+
+/// Where replay begins with the checkpoint of this name, if it is the name of one.
+pub(crate) fn replay_from_of_name(path: &Path) -> Option<Lsn> {
+    let digits = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().map(Lsn)
+}
+
+async fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    fs::read_dir(directory)
+        .await
+        .map_err(Error::io("list", directory))
+}
+
+async fn remove(path: &Path) -> Result<(), Error> {
+    fs::remove_file(path)
+        .await
+        .map_err(Error::io("remove", path))
+}
+
+/// The newest checkpoint's file.
+pub(crate) async fn newest(directory: &Path) -> Result<Option<PathBuf>, Error> {
+    // Names sort as their places in the log do.
+    let names = list(directory).await?;
+    let mut checkpoints = names
+        .into_iter()
+        .filter(|path| replay_from_of_name(path).is_some());
+    Ok(checkpoints.next_back())
+}
+
+/// Removes files that were being written when a process ended.
+pub(crate) async fn remove_unfinished(directory: &Path) -> Result<(), Error> {
+    for path in list(directory).await? {
+        let unfinished = |name: &str| name.ends_with(NEW_SUFFIX);
+        if path.to_str().is_some_and(unfinished) {
+            remove(&path).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes every checkpoint but those from which replay begins at one of `kept`.
+pub(crate) async fn remove_all_but(directory: &Path, kept: &[Lsn]) -> Result<(), Error> {
+    for path in list(directory).await? {
+        if replay_from_of_name(&path).is_some_and(|from| !kept.contains(&from)) {
+            remove(&path).await?;
+        }
+    }
+    Ok(())
+}

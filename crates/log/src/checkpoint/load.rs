@@ -1,0 +1,107 @@
+//! Loading a checkpoint, on several threads, block by block in any order.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::CheckpointFile;
+use crate::Error;
+use crate::recovery::Replay;
+
+/// How often progress is reported.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// What the threads share.
+struct Shared {
+    replay: Arc<dyn Replay>,
+    /// The first block that nobody has taken.
+    next: AtomicUsize,
+    records: AtomicU64,
+    /// Whether all should stop.
+    stop: AtomicBool,
+    /// The first error of any thread.
+    failed: Mutex<Option<Error>>,
+}
+
+impl Shared {
+    /// Loads blocks until there are none left.
+    async fn load_blocks(&self, file: &CheckpointFile) -> Result<(), Error> {
+        let mut buffer = Vec::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= file.blocks() {
+                break;
+            }
+            let block = file.read(number, &mut buffer).await?;
+            self.replay
+                .restore(&block)
+                .map_err(|reason| file.damaged(number, reason))?;
+            self.records
+                .fetch_add(u64::from(block.len()), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn work(&self, path: &Path) {
+        let result = match CheckpointFile::open(path).await {
+            Ok(file) => self.load_blocks(&file).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            self.stop.store(true, Ordering::Relaxed);
+            let mut failed = self.failed.lock().expect("no panic under this lock");
+            failed.get_or_insert(error);
+        }
+    }
+}
+
+/// Hands every record to `replay`, on `threads` threads.
+pub(crate) async fn load(
+    file: &CheckpointFile,
+    threads: usize,
+    replay: Arc<dyn Replay>,
+) -> Result<(), Error> {
+    let shared = Arc::new(Shared {
+        replay,
+        next: AtomicUsize::new(0),
+        records: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        failed: Mutex::new(None),
+    });
+    if threads <= 1 {
+        return shared.load_blocks(file).await;
+    }
+    let workers: Vec<_> = (0..threads)
+        .map(|_| {
+            let shared = Arc::clone(&shared);
+            let path = file.path().to_owned();
+            coeval_env::spawn_dedicated("checkpoint-load", move || async move {
+                shared.work(&path).await;
+            })
+        })
+        .collect();
+    for mut worker in workers {
+        let ended = loop {
+            match coeval_env::timeout(PROGRESS, &mut worker).await {
+                Ok(ended) => break ended,
+                Err(coeval_env::Elapsed) => tracing::info!(
+                    records = shared.records.load(Ordering::Relaxed),
+                    of_records = file.summary().records,
+                    "loading the checkpoint"
+                ),
+            }
+        };
+        if let Err(error) = ended {
+            return Err(Error::Stopped(
+                format!("loading a checkpoint: {error}").into(),
+            ));
+        }
+    }
+    let failed = shared
+        .failed
+        .lock()
+        .expect("no panic under this lock")
+        .take();
+    failed.map_or(Ok(()), Err)
+}

@@ -1,0 +1,121 @@
+//! The steps of a checkpoint, as calls of the log.
+
+use std::time::Duration;
+
+use coeval_types::{Lsn, Timestamp};
+
+use super::{Checkpoint, CheckpointStart, CheckpointWriter};
+#[cfg(doc)]
+use crate::Settings;
+use crate::log::{FIRST_LSN, Log};
+use crate::retention::{Hold, truncate};
+use crate::{CheckpointFile, Error};
+
+impl Log {
+    /// First step: calls `register`, which registers a snapshot and says which, and
+    /// returns the place of a checkpoint that has it. `None` when there is no file.
+    pub fn start_checkpoint(
+        &self,
+        register: impl FnOnce() -> Timestamp,
+    ) -> Option<CheckpointStart> {
+        self.files.as_ref()?;
+        let mut snapshot = Timestamp::ZERO;
+        let log_start = self.shared.chunks.needed_from(|| {
+            snapshot = register();
+            Lsn(snapshot.lsn().0 + Lsn::ALIGNMENT)
+        });
+        Some(CheckpointStart {
+            snapshot,
+            log_start,
+        })
+    }
+
+    /// Second step: waits until the snapshot is durable, and begins the file. At
+    /// most `bytes_per_second` will be written, 0 for no limit.
+    pub async fn write_checkpoint(
+        &self,
+        start: CheckpointStart,
+        bytes_per_second: u64,
+    ) -> Result<CheckpointWriter, Error> {
+        let files = self.files.clone().ok_or_else(no_file)?;
+        self.wait_for_snapshot(start.snapshot).await?;
+        let block_bytes = self.settings.checkpoint_block_bytes;
+        CheckpointWriter::create(files, start, block_bytes, bytes_per_second).await
+    }
+
+    /// Waits until the snapshot is durable, unless the disk is full, which can take
+    /// for ever.
+    async fn wait_for_snapshot(&self, snapshot: Timestamp) -> Result<(), Error> {
+        const LOOK: Duration = Duration::from_millis(50);
+        loop {
+            match coeval_env::timeout(LOOK, self.wait_durable(snapshot)).await {
+                Ok(durable) => return durable,
+                Err(coeval_env::Elapsed) => {
+                    if let Some(full) = self.shared.full_reason() {
+                        return Err(full);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Last step: puts the checkpoint in force, then removes what is not needed any
+    /// more: earlier checkpoints, and log before [`Settings::log_keep_bytes`].
+    ///
+    /// After an error the checkpoint before is in force, with all its log. That
+    /// something could not be removed is none, and only logged.
+    pub async fn finish_checkpoint(&self, writer: CheckpointWriter) -> Result<Checkpoint, Error> {
+        let files = self.files.clone().ok_or_else(no_file)?;
+        if self.shared.truncates_early() {
+            truncate(&files, writer.start().log_start).await?;
+        }
+        let checkpoint = writer.finish().await?;
+        self.retention.set_checkpoint(checkpoint);
+        let kept = self.settings.log_keep_bytes;
+        let kept_from = Lsn(self.shared.durable_end().0.saturating_sub(kept));
+        if let Err(error) = self.retention.clean(&files, kept_from).await {
+            tracing::warn!(%error, "what a checkpoint has made unneeded could not be removed");
+        }
+        Ok(checkpoint)
+    }
+
+    /// The checkpoint in force.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        self.retention.checkpoint()
+    }
+
+    /// Bytes of log that a start would replay, as far as they are durable.
+    #[must_use]
+    pub fn bytes_to_replay(&self) -> u64 {
+        let from = self
+            .checkpoint()
+            .map_or(FIRST_LSN, |checkpoint| checkpoint.start.replay_from());
+        self.shared.durable_end().0.saturating_sub(from.0)
+    }
+
+    /// Keeps the checkpoint in force and its log while somebody reads them.
+    pub fn hold(&self) -> Hold {
+        self.retention.hold(FIRST_LSN)
+    }
+
+    /// Opens the checkpoint that is held, unless there is none.
+    pub async fn open_checkpoint(&self, hold: &Hold) -> Result<Option<CheckpointFile>, Error> {
+        let (Some(files), Some(checkpoint)) = (&self.files, hold.checkpoint()) else {
+            return Ok(None);
+        };
+        let path = super::directory::path_of(&files.checkpoints(), checkpoint.start.replay_from());
+        CheckpointFile::open(&path).await.map(Some)
+    }
+
+    /// Puts a fault back for a test that must notice it: log is removed before the
+    /// checkpoint that replaces it is durable.
+    #[doc(hidden)]
+    pub fn truncate_early(&self) {
+        self.shared.truncate_early();
+    }
+}
+
+fn no_file() -> Error {
+    Error::Setting("a database in memory has no checkpoints".to_owned())
+}

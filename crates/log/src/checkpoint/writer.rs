@@ -1,0 +1,204 @@
+//! Writing a checkpoint.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::fs;
+use coeval_types::StorageId;
+
+use super::directory::{path_of, unfinished_path_of};
+use super::format::{BlockBuilder, BlockEntry, End, Header, SavedRecord};
+use super::pace::Pace;
+use super::{Checkpoint, CheckpointStart};
+use crate::Error;
+use crate::files::Files;
+
+/// After so many bytes the file is synced, so that what is dirty never amounts to
+/// much: the log's own syncs would wait for it.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// A checkpoint that is being written. [`CheckpointWriter::finish`] puts it in
+/// force; until then, and when it is dropped instead, the one before is.
+///
+/// Its calls block the thread for as long as the disk takes, and wait as the limit
+/// on its rate says: it belongs on a thread of its own.
+#[derive(Debug)]
+pub struct CheckpointWriter {
+    files: Arc<Files>,
+    path: PathBuf,
+    unfinished: PathBuf,
+    file: fs::File,
+    header: Header,
+    block: BlockBuilder,
+    /// Records that are longer together are written.
+    block_bytes: usize,
+    blocks: Vec<BlockEntry>,
+    /// Where the next block goes.
+    at: u64,
+    /// Up to where the file was synced.
+    synced: u64,
+    records: u64,
+    pace: Pace,
+}
+
+impl CheckpointWriter {
+    pub(crate) async fn create(
+        files: Arc<Files>,
+        start: CheckpointStart,
+        block_bytes: usize,
+        bytes_per_second: u64,
+    ) -> Result<Self, Error> {
+        let header = Header {
+            database: files.database,
+            start,
+            taken_at: coeval_env::wall_clock(),
+        };
+        let directory = files.checkpoints();
+        let unfinished = unfinished_path_of(&directory, start.replay_from());
+        let options = fs::OpenOptions {
+            truncate: true,
+            ..fs::OpenOptions::CREATE
+        };
+        let file = fs::open(&unfinished, options)
+            .await
+            .map_err(Error::io("create", &unfinished))?;
+        let mut writer = Self {
+            path: path_of(&directory, start.replay_from()),
+            files,
+            unfinished,
+            file,
+            header,
+            block: BlockBuilder::new(),
+            block_bytes,
+            blocks: Vec::new(),
+            at: 0,
+            synced: 0,
+            records: 0,
+            pace: Pace::new(bytes_per_second),
+        };
+        writer.append(&header.encode()).await?;
+        Ok(writer)
+    }
+
+    /// Adds a record, in memory only: [`CheckpointWriter::write`] is called while
+    /// it [is full](CheckpointWriter::is_full). Storages come one after another,
+    /// records of one in the order of their RIDs.
+    pub fn add(&mut self, storage: StorageId, record: &SavedRecord<'_>) {
+        self.block.add(storage, record);
+        self.records += 1;
+    }
+
+    /// Whether there is a block to be written before a record of this storage can
+    /// be added.
+    #[must_use]
+    pub fn is_full(&self, storage: StorageId) -> bool {
+        self.block.len() >= self.block_bytes || self.block.is_of_another(storage)
+    }
+
+    /// Its place in the log.
+    pub(crate) fn start(&self) -> CheckpointStart {
+        self.header.start
+    }
+
+    /// How many records were added.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.at
+    }
+
+    /// From now on as fast as the disk takes it.
+    pub fn lift_limit(&mut self) {
+        self.pace.lift();
+    }
+
+    /// Writes the records that are in memory, and waits as the limit says.
+    pub async fn write(&mut self) -> Result<(), Error> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let (bytes, entry) = self.block.finish(self.at, self.header.seed());
+        self.file
+            .write_at(bytes, self.at)
+            .await
+            .map_err(Error::io("write", &self.unfinished))?;
+        self.at = entry.end();
+        self.blocks.push(entry);
+        self.block.clear();
+        if self.at - self.synced >= SYNC_BYTES {
+            self.file
+                .sync_data()
+                .await
+                .map_err(Error::io("sync", &self.unfinished))?;
+            self.synced = self.at;
+        }
+        self.pace.written(entry.block_bytes()).await;
+        Ok(())
+    }
+
+    async fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file
+            .write_at(bytes, self.at)
+            .await
+            .map_err(Error::io("write", &self.unfinished))?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Puts it in force: whole, synced, under its name. What it replaces is still
+    /// there.
+    pub(crate) async fn finish(mut self) -> Result<Checkpoint, Error> {
+        self.write().await?;
+        let mut index = Vec::new();
+        for block in &self.blocks {
+            block.encode(&mut index);
+        }
+        let end = End {
+            snapshot: self.header.start.snapshot,
+            index_at: self.at,
+            blocks: self.blocks.len() as u64,
+            records: self.records,
+            index_crc: crc32c::crc32c_append(self.header.seed(), &index),
+        };
+        index.extend_from_slice(&end.encode());
+        self.append(&index).await?;
+        self.file
+            .sync_all()
+            .await
+            .map_err(Error::io("sync", &self.unfinished))?;
+        fs::rename(&self.unfinished, &self.path)
+            .await
+            .map_err(Error::io("rename", &self.unfinished))?;
+        let directory = self.files.checkpoints();
+        fs::sync_dir(&directory)
+            .await
+            .map_err(Error::io("sync", &directory))?;
+        Ok(Checkpoint {
+            start: self.header.start,
+            records: self.records,
+            bytes: self.at,
+            taken_at: Duration::from_micros(
+                u64::try_from(self.header.taken_at.as_micros()).unwrap_or(0),
+            ),
+        })
+    }
+
+    /// Gives it up, and its room on the disk back.
+    pub async fn abandon(self) {
+        drop(self.file);
+        if let Err(error) = fs::remove_file(&self.unfinished).await {
+            // The next start removes it.
+            tracing::warn!(
+                file = %self.unfinished.display(),
+                %error,
+                "an unfinished checkpoint could not be removed"
+            );
+        }
+    }
+}

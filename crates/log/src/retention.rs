@@ -1,0 +1,166 @@
+//! How much of the log is kept, and the removal of the rest.
+//!
+//! ```text
+//!   segments   0        1        2        3        4        5
+//!              ┼────────┼────────┼────────┼────────┼────────┼───
+//!   needed by the newest checkpoint         ▲ from here on
+//!   log_keep_bytes before the end    ▲
+//!   a backup that is being read  ▲
+//!   removed    ───────▶ 0, and nothing else
+//! ```
+//!
+//! Three things need log: the checkpoint in force; whoever [holds](Hold) it, such
+//! as a backup under way; and the setting that says how many bytes to keep, for a
+//! restore to a point in time and for standbys that fall behind. The oldest of the
+//! three decides. Whole segments go, the oldest first.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use coeval_env::fs;
+use coeval_types::Lsn;
+
+use crate::Error;
+use crate::checkpoint::{Checkpoint, remove_all_but};
+use crate::files::Files;
+use crate::segment::first_of_name;
+
+#[derive(Debug, Default)]
+struct State {
+    /// The checkpoint in force.
+    checkpoint: Option<Checkpoint>,
+    next_hold: u64,
+    /// What each holder needs: a checkpoint, if there was one, and the log from
+    /// there on.
+    holds: BTreeMap<u64, (Option<Lsn>, Lsn)>,
+}
+
+/// What is needed of a directory's checkpoints and log.
+#[derive(Debug, Default)]
+pub(crate) struct Retention(Mutex<State>);
+
+/// Keeps a checkpoint and the log from there on, until it is dropped.
+#[derive(Debug)]
+#[must_use = "what is held is kept only as long as this is"]
+pub struct Hold {
+    retention: Arc<Retention>,
+    number: u64,
+    checkpoint: Option<Checkpoint>,
+    log_start: Lsn,
+}
+
+impl Hold {
+    /// The checkpoint, unless there is none yet.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        self.checkpoint
+    }
+
+    /// From where on the log is kept.
+    #[must_use]
+    pub fn log_start(&self) -> Lsn {
+        self.log_start
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.retention.state().holds.remove(&self.number);
+    }
+}
+
+impl Retention {
+    pub(crate) fn new(checkpoint: Option<Checkpoint>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State {
+            checkpoint,
+            ..State::default()
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic under this lock")
+    }
+
+    pub(crate) fn checkpoint(&self) -> Option<Checkpoint> {
+        self.state().checkpoint
+    }
+
+    /// Another checkpoint is in force from now on.
+    pub(crate) fn set_checkpoint(&self, checkpoint: Checkpoint) {
+        self.state().checkpoint = Some(checkpoint);
+    }
+
+    /// Keeps the checkpoint in force and its log; the log from `first` on when
+    /// there is none.
+    pub(crate) fn hold(self: &Arc<Self>, first: Lsn) -> Hold {
+        let mut state = self.state();
+        let number = state.next_hold;
+        state.next_hold += 1;
+        let checkpoint = state.checkpoint;
+        let log_start = checkpoint.map_or(first, |checkpoint| checkpoint.start.log_start);
+        let from = checkpoint.map(|checkpoint| checkpoint.start.replay_from());
+        state.holds.insert(number, (from, log_start));
+        Hold {
+            retention: Arc::clone(self),
+            number,
+            checkpoint,
+            log_start,
+        }
+    }
+
+    /// Which checkpoints are needed, by where their replay begins, and the log from
+    /// where on. Nothing may go while there is no checkpoint.
+    fn needed(&self) -> Option<(Vec<Lsn>, Lsn)> {
+        let state = self.state();
+        let checkpoint = state.checkpoint?.start;
+        let held = state.holds.values();
+        let checkpoints = held.clone().filter_map(|(checkpoint, _)| *checkpoint);
+        let log = held.map(|(_, log_start)| *log_start);
+        Some((
+            checkpoints.chain([checkpoint.replay_from()]).collect(),
+            log.fold(checkpoint.log_start, Lsn::min),
+        ))
+    }
+
+    /// Removes what nobody needs. `kept_from` is from where on the settings say
+    /// that log is kept. To be called only when the checkpoint in force would
+    /// survive the loss of power.
+    pub(crate) async fn clean(&self, files: &Files, kept_from: Lsn) -> Result<(), Error> {
+        let Some((checkpoints, needed)) = self.needed() else {
+            return Ok(());
+        };
+        remove_all_but(&files.checkpoints(), &checkpoints).await?;
+        truncate(files, needed.min(kept_from)).await
+    }
+}
+
+/// Removes the segments that end at or before `before`, the oldest first; the last
+/// one stays.
+pub(crate) async fn truncate(files: &Files, before: Lsn) -> Result<(), Error> {
+    let directory = files.log();
+    let names = fs::read_dir(&directory)
+        .await
+        .map_err(Error::io("list", &directory))?;
+    let segments: Vec<_> = names
+        .iter()
+        .filter_map(|path| Some((path, first_of_name(path)?)))
+        .collect();
+    let mut removed = 0_u64;
+    for pair in segments.windows(2) {
+        let ((path, _), (_, next)) = (pair[0], pair[1]);
+        if next > before {
+            break;
+        }
+        fs::remove_file(path)
+            .await
+            .map_err(Error::io("remove", path))?;
+        removed += 1;
+    }
+    if removed > 0 {
+        fs::sync_dir(&directory)
+            .await
+            .map_err(Error::io("sync", &directory))?;
+        tracing::debug!(removed, before = before.0, "removed segments of the log");
+    }
+    Ok(())
+}

@@ -1,0 +1,425 @@
+//! Checkpoints: when they are taken, and the walk through the tables. What they are
+//! in files, and why nothing is lost, is argued in `coeval_log`'s `checkpoint`.
+//!
+//! ```text
+//!   thread "checkpoint"
+//!     every LOOK      is there log enough since the last one?    ── at a limited rate
+//!     on request      CHECKPOINT, a backup                       ── as fast as it goes
+//!     on a close      if all rows are few                        ── as fast as it goes
+//! ```
+//!
+//! # The walk
+//!
+//! A snapshot is registered, as a transaction does it, and with it every version
+//! that it shows stays where it is until the walk is over. Then the tables are
+//! listed, after the snapshot: a table with a row that the snapshot shows was made
+//! known before that row was committed, so it is in the list; and a table that is
+//! dropped meanwhile stays alive in the list. Each table is walked in the order of
+//! RIDs, a few hundred records in one pinned step, up to the RID that was next when
+//! it was listed: later ones are of rows that the snapshot does not show.
+//!
+//! The walk takes no locks and reads no index. Who writes meanwhile leaves the old
+//! versions behind, which costs memory for as long as it takes: as many versions as
+//! rows are changed in that time, at most one a row and one more.
+//!
+//! # When it fails
+//!
+//! A disk without room, or one that refuses a write or a sync, leaves the checkpoint
+//! before it in force, with all of its log, so nothing is lost; what was written is
+//! removed. It is logged, counted, shown in [`CheckpointStatus`], and tried again:
+//! after [`RETRY_FIRST`], then after twice as long, up to [`RETRY_LAST`]. The log
+//! grows meanwhile.
+//!
+//! Its snapshot may be ended like any other's, when old versions take too much memory.
+//! What it has read by then cannot be trusted, so it fails; the next one goes without
+//! a limit on its rate.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use coeval_env::{Instant, JoinHandle};
+use coeval_log::{Checkpoint, CheckpointWriter, Error, SavedRecord};
+use coeval_storage::Snapshot;
+use coeval_txn::contract::Checkpointing;
+use coeval_types::{Rid, Timestamp, TransactionId};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::engine::Shared;
+use crate::storage::Storage;
+
+/// How often the length of the log is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+const RETRY_FIRST: Duration = Duration::from_secs(5);
+const RETRY_LAST: Duration = Duration::from_secs(300);
+
+/// Why one fails whose snapshot was ended.
+const ENDED: &str = "the memory that old versions may take was used up while it was written";
+
+type Answer = oneshot::Sender<Result<(), coeval_txn::Error>>;
+
+/// How checkpoints are going.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointStatus {
+    /// The one in force.
+    pub last: Option<Checkpoint>,
+    /// How long the last one that was taken in this process took.
+    pub last_took: Option<Duration>,
+    /// Rows written so far by the one under way.
+    pub running: Option<u64>,
+    /// How many were taken by this process.
+    pub taken: u64,
+    /// How many failed in this process.
+    pub failed: u64,
+    /// Why the last one failed, unless one has been taken since.
+    pub failure: Option<String>,
+    /// Bytes of log that a start would replay now.
+    pub log_bytes: u64,
+}
+
+/// What the engine and the thread share.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    status: Mutex<CheckpointStatus>,
+    /// The one under way is to be given up.
+    stop: AtomicBool,
+    /// Says so to one that waits for the log.
+    stopped: Notify,
+}
+
+impl Progress {
+    fn status(&self) -> MutexGuard<'_, CheckpointStatus> {
+        self.status.lock().expect("no panic under this lock")
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.stopped.notify_one();
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped("it is being closed".into()));
+        }
+        Ok(())
+    }
+}
+
+/// How checkpoints are going in this engine.
+pub(crate) fn status(shared: &Shared) -> CheckpointStatus {
+    let mut status = shared.checkpoints.status().clone();
+    status.last = shared.log.checkpoint();
+    status.log_bytes = shared.log.bytes_to_replay();
+    status
+}
+
+/// The thread, as the engine holds it.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    /// Until the engine is closed.
+    running: Mutex<Option<(mpsc::UnboundedSender<Answer>, JoinHandle<()>)>>,
+}
+
+impl Checkpointer {
+    /// Starts the thread.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Self {
+        let (sender, requests) = mpsc::unbounded_channel();
+        let shared = Arc::downgrade(shared);
+        let task = coeval_env::spawn_dedicated("checkpoint", move || run(shared, requests));
+        Self {
+            running: Mutex::new(Some((sender, task))),
+        }
+    }
+
+    /// One that takes none: there is no directory.
+    pub(crate) fn none() -> Self {
+        Self {
+            running: Mutex::new(None),
+        }
+    }
+
+    /// Asks for a checkpoint of what is committed by now.
+    pub(crate) fn request(&self) -> Checkpointing {
+        let (sender, answer) = oneshot::channel();
+        let sent = match &*self.running.lock().expect("no panic under this lock") {
+            Some((requests, _)) => requests.send(sender).is_ok(),
+            None => false,
+        };
+        Box::pin(async move {
+            if !sent {
+                return Ok(());
+            }
+            let closed = || coeval_txn::Error::Stopped("it is being closed".to_owned());
+            answer.await.unwrap_or_else(|_| Err(closed()))
+        })
+    }
+
+    /// Waits until the thread has ended; what it is doing is given up.
+    pub(crate) async fn end(&self, shared: &Shared) {
+        let running = self
+            .running
+            .lock()
+            .expect("no panic under this lock")
+            .take();
+        let Some((requests, task)) = running else {
+            return;
+        };
+        shared.checkpoints.stop();
+        drop(requests);
+        if let Err(error) = task.await {
+            tracing::warn!(%error, "the thread that takes checkpoints has failed");
+        }
+    }
+}
+
+/// Takes checkpoints until the engine is closed or gone.
+async fn run(shared: Weak<Shared>, mut requests: mpsc::UnboundedReceiver<Answer>) {
+    let mut retry = Retry::default();
+    let mut ended = false;
+    loop {
+        let asked = coeval_env::timeout(LOOK, requests.recv()).await;
+        let Some(engine) = shared.upgrade() else {
+            return;
+        };
+        let mut answers = Vec::new();
+        match asked {
+            Ok(None) => return,
+            Ok(Some(answer)) => answers.push(answer),
+            Err(coeval_env::Elapsed) if is_due(&engine) && retry.is_due() => {}
+            Err(coeval_env::Elapsed) => continue,
+        }
+        // All who have asked by now get the same one.
+        while let Ok(answer) = requests.try_recv() {
+            answers.push(answer);
+        }
+        let limited = answers.is_empty() && !ended;
+        let hurry = || !limited || !requests.is_empty();
+        let result = take(&engine, &hurry).await;
+        match &result {
+            Ok(()) => retry = Retry::default(),
+            Err(_) => retry.failed(),
+        }
+        ended = result.as_ref().is_err_and(|failure| failure.ended);
+        for answer in answers {
+            // Whoever asked may have gone.
+            let _ = answer.send(result.clone().map_err(Failure::into_error));
+        }
+    }
+}
+
+/// Whether there is log enough.
+fn is_due(engine: &Shared) -> bool {
+    let limit = engine.settings.checkpoint_log_bytes;
+    limit > 0 && engine.log.bytes_to_replay() >= limit && engine.all_attached()
+}
+
+/// When one may be tried again that failed.
+#[derive(Debug, Default)]
+struct Retry(Option<(Instant, Duration)>);
+
+impl Retry {
+    fn is_due(&self) -> bool {
+        self.0.is_none_or(|(at, _)| coeval_env::now() >= at)
+    }
+
+    fn failed(&mut self) {
+        let pause = self
+            .0
+            .map_or(RETRY_FIRST, |(_, pause)| (pause * 2).min(RETRY_LAST));
+        self.0 = Some((coeval_env::now() + pause, pause));
+    }
+}
+
+/// Why there is no checkpoint; shared by all who asked for it.
+#[derive(Clone, Debug)]
+struct Failure {
+    reason: String,
+    disk_full: bool,
+    stopped: bool,
+    ended: bool,
+}
+
+impl Failure {
+    fn new(error: &Error) -> Self {
+        Self {
+            reason: format!("the checkpoint failed: {error}"),
+            disk_full: error.is_disk_full(),
+            stopped: matches!(error, Error::Stopped(_)),
+            ended: matches!(error, Error::Setting(what) if what == ENDED),
+        }
+    }
+
+    fn into_error(self) -> coeval_txn::Error {
+        if self.stopped {
+            coeval_txn::Error::Stopped(self.reason)
+        } else if self.disk_full {
+            coeval_txn::Error::DiskFull(self.reason)
+        } else {
+            coeval_txn::Error::Io(self.reason)
+        }
+    }
+}
+
+/// Takes one, and notes how it went. `hurry` says whether to go without a limit.
+async fn take(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<(), Failure> {
+    let began = coeval_env::now();
+    engine.checkpoints.status().running = Some(0);
+    let result = write(engine, hurry).await;
+    let mut status = engine.checkpoints.status();
+    status.running = None;
+    match result {
+        Ok(None) => {
+            status.failure = None;
+            Ok(())
+        }
+        Ok(Some(checkpoint)) => {
+            let took = began.elapsed();
+            status.taken += 1;
+            status.failure = None;
+            status.last_took = Some(took);
+            tracing::info!(
+                rows = checkpoint.records,
+                bytes = checkpoint.bytes,
+                milliseconds = took.as_millis() as u64,
+                replay_from = checkpoint.start.replay_from().0,
+                "took a checkpoint"
+            );
+            Ok(())
+        }
+        Err(error) => {
+            let failure = Failure::new(&error);
+            if !failure.stopped {
+                status.failed += 1;
+                status.failure = Some(error.to_string());
+                tracing::error!(
+                    %error,
+                    "a checkpoint failed; the one before it and the log stay in force"
+                );
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Writes one; `None` when nothing has happened since the last.
+async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Checkpoint>, Error> {
+    if !engine.all_attached() {
+        let reason = "not every table that came back is known yet";
+        return Err(Error::Stopped(reason.into()));
+    }
+    let mut registered = None;
+    let start = engine.log.start_checkpoint(|| {
+        let snapshot = engine.snapshots.register(|| engine.log.installed());
+        let timestamp = snapshot.timestamp();
+        registered = Some(snapshot);
+        timestamp
+    });
+    let (Some(start), Some(snapshot)) = (start, registered) else {
+        return Ok(None);
+    };
+    let last = engine.log.checkpoint();
+    if last.is_some_and(|last| last.start.replay_from() == start.replay_from()) {
+        return Ok(None);
+    }
+    let tables = tables(engine, snapshot.timestamp());
+    let rate = if hurry() {
+        0
+    } else {
+        engine.settings.checkpoint_bytes_per_second
+    };
+    // The log may be waiting for room on the disk, and so for the end of this.
+    let mut writer = tokio::select! {
+        biased;
+        writer = engine.log.write_checkpoint(start, rate) => writer?,
+        () = engine.checkpoints.stopped.notified() => {
+            return Err(Error::Stopped("it is being closed".into()));
+        }
+    };
+    match walk(engine, &snapshot, &tables, &mut writer, hurry).await {
+        Ok(()) => {}
+        Err(error) => {
+            writer.abandon().await;
+            return Err(error);
+        }
+    }
+    // What the walk kept may go while the file is synced.
+    drop(snapshot);
+    drop(tables);
+    engine.log.finish_checkpoint(writer).await.map(Some)
+}
+
+/// Every table in which the snapshot may show something, with how far to walk it.
+fn tables(engine: &Shared, snapshot: Timestamp) -> Vec<(Arc<Storage>, Rid)> {
+    let storages = engine.storages.read().expect("no panic while it was held");
+    storages
+        .values()
+        .filter(|storage| !engine.is_dropped_before(storage.id, snapshot))
+        .map(|storage| (Arc::clone(storage), storage.records.high_water()))
+        .collect()
+}
+
+async fn walk(
+    engine: &Shared,
+    snapshot: &Snapshot,
+    tables: &[(Arc<Storage>, Rid)],
+    writer: &mut CheckpointWriter,
+    hurry: &dyn Fn() -> bool,
+) -> Result<(), Error> {
+    for (storage, end) in tables {
+        let mut next = Rid(0);
+        while next < *end {
+            next = step(engine, snapshot, storage, next..*end, writer);
+            if writer.is_full(storage.id) {
+                writer.write().await?;
+                engine.checkpoints.status().running = Some(writer.records());
+            } else {
+                // The executor of the thread has nothing else to do, and in
+                // simulation this lets others in.
+                coeval_env::yield_now().await;
+            }
+            engine.checkpoints.check()?;
+            // Asked after the reads: had versions gone for that, this would say so.
+            if snapshot.is_ended() {
+                return Err(Error::Setting(ENDED.to_owned()));
+            }
+            if hurry() {
+                writer.lift_limit();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds what the snapshot shows of the next records, until there is a block to
+/// write. Returns where to go on.
+fn step(
+    engine: &Shared,
+    snapshot: &Snapshot,
+    storage: &Storage,
+    rids: std::ops::Range<Rid>,
+    writer: &mut CheckpointWriter,
+) -> Rid {
+    let guard = engine.domain.pin();
+    let most = rids.start.0 + engine.settings.checkpoint_records as u64;
+    let end = rids.end.0.min(most);
+    for rid in (rids.start.0..end).map(Rid) {
+        if writer.is_full(storage.id) {
+            return rid;
+        }
+        let Some(record) = storage.records.record(rid) else {
+            continue;
+        };
+        let version = record.read(snapshot.timestamp(), TransactionId(0), &guard);
+        if let Some(version) = version
+            && let Some(row) = version.row()
+        {
+            let saved = SavedRecord {
+                rid,
+                timestamp: version.cts(),
+                row,
+            };
+            writer.add(storage.id, &saved);
+        }
+    }
+    Rid(end)
+}
