@@ -38,10 +38,14 @@ impl SystemTable {
         self.schema
     }
 
-    /// Whether only superusers may read it: it has what is kept of passwords.
+    /// Whether only superusers may read it: it has what is kept of passwords, or keys
+    /// of rows, whoever may read these.
     #[must_use]
     pub fn is_secret(&self) -> bool {
-        matches!(self.name, "pg_authid" | "pg_shadow")
+        match self.schema {
+            "coeval" => matches!(self.name, "locks" | "conflicts"),
+            _ => matches!(self.name, "pg_authid" | "pg_shadow"),
+        }
     }
 
     /// Its rows, as the statement's snapshot shows them.
