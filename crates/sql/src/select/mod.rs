@@ -40,6 +40,7 @@ pub use execute::Cursor;
 pub(crate) use execute::row_bytes;
 pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query, plan_source};
 
+use crate::catalog::Table;
 use crate::expression::Expression;
 use crate::session::Column;
 use crate::value::ColumnType;
@@ -52,18 +53,20 @@ pub struct QueryPlan {
     pub(crate) root: Node,
     columns: Vec<Column>,
     volatile: bool,
-    locks_rows: bool,
+    /// The tables of which rows are locked.
+    locked: Vec<Arc<Table>>,
 }
 
 impl QueryPlan {
     fn new(root: Node, columns: Vec<Column>) -> Self {
         let volatile = root.any_expression(&|each| each.is_volatile());
-        let locks_rows = root.any_node(&|node| matches!(node, Node::Lock(_)));
+        let mut locked = Vec::new();
+        root.collect_locked(&mut locked);
         Self {
             root,
             columns,
             volatile,
-            locks_rows,
+            locked,
         }
     }
 
@@ -99,7 +102,12 @@ impl QueryPlan {
     /// Whether it locks rows: FOR UPDATE and its like.
     #[must_use]
     pub fn locks_rows(&self) -> bool {
-        self.locks_rows
+        !self.locked.is_empty()
+    }
+
+    /// The tables of which it locks rows.
+    pub(crate) fn locked_tables(&self) -> &[Arc<Table>] {
+        &self.locked
     }
 
     /// What it will do, a line a node, as EXPLAIN shows it.

@@ -13,7 +13,7 @@ use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
-use crate::select::Cursor;
+use crate::select::{Cursor, QueryPlan};
 use crate::statement::Command;
 use crate::value::Value;
 
@@ -255,6 +255,9 @@ impl Session {
             let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
             let started = match &*plan {
                 Plan::Query(query) => {
+                    if !self.lock_tables_of(query, &catalog).await? {
+                        continue;
+                    }
                     portal.progress = Progress::Query {
                         cursor: Cursor::new(query),
                         plan: Arc::clone(query),
@@ -303,6 +306,28 @@ impl Session {
             SqlState::SERIALIZATION_FAILURE,
             "the definition of a table keeps changing",
         ))
+    }
+
+    /// Locks the tables of which a query locks rows. False when one has another
+    /// definition by now and a new snapshot would show it.
+    async fn lock_tables_of(&mut self, query: &QueryPlan, catalog: &Arc<Catalog>) -> Result<bool> {
+        if !query.locks_rows() {
+            return Ok(true);
+        }
+        self.require_writable("SELECT FOR UPDATE")?;
+        let running = self
+            .running
+            .as_mut()
+            .ok_or_else(|| Error::internal("no transaction runs"))?;
+        running.wrote = true;
+        let transaction = Some(&mut *running.transaction);
+        let mut context = EvaluationContext::new(&self.info, catalog, &[], transaction);
+        for table in query.locked_tables() {
+            if !change::lock_for_write(table, &mut context).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Runs a query on from where it stopped, by the snapshot it began with.

@@ -350,6 +350,14 @@ impl Node {
         }
     }
 
+    /// Appends the tables of which this node or any below it locks rows.
+    pub(crate) fn collect_locked(&self, tables: &mut Vec<Arc<Table>>) {
+        if let Self::Lock(lock) = self {
+            tables.extend(lock.targets.iter().map(|target| Arc::clone(&target.table)));
+        }
+        self.inputs(&mut |input| input.collect_locked(tables));
+    }
+
     /// Whether `test` holds for this node or any below it.
     pub(crate) fn any_node(&self, test: &dyn Fn(&Node) -> bool) -> bool {
         let mut found = test(self);
