@@ -30,7 +30,7 @@ use coeval_txn::{Cause, Error, GaveWay, Outcome, Place};
 use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
 
 use super::Run;
-use super::state::{Footing, Held, Read, State, Undo};
+use super::state::{Footing, Held, Read, State};
 use crate::engine::Shared;
 use crate::ranges::map::{Predicate, RangeMap};
 use crate::ranges::ring::Failure;
@@ -45,14 +45,11 @@ impl Run<'_> {
                 self.undo_all();
                 return Poll::Ready(Outcome::Aborted(error));
             }
-            self.drop_replaced_entries(true);
-            // There is no way back to a savepoint any more, only to the beginning.
-            self.state
-                .undo
-                .retain(|step| !matches!(step, Undo::Row { .. }));
+            self.drop_entries_of_written();
             if !self.prepare() {
                 let snapshot = self.state.snapshot();
                 self.retire_dropped();
+                self.drop_replaced_entries();
                 self.release_rows();
                 self.free_other_locks();
                 return Poll::Ready(Outcome::Committed(snapshot.max(self.state.newest_seen)));
@@ -106,6 +103,7 @@ impl Run<'_> {
         copied.installed();
         self.wait_until_visible(timestamp);
         self.retire_dropped();
+        self.drop_replaced_entries();
         self.release_rows();
         self.free_other_locks();
         Poll::Ready(Outcome::Committed(timestamp))
@@ -315,7 +313,7 @@ fn private_row<'guard>(
 
 /// Whether the private version changes anything: it is there, and is not the
 /// deletion of what never was.
-fn has_effect(record: &RecordRef<'_>, id: TransactionId, guard: &Guard<'_>) -> bool {
+pub(super) fn has_effect(record: &RecordRef<'_>, id: TransactionId, guard: &Guard<'_>) -> bool {
     if !record.has_private(id) {
         return false;
     }

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, RecordRef, TryLock, Value};
 use coeval_txn::{Error, Isolation, Savepoint};
+use coeval_types::key::successor_of_prefix;
 use coeval_types::{RowRef, TransactionId};
 
 use super::Run;
+use super::commit::has_effect;
 use super::state::{Held, Undo};
 use crate::locks::keys::Taken;
 use crate::locks::queues::LockName;
@@ -76,16 +78,49 @@ impl Run<'_> {
             }
         }
         for (storage, rid, value) in displaced {
+            self.note_absent(storage, &value);
             let table = &self.state.storages[storage];
             let record = table.records.record(rid).expect("it is locked");
             drop_entries(&record, id, true, &value, &table.indexes(), &guard);
         }
     }
 
-    /// Takes the entries of replaced private versions out that no version of their
-    /// record has any more. `with_private` says whether the present private version
-    /// counts.
-    pub(super) fn drop_replaced_entries(&mut self, with_private: bool) {
+    /// When a commit begins: there is no way back to a savepoint any more, only to the
+    /// beginning. Takes the entries of replaced private versions out that no version of
+    /// their record has any more.
+    ///
+    /// Not those of records to which nothing is done in the end, inserted and deleted
+    /// again: until this transaction has its place in the order, the entry is what
+    /// leads who inserts the key to the lock. Their steps stay for
+    /// [`Self::drop_replaced_entries`].
+    pub(super) fn drop_entries_of_written(&mut self) {
+        let (shared, id) = (self.shared, self.state.id);
+        let guard = shared.domain.pin();
+        let storages = &self.state.storages;
+        self.state.undo.retain(|step| {
+            let Undo::Row {
+                storage,
+                rid,
+                previous,
+            } = step
+            else {
+                return true;
+            };
+            let table = &storages[*storage];
+            let record = table.records.record(*rid).expect("it is locked");
+            if !has_effect(&record, id, &guard) {
+                return true;
+            }
+            if let Some(value) = previous {
+                drop_entries(&record, id, true, value, &table.indexes(), &guard);
+            }
+            false
+        });
+    }
+
+    /// Takes the entries of replaced private versions out that no committed version of
+    /// their record has.
+    pub(super) fn drop_replaced_entries(&mut self) {
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();
         for step in &self.state.undo {
@@ -97,8 +132,28 @@ impl Run<'_> {
             {
                 let table = &self.state.storages[*storage];
                 let record = table.records.record(*rid).expect("it is locked");
-                drop_entries(&record, id, with_private, value, &table.indexes(), &guard);
+                drop_entries(&record, id, false, value, &table.indexes(), &guard);
             }
+        }
+    }
+
+    /// At SERIALIZABLE: that an insert succeeded says that the key was absent. When the
+    /// insert is undone its entry goes, which led others to its lock; from then on a
+    /// predicate protects what was said.
+    fn note_absent(&mut self, storage: usize, value: &Value) {
+        let Some(row) = value.as_row().filter(|_| self.state.is_serializable()) else {
+            return;
+        };
+        let table = Arc::clone(&self.state.storages[storage]);
+        let snapshot = self.state.snapshot();
+        let mut key = Vec::new();
+        for index in table.indexes().iter().filter(|index| index.is_primary()) {
+            index.key(row, &mut key);
+            let upper = successor_of_prefix(&key);
+            let predicates = &mut self.state.predicates;
+            index
+                .ranges
+                .predicates(snapshot, &key, upper.as_deref(), predicates);
         }
     }
 
@@ -106,7 +161,7 @@ impl Run<'_> {
     pub(super) fn undo_all(&mut self) {
         self.stop_waiting(false);
         let (shared, id) = (self.shared, self.state.id);
-        self.drop_replaced_entries(false);
+        self.drop_replaced_entries();
         for step in self.state.undo.iter().rev() {
             undo_schema(&self.state.storages, step);
         }

@@ -1,5 +1,6 @@
 //! Locks: circles, timeouts, unique keys, hot rows, and who waits for whom.
 
+use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -336,6 +337,74 @@ fn a_refused_row_keeps_its_keys_at_serializable() {
     assert_eq!(inserts(&mut *b, (3, 10)), None);
     a.abort();
     assert_eq!(inserts(&mut *b, (3, 10)), Some(true));
+}
+
+/// Inserted and deleted again: nothing is left to commit, but the key was seen absent
+/// and is the transaction's until its commit has its place.
+#[test]
+fn a_key_that_came_and_went_is_kept_until_the_commit() {
+    let mut settings = settings();
+    settings.log.ring_bytes = 4096;
+    settings.log.frame_payload_bytes = 512;
+    let engine = Engine::ephemeral(settings).expect("sound settings");
+    crate::support::attach(&engine);
+    ready(load(&engine, [(1, 10)]));
+    let mut a = ready(begin(&engine, Isolation::SnapshotIsolation));
+    ready(lock_table(&mut *a)).expect("nobody has it alone");
+    assert_eq!(inserts(&mut *a, (4, 3)), Some(true));
+    assert_eq!(ready(delete(&mut *a, 4)), Ok(true));
+    ready(change(&mut *a, 1, |value| value + 1)).expect("free");
+    // Its commit begins, and waits for room in the log.
+    let mut context = Context::from_waker(Waker::noop());
+    let mut credits = Vec::new();
+    loop {
+        let mut entries = engine.log().entry_builder();
+        entries.delete(STORAGE, Rid(0));
+        let mut prepare = std::pin::pin!(engine.log().prepare(&mut entries));
+        match prepare.as_mut().poll(&mut context) {
+            Poll::Ready(credit) => credits.push(credit.expect("it goes on")),
+            Poll::Pending => break,
+        }
+    }
+    assert!(a.poll_commit(&mut context).is_pending());
+    let mut b = ready(writer(&engine));
+    assert_eq!(inserts(&mut *b, (4, 5)), None, "a is before it");
+    drop(credits);
+    assert!(ready(commit(&mut *a)).is_ok());
+    assert_eq!(inserts(&mut *b, (4, 5)), Some(true));
+    let second = ready(commit(&mut *b)).expect("nothing against it");
+    let mut t = ready(writer(&engine));
+    assert_eq!(all(&mut *t), [(1, 11), (4, 5)]);
+    assert!(t.snapshot() >= second);
+    engine.sweep();
+    assert_eq!(all(&mut *t), [(1, 11), (4, 5)]);
+}
+
+/// What an insert said before it was undone holds too.
+#[test]
+fn at_serializable_an_undone_insert_has_seen_the_key_absent() {
+    let engine = engine();
+    ready(load(&engine, [(1, 10)]));
+    for (key, level, conflict) in [
+        (4, Isolation::Serializable, true),
+        (5, Isolation::SnapshotIsolation, false),
+    ] {
+        let mut a = ready(begin(&engine, level));
+        ready(lock_table(&mut *a)).expect("nobody has it alone");
+        let savepoint = a.savepoint();
+        assert_eq!(inserts(&mut *a, (key, 3)), Some(true));
+        a.rollback_to(savepoint).expect("it stands");
+        ready(change(&mut *a, 1, |value| value + 1)).expect("free");
+        let mut b = ready(writer(&engine));
+        assert_eq!(inserts(&mut *b, (key, 5)), Some(true));
+        ready(commit(&mut *b)).expect("nothing against it");
+        let outcome = ready(commit(&mut *a));
+        assert_eq!(
+            matches!(outcome, Err(Error::Conflict(_))),
+            conflict,
+            "{outcome:?}"
+        );
+    }
 }
 
 /// A snapshot that includes a commit which is drawn and not yet installed.
