@@ -80,6 +80,27 @@ impl DataDirectory {
         })
     }
 
+    /// Takes the directory to look at it: changes nothing, makes nothing. A copy may
+    /// have no file to lock, and then nobody else can have it either.
+    pub(crate) async fn inspect(path: &Path) -> Result<Self, Error> {
+        let lock_path = path.join("LOCK");
+        let exists = fs::exists(&lock_path)
+            .await
+            .map_err(Error::io("look for", &lock_path))?;
+        let locked = if exists { &lock_path } else { path };
+        let lock = fs::open(locked, fs::OpenOptions::READ)
+            .await
+            .map_err(Error::io("open", locked))?;
+        let taken = lock.try_lock().await.map_err(Error::io("lock", locked))?;
+        if !taken {
+            return Err(Error::InUse { lock: lock_path });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
     }

@@ -109,7 +109,7 @@ pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};
 pub use error::Error;
 pub use log::Log;
-pub use recovery::{RecoverySummary, Replay, ReplayError};
+pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use retention::Hold;
 pub use settings::Settings;
 pub use shared::FatalHandler;

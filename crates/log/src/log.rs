@@ -17,7 +17,7 @@ use crate::entry::EntryBuilder;
 use crate::files::Files;
 use crate::flusher::Flusher;
 use crate::frame::{Seed, frame_bytes};
-use crate::recovery::{RecoverySummary, Replay, recover};
+use crate::recovery::{RecoverySummary, Replay, inspect, recover};
 use crate::retention::Retention;
 use crate::shared::{FatalHandler, Shared};
 use crate::space::SpaceWait;
@@ -134,6 +134,33 @@ impl Log {
             retention: Retention::new(None),
             flusher: Mutex::new(None),
         })
+    }
+
+    /// Reads the log in `directory` as [`Log::open`] does, and changes nothing there.
+    /// What it would refuse, this refuses, with the same words. What comes back is a
+    /// log without a file that goes on behind it, so that what was replayed can be
+    /// looked at by transactions.
+    pub async fn inspect(
+        directory: &Path,
+        settings: Settings,
+        replay: Arc<dyn Replay>,
+    ) -> Result<(Self, RecoverySummary), Error> {
+        settings.check()?;
+        let (path, of_reader) = (directory.to_owned(), settings.clone());
+        let reader = coeval_env::spawn_dedicated("log", move || async move {
+            inspect(&path, &of_reader, replay).await
+        });
+        let read = reader.await;
+        let (term, summary) = read.map_err(|error| Error::Stopped(error.to_string().into()))??;
+        let ring = AppendRing::unread(settings.ring_bytes, summary.end.0);
+        let log = Self {
+            shared: Shared::new(ring, term, Seed::of_database(0), true),
+            settings,
+            files: None,
+            retention: Retention::new(None),
+            flusher: Mutex::new(None),
+        };
+        Ok((log, summary))
     }
 
     /// The term of every commit made here.

@@ -52,6 +52,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use coeval_env::fs;
 use coeval_types::{Lsn, Term, Timestamp};
 
 use crate::checkpoint::{self, Block, Checkpoint, CheckpointFile, CheckpointStart};
@@ -61,6 +62,8 @@ use crate::log::FIRST_LSN;
 use crate::segment::{Segment, SegmentKind};
 use crate::{Entry, Error, Settings};
 use chain::Chain;
+use scan::Scan;
+use tail::Tail;
 
 /// Most bytes of a new log's first segment. Small, because a new database waits for
 /// it; those that follow are made in the background.
@@ -95,6 +98,30 @@ pub trait Replay: Send + Sync + 'static {
     /// anything is applied, and for each record once. An error, in words, ends the
     /// opening.
     fn restore(&self, block: &Block<'_>) -> Result<(), String>;
+
+    /// How far it has come; called now and then, for people who wait.
+    fn progress(&self, progress: RecoveryProgress) {
+        let _ = progress;
+    }
+}
+
+/// How far reading a data directory has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryProgress {
+    /// Loading the checkpoint.
+    Checkpoint {
+        /// Rows that are loaded.
+        records: u64,
+        /// Rows that there are.
+        of: u64,
+    },
+    /// Replaying the log behind it.
+    Log {
+        /// Bytes that are read.
+        bytes: u64,
+        /// Bytes that there are, what has not been written yet included.
+        of: u64,
+    },
 }
 
 /// What recovery found.
@@ -133,6 +160,25 @@ pub(crate) struct Recovered {
     pub(crate) summary: RecoverySummary,
 }
 
+/// What a data directory holds, read and replayed.
+struct Found {
+    checkpoint: Option<Checkpoint>,
+    chain: Chain,
+    /// Where in the log replay began.
+    begin: Lsn,
+    scan: Scan,
+    tail: Tail,
+}
+
+/// What reading does with files that were being made when a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leftovers {
+    /// Removes them.
+    Remove,
+    /// Leaves everything as it is, and opens no file for writing.
+    Keep,
+}
+
 /// Replays the log in `path`, repairs its tail, and begins a new term.
 pub(crate) async fn recover(
     path: &Path,
@@ -148,43 +194,15 @@ pub(crate) async fn recover(
         directory: directory.log(),
         database: control.database,
         segment_bytes: settings.segment_bytes,
+        leftovers: Leftovers::Remove,
     };
-    let checkpoint = find_checkpoint(&directory, &control).await?;
-    let (needed, begin) = match &checkpoint {
-        Some(file) => {
-            let CheckpointStart {
-                snapshot,
-                log_start,
-            } = file.start();
-            (log_start, (file.replay_from(), snapshot.term()))
-        }
-        None => (FIRST_LSN, (FIRST_LSN, Term(0))),
-    };
-    let mut chain = Chain::open(&kind, needed).await?;
-    if chain.is_empty() && control.term == Term(0) {
-        let small = SegmentKind {
-            segment_bytes: kind.segment_bytes.min(FIRST_SEGMENT_BYTES),
-            ..kind.clone()
-        };
-        let first = small.create(FIRST_LSN, || false).await?;
-        chain.push(first.expect("nobody stops it"));
-    }
-    let durable = control.clean_end.unwrap_or(control.start).max(begin.0);
-    chain.must_reach(durable, &kind)?;
+    let mut found = Found::read(&directory, &control, &kind, settings, replay).await?;
+    tail::repair(&mut found.chain, &kind, &control, &found.scan, &found.tail).await?;
 
-    let threads = settings.recovery_threads;
-    if let Some(file) = &checkpoint {
-        checkpoint::load(file, threads, Arc::clone(&replay)).await?;
-    }
-    let checkpoint = checkpoint.map(|file| file.summary());
-    let seed = Seed::of_database(control.database);
-    let scan = scan::Scan::run(&chain, &control, seed, begin, threads, replay).await?;
-    let tail = tail::judge(&chain, &control, seed, &scan).await?;
-    tail::repair(&mut chain, &kind, &control, &scan, &tail).await?;
-
+    let end = found.scan.end;
     let control = Control {
         term: Term(control.term.0 + 1),
-        start: scan.end,
+        start: end,
         clean_end: None,
         ..control
     };
@@ -193,17 +211,8 @@ pub(crate) async fn recover(
     }
     directory.write_control(&control).await?;
 
-    let summary = RecoverySummary {
-        checkpoint,
-        clean: scan.clean,
-        commits: scan.commits,
-        entries: scan.entries,
-        bytes: scan.end.0 - begin.0.0,
-        last_commit: scan.last_commit,
-        end: scan.end,
-        cut_bytes: tail.written_end.0 - scan.end.0,
-    };
-    let (current, spares) = chain.split_at(scan.end);
+    let summary = found.summary();
+    let (current, spares) = found.chain.split_at(end);
     Ok(Recovered {
         directory,
         control,
@@ -214,13 +223,123 @@ pub(crate) async fn recover(
     })
 }
 
-/// The checkpoint in force. Removes what is left of one that was being written.
+/// Replays the log in `path`, and changes nothing there. The next term, where the log
+/// would go on, and what was found.
+pub(crate) async fn inspect(
+    path: &Path,
+    settings: &Settings,
+    replay: Arc<dyn Replay>,
+) -> Result<(Term, RecoverySummary), Error> {
+    let directory = DataDirectory::inspect(path).await?;
+    let control = directory.read_control().await?;
+    let control = control.ok_or_else(|| Error::Damaged {
+        file: directory.control(),
+        offset: 0,
+        what: "the file is missing: this is no data directory, or no whole one".to_owned(),
+    })?;
+    if control.term == Term(0) {
+        // The first start made the directory and got no further.
+        let nothing = RecoverySummary {
+            checkpoint: None,
+            clean: false,
+            commits: 0,
+            entries: 0,
+            bytes: 0,
+            last_commit: Timestamp::ZERO,
+            end: FIRST_LSN,
+            cut_bytes: 0,
+        };
+        return Ok((Term(1), nothing));
+    }
+    let kind = SegmentKind {
+        directory: directory.log(),
+        database: control.database,
+        segment_bytes: settings.segment_bytes,
+        leftovers: Leftovers::Keep,
+    };
+    let found = Found::read(&directory, &control, &kind, settings, replay).await?;
+    Ok((Term(control.term.0 + 1), found.summary()))
+}
+
+impl Found {
+    async fn read(
+        directory: &DataDirectory,
+        control: &Control,
+        kind: &SegmentKind,
+        settings: &Settings,
+        replay: Arc<dyn Replay>,
+    ) -> Result<Self, Error> {
+        let checkpoint = find_checkpoint(directory, control, kind.leftovers).await?;
+        let (needed, begin) = match &checkpoint {
+            Some(file) => {
+                let CheckpointStart {
+                    snapshot,
+                    log_start,
+                } = file.start();
+                (log_start, (file.replay_from(), snapshot.term()))
+            }
+            None => (FIRST_LSN, (FIRST_LSN, Term(0))),
+        };
+        let mut chain = Chain::open(kind, needed).await?;
+        if chain.is_empty() && control.term == Term(0) && kind.leftovers == Leftovers::Remove {
+            let small = SegmentKind {
+                segment_bytes: kind.segment_bytes.min(FIRST_SEGMENT_BYTES),
+                ..kind.clone()
+            };
+            let first = small.create(FIRST_LSN, || false).await?;
+            chain.push(first.expect("nobody stops it"));
+        }
+        let durable = control.clean_end.unwrap_or(control.start).max(begin.0);
+        chain.must_reach(durable, kind)?;
+
+        let threads = settings.recovery_threads;
+        if let Some(file) = &checkpoint {
+            checkpoint::load(file, threads, Arc::clone(&replay)).await?;
+        }
+        let seed = Seed::of_database(control.database);
+        let scan = Scan::run(&chain, control, seed, begin, threads, replay).await?;
+        let tail = tail::judge(&chain, control, seed, &scan).await?;
+        Ok(Self {
+            checkpoint: checkpoint.map(|file| file.summary()),
+            chain,
+            begin: begin.0,
+            scan,
+            tail,
+        })
+    }
+
+    fn summary(&self) -> RecoverySummary {
+        let scan = &self.scan;
+        RecoverySummary {
+            checkpoint: self.checkpoint,
+            clean: scan.clean,
+            commits: scan.commits,
+            entries: scan.entries,
+            bytes: scan.end.0 - self.begin.0,
+            last_commit: scan.last_commit,
+            end: scan.end,
+            cut_bytes: self.tail.written_end.0 - scan.end.0,
+        }
+    }
+}
+
+/// The checkpoint in force.
 async fn find_checkpoint(
     directory: &DataDirectory,
     control: &Control,
+    leftovers: Leftovers,
 ) -> Result<Option<CheckpointFile>, Error> {
     let folder = directory.checkpoints();
-    checkpoint::remove_unfinished(&folder).await?;
+    match leftovers {
+        Leftovers::Remove => checkpoint::remove_unfinished(&folder).await?,
+        // A directory of format version 1 has none.
+        Leftovers::Keep => {
+            let exists = fs::exists(&folder).await;
+            if !exists.map_err(Error::io("look for", &folder))? {
+                return Ok(None);
+            }
+        }
+    }
     let Some(path) = checkpoint::newest(&folder).await? else {
         return Ok(None);
     };

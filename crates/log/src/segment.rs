@@ -23,6 +23,7 @@ use coeval_env::fs;
 use coeval_types::Lsn;
 
 use crate::Error;
+use crate::recovery::Leftovers;
 use crate::stamp::{self, Stamp};
 
 /// Bytes of a segment file before the stream's.
@@ -54,6 +55,7 @@ pub(crate) struct SegmentKind {
     pub(crate) directory: PathBuf,
     pub(crate) database: u128,
     pub(crate) segment_bytes: u64,
+    pub(crate) leftovers: Leftovers,
 }
 
 /// Which offset the segment of this name begins at, if it is the name of one.
@@ -143,7 +145,11 @@ impl SegmentKind {
     /// Opens the segment that begins at `first`, and checks its header.
     pub(crate) async fn open(&self, first: Lsn) -> Result<Segment, Error> {
         let path = self.path(first);
-        let file = fs::open(&path, fs::OpenOptions::WRITE)
+        let options = match self.leftovers {
+            Leftovers::Remove => fs::OpenOptions::WRITE,
+            Leftovers::Keep => fs::OpenOptions::READ,
+        };
+        let file = fs::open(&path, options)
             .await
             .map_err(Error::io("open", &path))?;
         let length = file.len().await.map_err(Error::io("look at", &path))?;

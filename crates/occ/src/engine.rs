@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Poll, ready};
 
-use coeval_log::{Log, RecoverySummary};
+use coeval_log::{Log, RecoveryProgress, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots, Table};
 use coeval_txn::contract::{Checkpointing, Visit};
@@ -176,6 +176,22 @@ impl Engine {
         let checkpointer = Checkpointer::start(&shared);
         let engine = Self::start(shared, checkpointer);
         Ok((engine, summary))
+    }
+
+    /// Reads the database in `directory` as [`Engine::open`] does, and changes nothing
+    /// there: what comes back is an engine in memory that goes on where the log ends.
+    /// What a start would refuse, this refuses. `progress` hears how far it has come.
+    pub async fn inspect(
+        directory: &Path,
+        settings: Settings,
+        progress: impl Fn(RecoveryProgress) + Send + Sync + 'static,
+    ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
+        settings.check()?;
+        let recovery = Arc::new(Recovery::watched(progress));
+        let replay = Arc::clone(&recovery);
+        let (log, summary) = Log::inspect(directory, settings.log.clone(), replay).await?;
+        let shared = Shared::new(settings, log, recovery.finish());
+        Ok((Self::start(shared, Checkpointer::none()), summary))
     }
 
     /// Makes everything durable and closes the log in order. Transactions that

@@ -60,7 +60,7 @@ mod sweeper;
 mod transaction;
 
 pub use checkpointer::CheckpointStatus;
-pub use coeval_log::{Checkpoint, RecoverySummary};
+pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;

@@ -13,17 +13,21 @@
 use std::collections::BTreeMap;
 use std::sync::RwLock;
 
-use coeval_log::{Block, Entry, Replay, ReplayError, SavedRecord};
+use coeval_log::{Block, Entry, RecoveryProgress, Replay, ReplayError, SavedRecord};
 use coeval_storage::{RecoveringRecord, RecoveringTable, Replayed, Table};
 use coeval_types::{StorageId, Timestamp};
 
 /// How many entries are looked at together.
 const GROUP: usize = 32;
 
+/// Who wants to know how far it has come.
+type Watcher = Box<dyn Fn(RecoveryProgress) + Send + Sync>;
+
 /// The tables that are being filled.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Recovery {
     tables: RwLock<BTreeMap<StorageId, RecoveringTable>>,
+    watcher: Option<Watcher>,
 }
 
 /// Why a group was not replayed.
@@ -34,6 +38,14 @@ enum Refused {
 }
 
 impl Recovery {
+    /// One that says how far it has come.
+    pub(crate) fn watched(watcher: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
+        Self {
+            tables: RwLock::default(),
+            watcher: Some(Box::new(watcher)),
+        }
+    }
+
     /// The tables, with everything in place. To be called when replay has ended.
     pub(crate) fn finish(&self) -> BTreeMap<StorageId, Table> {
         let mut tables = self.tables.write().expect("no panic while it was held");
@@ -107,6 +119,12 @@ impl Replay for Recovery {
             }
         }
         Ok(())
+    }
+
+    fn progress(&self, progress: RecoveryProgress) {
+        if let Some(watcher) = &self.watcher {
+            watcher(progress);
+        }
     }
 
     fn restore(&self, block: &Block<'_>) -> Result<(), String> {

@@ -32,6 +32,7 @@ pub mod settings;
 mod shared;
 mod shell;
 mod tls;
+mod verify;
 mod workers;
 
 pub use access::FileError;

@@ -4,8 +4,8 @@
 //! now and then. On standard error, so that it never gets between a command's output.
 //!
 //! ```text
-//! dumping  [##############..........................]  35 %  180 of 512 rows, 3 s left
-//! dumping: 35 %, 180 of 512 rows
+//! reading the log  [##############..........................]  35 %  180 of 512 MB, 3 s left
+//! reading the log: 35 %, 180 of 512 MB
 //! ```
 
 use std::io::{IsTerminal, Write};
@@ -23,7 +23,9 @@ const LINE: Duration = Duration::from_secs(5);
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Things of this name.
+    /// Shown as megabytes.
+    Bytes,
+    /// Shown as they are, under this name.
     Of(&'static str),
 }
 
@@ -91,6 +93,7 @@ fn percent((done, of): (u64, u64)) -> u64 {
 fn counts(unit: Unit, (done, of): (u64, u64)) -> String {
     let of = of.max(done);
     match unit {
+        Unit::Bytes => format!("{} of {} MB", done / 1_000_000, of.div_ceil(1_000_000)),
         Unit::Of(name) => format!("{done} of {of} {name}"),
     }
 }
@@ -124,13 +127,13 @@ mod tests {
     fn a_bar_fills_and_says_how_long() {
         let half = bar(
             "reading",
-            Unit::Of("rows"),
-            (50, 100),
+            Unit::Bytes,
+            (50_000_000, 99_500_000),
             Duration::from_secs(4),
         );
         assert_eq!(
             half,
-            "reading  [####################....................]  50 %  50 of 100 rows, 4 s left"
+            "reading  [####################....................]  50 %  50 of 100 MB, 4 s left"
         );
         let none = bar("reading", Unit::Of("rows"), (0, 10), Duration::from_secs(4));
         assert!(none.ends_with("]   0 %  0 of 10 rows"), "{none}");
@@ -146,8 +149,8 @@ mod tests {
     #[test]
     fn a_line_is_plain() {
         assert_eq!(
-            line("reading", Unit::Of("rows"), (180, 512)),
-            "reading: 35 %, 180 of 512 rows"
+            line("reading", Unit::Bytes, (180_000_000, 512_000_000)),
+            "reading: 35 %, 180 of 512 MB"
         );
         assert_eq!(
             line("reading", Unit::Of("tables"), (0, 0)),

@@ -13,6 +13,7 @@
 //! - `definition`: CREATE, ALTER, DROP, TRUNCATE.
 //! - `change`: INSERT, UPDATE, DELETE. `copy`: COPY.
 //! - [`error`]: what a statement fails with: SQLSTATE, message, position.
+//! - [`verify`]: whether everything a database holds fits together.
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
 //! - [`expression`]: names and types resolved, then evaluated over rows.
 //! - [`plan`]: how a table's rows are found.
@@ -39,6 +40,7 @@ pub mod session;
 pub mod statement;
 pub mod system;
 pub mod value;
+pub mod verify;
 
 pub use error::{Error, Result, SqlState};
 pub use session::{Database, Session, SessionOptions};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::CheckpointFile;
 use crate::Error;
-use crate::recovery::Replay;
+use crate::recovery::{RecoveryProgress, Replay};
 
 /// How often progress is reported.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -37,8 +37,12 @@ impl Shared {
             self.replay
                 .restore(&block)
                 .map_err(|reason| file.damaged(number, reason))?;
-            self.records
-                .fetch_add(u64::from(block.len()), Ordering::Relaxed);
+            let block = u64::from(block.len());
+            let before = self.records.fetch_add(block, Ordering::Relaxed);
+            self.replay.progress(RecoveryProgress::Checkpoint {
+                records: before + block,
+                of: file.summary().records,
+            });
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use coeval_env::fs;
 use coeval_types::Lsn;
 
 use crate::Error;
+use crate::recovery::Leftovers;
 use crate::segment::{Segment, SegmentKind, first_of_name, is_unfinished};
 
 /// Segments that follow on each other without a gap, from the one on in which the
@@ -27,7 +28,7 @@ pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, E
 
 impl Chain {
     /// Opens every segment that holds the stream from `needed` on, and removes
-    /// unfinished ones.
+    /// unfinished ones, or leaves them alone.
     pub(crate) async fn open(kind: &SegmentKind, needed: Lsn) -> Result<Self, Error> {
         let names = fs::read_dir(&kind.directory)
             .await
@@ -41,9 +42,11 @@ impl Chain {
         };
         for path in names {
             if is_unfinished(&path) {
-                fs::remove_file(&path)
-                    .await
-                    .map_err(Error::io("remove", &path))?;
+                if kind.leftovers == Leftovers::Remove {
+                    fs::remove_file(&path)
+                        .await
+                        .map_err(Error::io("remove", &path))?;
+                }
                 continue;
             }
             let Some(first) = first_of_name(&path) else {

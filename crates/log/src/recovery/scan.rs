@@ -12,9 +12,9 @@ use crate::Error;
 use crate::control::Control;
 use crate::entry::{Skimmed, skim_item};
 use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
-use crate::recovery::Replay;
 use crate::recovery::chain::Chain;
 use crate::recovery::dispatch::Dispatcher;
+use crate::recovery::{RecoveryProgress, Replay};
 
 /// How much is read at once.
 const BLOCK_BYTES: usize = 4 << 20;
@@ -48,6 +48,7 @@ struct Reader<'log> {
     chain: &'log Chain,
     control: &'log Control,
     seed: Seed,
+    replay: Arc<dyn Replay>,
     dispatcher: Dispatcher,
     /// Term of the last frame.
     term: Term,
@@ -71,7 +72,8 @@ impl Scan {
             chain,
             control,
             seed,
-            dispatcher: Dispatcher::new(replay, threads),
+            dispatcher: Dispatcher::new(Arc::clone(&replay), threads),
+            replay,
             term,
             start,
             scan: Self {
@@ -158,6 +160,10 @@ impl Reader<'_> {
             }
             blocks.read(&shared);
             (last, taken) = (shared, at);
+            self.replay.progress(RecoveryProgress::Log {
+                bytes: self.scan.end.0 - self.start.0,
+                of: self.chain.end().0 - self.start.0,
+            });
             if reported.elapsed() >= PROGRESS {
                 reported = coeval_env::now();
                 tracing::info!(

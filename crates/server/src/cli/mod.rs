@@ -1,4 +1,4 @@
-//! The command line: `coeval start`, `sql`, `dump`, `config`, `version`.
+//! The command line: `coeval start`, `sql`, `dump`, `verify`, `config`, `version`.
 
 mod start;
 
@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::client::DEFAULT_URL;
 use crate::dump;
 use crate::settings::{Effective, KEYS, Origin, SettingsError};
-use crate::shell;
+use crate::{shell, verify};
 
 const ABOUT: &str = "Coeval: an in-memory SQL database that speaks PostgreSQL's protocol";
 
@@ -49,6 +49,20 @@ Examples:
 
 The dump shows the database as it was at one moment. Its last line says that it is
 complete; a dump without that line is not.";
+
+const VERIFY_HELP: &str = "\
+Reads checkpoint and log with every checksum, builds the indexes, and looks at each
+row through its table and its indexes. Needs as much memory as the server.
+
+Exit codes:
+  0  sound: a start will succeed, and serve all of it
+  1  damaged: says which file, where in it, and what is wrong
+  2  the arguments make no sense
+  3  could not look: in use, missing, not readable, or of another version
+
+Examples:
+  coeval verify ./coeval-data
+  coeval verify /backup/coeval && echo good";
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -89,6 +103,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 .map_or(DEFAULT_URL, String::as_str),
             matches.get_one::<String>("output").map(Path::new),
         ),
+        Some(("verify", matches)) => {
+            let directory = matches.get_one::<String>("directory");
+            verify::run(Path::new(directory.expect("clap wants one")))
+        }
         Some(("config", matches)) => match settings(matches) {
             Ok(effective) => {
                 say(&effective.show());
@@ -177,6 +195,17 @@ fn command() -> Command {
                         .long("output")
                         .value_name("FILE")
                         .help("A file to make [default: standard output]"),
+                ),
+        )
+        .subcommand(
+            Command::new("verify")
+                .about("Look whether a data directory is sound, and change nothing in it")
+                .after_help(VERIFY_HELP)
+                .arg(
+                    Arg::new("directory")
+                        .value_name("DIR")
+                        .required(true)
+                        .help("The data directory of a server that does not run, or a copy"),
                 ),
         )
         .subcommand(

@@ -34,4 +34,5 @@ mod support;
 mod timeouts;
 mod tls;
 mod tools;
+mod verify;
 mod wire;

@@ -4,6 +4,7 @@ mod catalogs;
 mod client;
 mod concurrent;
 mod contention;
+mod damage;
 mod disclosed;
 mod engines;
 mod extended;
