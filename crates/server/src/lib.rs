@@ -35,7 +35,7 @@ mod tls;
 mod verify;
 mod workers;
 
-pub use access::FileError;
+pub use access::{FileError, check_access_file};
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::Settings;

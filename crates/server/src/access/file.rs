@@ -425,6 +425,31 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(
+            text in r#"([a-z0-9 ,"/\\#\n\t+@.:*-]|host|all|trust|127\.0\.0\.1|::1/|\PC){0,60}"#,
+        ) {
+            let _ = rules(&text);
+        }
+
+        #[test]
+        fn every_network_has_its_own_addresses(address: std::net::IpAddr, bits in 0u32..140) {
+            let text = format!("host all all {address}/{bits} reject");
+            let width = if address.is_ipv4() { 32 } else { 128 };
+            match rules(&text) {
+                Ok(rules) => {
+                    let found = rules.method(&applicant(&address.to_string(), "ada"));
+                    // An IPv4 address in IPv6 clothes is looked for as what it is.
+                    if address == address.to_canonical() {
+                        proptest::prop_assert_eq!(found, Some(Method::Reject));
+                    }
+                }
+                Err(_) => proptest::prop_assert!(bits > width),
+            }
+        }
+    }
+
     #[test]
     fn trust_for_other_machines_is_found() {
         for (text, line) in [

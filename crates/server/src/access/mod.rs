@@ -36,6 +36,15 @@ pub use file::FileError;
 pub(crate) use file::parse;
 pub(crate) use rule::{Method, Rule};
 
+/// Reads the text of a host-based access file, `path` being what errors call it, and
+/// says how many rules it has.
+///
+/// # Errors
+/// [`FileError`], with the line.
+pub fn check_access_file(path: &Path, text: &str) -> Result<usize, FileError> {
+    parse(path, text).map(|rules| rules.len())
+}
+
 /// Somebody who wants to log in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Applicant<'a> {

@@ -346,6 +346,9 @@ impl Conversation {
         // A client that takes nothing shall not keep a stopping server.
         let patience = std::time::Duration::from_secs(5);
         let flushed = coeval_env::timeout(patience, self.flush()).await;
+        if let Ok(Ok(())) = flushed {
+            let _ = coeval_env::timeout(patience, self.output.close()).await;
+        }
         match flushed {
             Ok(Err(ended)) => ended,
             Ok(Ok(())) | Err(coeval_env::Elapsed) => Ended::Fatal(error),

@@ -117,7 +117,9 @@ async fn let_in(
     audit::login(&client, "", Err((&refused, &detail)));
     output.buffer.clear();
     report::fatal(&mut output.buffer, &refused);
-    let _ = output.flush(Timestamp::ZERO).await;
+    if output.flush(Timestamp::ZERO).await.is_ok() {
+        output.close().await;
+    }
     None
 }
 

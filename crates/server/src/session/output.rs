@@ -137,6 +137,17 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
+    /// Nothing more is sent; with TLS, the client is told so, and need not take the end
+    /// for an attack.
+    pub(crate) async fn close(&mut self) {
+        if self.lost.is_none() {
+            let stream = &mut self.stream;
+            let closed =
+                std::future::poll_fn(|context| Pin::new(&mut *stream).poll_shutdown(context));
+            let _ = closed.await;
+        }
+    }
+
     fn lose(&mut self, lost: Lost) -> Result<(), ()> {
         self.buffer = Vec::new();
         self.sent = 0;

@@ -78,18 +78,15 @@ fn a_session_keeps_only_so_many_statements() {
         let address = server.address();
         async move {
             let mut wire = Wire::connect(address).await;
-            for round in 0..3 {
-                let name = format!("s{round}");
-                let parsed = wire.ask(&[parse(&name, "select 1", &[]), sync()]).await;
-                let prepared = wire.query(&format!("prepare {name} as select 1")).await;
-                for answers in [parsed, prepared] {
-                    if round < 2 {
-                        assert!(answers.iter().all(|answer| answer.kind != 'E'));
-                    } else {
-                        assert_eq!(error(&answers).sqlstate(), "54000");
-                        assert_names(error(&answers), "2", "max_prepared_statements");
-                    }
-                }
+            // PREPARE and Parse name statements in one space.
+            let parsed = wire.ask(&[parse("s0", "select 1", &[]), sync()]).await;
+            assert!(parsed.iter().all(|answer| answer.kind != 'E'));
+            wire.rows("prepare s1 as select 1").await;
+            let parsed = wire.ask(&[parse("s2", "select 1", &[]), sync()]).await;
+            let prepared = wire.query("prepare s2 as select 1").await;
+            for answers in [parsed, prepared] {
+                assert_eq!(error(&answers).sqlstate(), "54000");
+                assert_names(error(&answers), "2", "max_prepared_statements");
             }
             // Room comes back.
             wire.rows("deallocate s0").await;

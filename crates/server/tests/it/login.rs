@@ -97,6 +97,47 @@ fn a_role_has_no_more_sessions_than_its_limit() {
     });
 }
 
+#[test]
+fn a_revoke_reaches_what_is_cached() {
+    with_server(|address| async move {
+        let mut owner = Wire::connect(address).await;
+        owner
+            .rows("create table t (a int primary key); insert into t values (1), (2), (3)")
+            .await;
+        owner
+            .rows("create role app login; grant select on t to app")
+            .await;
+        let app = connect(address, "app").await.unwrap();
+        let prepared = app.prepare("select a from t where a = $1").await.unwrap();
+        let mut simple = Wire::connect_as(address, "app").await;
+        let named = parse("s", "select a from t where a = $1", &[23]);
+        simple.ask(&[named, sync()]).await;
+        let run = [bind("", "s", &[Some(b"1")]), execute("", 0), sync()];
+        for _ in 0..2 {
+            for number in 1..=3i32 {
+                // By the text's shape, by the same text, by a prepared statement.
+                let text = format!("select a from t where a = {number}");
+                let told = simple.value(&text).await;
+                assert_eq!(told, Some(number.to_string()));
+                let same = simple.value("select count(*) from t").await;
+                assert_eq!(same.as_deref(), Some("3"));
+                assert_eq!(kinds(&simple.ask(&run).await), "2DCZ");
+                let row = app.query_one(&prepared, &[&number]).await.unwrap();
+                assert_eq!(row.get::<_, i32>(0), number);
+            }
+            owner.rows("revoke select on t from app").await;
+            for text in ["select a from t where a = 2", "select count(*) from t"] {
+                let answers = simple.query(text).await;
+                assert_eq!(error(&answers).sqlstate(), "42501", "{text}");
+            }
+            assert_eq!(error(&simple.ask(&run).await).sqlstate(), "42501");
+            let refused = app.query(&prepared, &[&1]).await.unwrap_err();
+            assert_eq!(refused.code().unwrap().code(), "42501");
+            owner.rows("grant select on t to app").await;
+        }
+    });
+}
+
 /// A server with a file of rules.
 fn with_rules<F: Future<Output = ()>>(rules: &str, test: impl FnOnce(SocketAddr) -> F) {
     let directory = tempfile::tempdir().unwrap();

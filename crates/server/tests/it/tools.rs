@@ -178,3 +178,38 @@ fn pgbench_runs_in_every_mode_without_a_failure() {
         assert!(count >= transactions, "{count} of {transactions}");
     });
 }
+
+#[test]
+fn psql_shows_roles_and_privileges() {
+    with_server(|address| async move {
+        let create = "create role readers; create role app login superuser in role readers";
+        if psql(address, create).await.is_none() {
+            return;
+        }
+        psql(address, "create table account (id int)").await;
+        psql(address, "grant select, insert on account to readers").await;
+        let roles = psql(address, "\\du").await.unwrap();
+        for part in ["app       | Superuser", "{readers}", "Cannot login"] {
+            assert!(roles.contains(part), "{part} in {roles}");
+        }
+        let privileges = psql(address, "\\dp").await.unwrap();
+        for part in ["ada=arwdDxt/ada", "readers=ar/ada"] {
+            assert!(privileges.contains(part), "{part} in {privileges}");
+        }
+        let schemas = psql(address, "\\dn+").await.unwrap();
+        assert!(schemas.contains("ada=UC/ada"), "{schemas}");
+        // psql hashes what it is told, and sends that.
+        let verifier = "alter role app password 'SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$\
+                        WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
+                        wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU='";
+        psql(address, verifier).await;
+        let login = Command::new("psql")
+            .args(["-X", "-A", "-t", "-c", "select current_user"])
+            .arg(format!("postgres://app:pencil@{address}/bank"))
+            .kill_on_drop(true)
+            .output()
+            .await
+            .unwrap();
+        assert_eq!(text(&login.stdout), "app\n", "{login:?}");
+    });
+}
