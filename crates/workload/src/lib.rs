@@ -11,6 +11,7 @@
 //! - [`overload`]: more clients than a server can serve.
 //! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and whether the balances
 //!   it leaves behind add up.
+//! - [`soak`]: updates for a long time, a long scan inside, and what memory does.
 //! - [`chance`]: numbers that a seed decides.
 //!
 //! The loads run on the real world of `coeval-env` inside a tokio runtime.
@@ -20,6 +21,7 @@ pub mod crash;
 pub mod overload;
 pub mod pgbench;
 pub mod server;
+pub mod soak;
 mod wire;
 
 pub use wire::{Connection, connect};

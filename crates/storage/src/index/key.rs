@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use coeval_memory::heap::size_class;
 use scc::{Comparable, Equivalent};
 
 /// Bytes that fit without an allocation: what makes a key three words.
@@ -64,7 +65,7 @@ impl Key {
         if key.len() <= INLINE {
             0
         } else {
-            key.len() as i64
+            size_class(key.len()) as i64
         }
     }
 }

@@ -198,9 +198,10 @@ impl OrderedIndex {
     /// About how many bytes of memory it takes.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        /// A leaf's bookkeeping and the inner nodes, shared out among entries, at
-        /// two thirds full.
-        const OVERHEAD: u64 = 24;
+        /// A leaf's bookkeeping and empty places, and the inner nodes, shared out among
+        /// entries: measured, 20 when keys come in order and 47 when they come at
+        /// random.
+        const OVERHEAD: u64 = 32;
         let entry = (size_of::<Key>() + size_of::<Rid>()) as u64 + OVERHEAD;
         let boxed = self.boxed_bytes.load(Ordering::Relaxed);
         self.len() * entry + u64::try_from(boxed).unwrap_or(0)
