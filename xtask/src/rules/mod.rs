@@ -10,6 +10,7 @@ mod file_length;
 mod layering;
 mod links;
 mod machine_paths;
+mod sqlstates;
 mod status;
 mod unsafe_code;
 
@@ -31,6 +32,7 @@ pub const ALL: &[Rule] = &[
     layering::check,
     links::check,
     machine_paths::check,
+    sqlstates::check,
     status::check,
     unsafe_code::check,
 ];
