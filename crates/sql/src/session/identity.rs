@@ -123,6 +123,20 @@ impl Session {
         Ok(())
     }
 
+    /// 42501 unless the session acts as a superuser.
+    pub(super) async fn require_superuser(&mut self, command: &str) -> Result<()> {
+        // The first role always is one.
+        if self.info.role == FIRST_ROLE {
+            return Ok(());
+        }
+        self.ensure_running().await?;
+        let catalog = self.current_catalog()?;
+        if catalog.access().is_superuser(self.info.role) {
+            return Ok(());
+        }
+        Err(denied(format!("must be superuser to do {command}")))
+    }
+
     async fn find_role(&mut self, name: &str) -> Result<Who> {
         self.ensure_running().await?;
         let catalog = self.current_catalog()?;

@@ -162,6 +162,7 @@ impl Session {
                 CommandTag::new("ANALYZE")
             }
             Command::Checkpoint => {
+                self.require_superuser("CHECKPOINT").await?;
                 self.checkpoint().await?;
                 CommandTag::new("CHECKPOINT")
             }
