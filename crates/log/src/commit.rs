@@ -148,6 +148,7 @@ impl<'log> Reservation<'log> {
     pub fn commit(mut self, entries: &EntryBuilder) -> Copied<'log> {
         self.0.write(Kind::Commit, entries.commit_payload());
         entries.committed_at(self.0.timestamp().lsn());
+        self.0.shared.counters.committed();
         Copied(self.0)
     }
 
@@ -155,6 +156,7 @@ impl<'log> Reservation<'log> {
     #[inline]
     pub fn skip(mut self) {
         self.0.write(Kind::Skip, &[]);
+        self.0.shared.counters.skipped();
         self.0.complete();
     }
 

@@ -159,10 +159,12 @@ impl Flusher {
         // The kernel has a copy: the ring is free for the next group already.
         self.reader.release(end);
         self.shared.space.serve();
+        let written = coeval_env::now();
         for segment in &full {
             segment.sync().await?;
         }
         self.current.sync().await?;
+        self.shared.counters.flushed(end - start, written.elapsed());
         self.shared.advance_durable(end);
         Ok(())
     }

@@ -96,6 +96,7 @@ mod settings;
 mod shared;
 mod space;
 mod stamp;
+mod statistics;
 mod varint;
 mod waiters;
 
@@ -114,3 +115,4 @@ pub use retention::Hold;
 pub use settings::Settings;
 pub use shared::FatalHandler;
 pub use space::SpaceWait;
+pub use statistics::Statistics;

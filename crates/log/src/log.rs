@@ -21,7 +21,7 @@ use crate::recovery::{RecoverySummary, Replay, inspect, recover};
 use crate::retention::Retention;
 use crate::shared::{FatalHandler, Shared};
 use crate::space::SpaceWait;
-use crate::{Error, Settings};
+use crate::{Error, Settings, Statistics};
 
 /// Where the stream begins. Not at 0, so that there is a timestamp before the
 /// first commit's in its own term.
@@ -347,6 +347,17 @@ impl Log {
     /// [`Log::poll_durable`] as a future.
     pub async fn wait_durable(&self, timestamp: Timestamp) -> Result<(), Error> {
         poll_fn(|context| self.poll_durable(timestamp, context)).await
+    }
+
+    /// What it has done since it was opened.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let shared = &*self.shared;
+        // In this order, so that no end is before the one it must not be before.
+        let durable = shared.durable_end();
+        let installed = Lsn(shared.ring.completed());
+        let reserved = Lsn(shared.ring.reserved());
+        shared.counters.read(reserved, installed, durable)
     }
 
     /// Whom to call, once, when the log stops for good because a write to the disk

@@ -12,6 +12,7 @@ use crate::Error;
 use crate::chunks::OpenChunks;
 use crate::frame::Seed;
 use crate::space::SpaceQueue;
+use crate::statistics::Counters;
 use crate::waiters::Waiters;
 
 /// Called once, with the reason, when the log stops for good.
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) beginners: Waiters,
     /// Transactions with chunks that a checkpoint must not cut off.
     pub(crate) chunks: Arc<OpenChunks>,
+    pub(crate) counters: Counters,
     /// Tells the flusher that the prefix has moved, or that it is to end.
     pub(crate) flusher: Arc<Notify>,
     /// No new commit begins.
@@ -70,6 +72,7 @@ impl Shared {
             ephemeral,
             waiters: Waiters::default(),
             beginners: Waiters::default(),
+            counters: Counters::default(),
             flusher,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),

@@ -7,6 +7,7 @@
 //!   freed.
 //! - [`heap`]: how much memory the process has taken.
 //! - [`ring`]: the window of the log that is being written.
+//! - [`counters`]: numbers that many threads add to.
 //! - [`padded`]: keeps what different threads write on different cache lines.
 //! - [`prefetch`](mod@prefetch): asks for memory before it is needed.
 //!
@@ -25,6 +26,7 @@
 //! is to memory that is alive. Under the first two, tests put faults back into the
 //! code and expect to find them.
 
+pub mod counters;
 pub mod epoch;
 pub mod heap;
 pub mod padded;

@@ -22,6 +22,7 @@ use crate::locks::queues::Queues;
 use crate::memory::{self, Memory, MemoryAccounts};
 use crate::recovery::Recovery;
 use crate::running::Running;
+use crate::statistics::{self, Counters, Statistics};
 use crate::storage::Storage;
 use crate::sweeper::{self, Retired};
 use crate::transaction::{Entered, OccTransaction, State, log_error};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     /// What is to be forgotten once no snapshot can reach it.
     pub(crate) retired: Mutex<Vec<Retired>>,
     pub(crate) memory: Memory,
+    pub(crate) counters: Counters,
     /// States of ended transactions, to be used again.
     #[expect(
         clippy::vec_box,
@@ -82,6 +84,7 @@ impl Shared {
             storages: RwLock::default(),
             recovered: Mutex::new(recovered),
             retired: Mutex::default(),
+            counters: Counters::default(),
             pool: Mutex::default(),
             checkpoints: Progress::default(),
             skips_predicates: AtomicBool::new(false),
@@ -243,6 +246,13 @@ impl Engine {
     #[must_use]
     pub fn memory(&self) -> MemoryAccounts {
         memory::accounts(&self.shared)
+    }
+
+    /// What it has done since it was opened, and what it holds. Looks at every
+    /// storage, and blocks nobody.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        statistics::read(&self.shared)
     }
 
     /// One whole round of the sweeper: every record once, then what is retired.

@@ -37,6 +37,7 @@
 //! - [`locks`]: queues, keys, tables, the wait-for graph.
 //! - [`running`]: who has drawn a timestamp.
 //! - [`conflicts`]: who had to give way, and why, for people.
+//! - [`statistics`]: what is counted.
 //! - [`storage`]: a table's records and indexes together.
 //! - [`sweeper`]: garbage, and what was dropped.
 //! - [`memory`]: the budget, and who gives way at its end.
@@ -55,6 +56,7 @@ mod ranges;
 mod recovery;
 mod running;
 mod settings;
+mod statistics;
 mod storage;
 mod sweeper;
 mod transaction;
@@ -64,3 +66,4 @@ pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoveryS
 pub use engine::Engine;
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
+pub use statistics::{AbortCause, Statistics};

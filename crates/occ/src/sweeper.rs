@@ -19,6 +19,7 @@ use coeval_types::{IndexId, Rid, StorageId, Timestamp};
 
 use crate::engine::Shared;
 use crate::memory;
+use crate::statistics;
 use crate::storage::{Storage, Upkeep};
 
 /// A storage or an index that was dropped.
@@ -73,6 +74,7 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
             return;
         };
         let began = engine.log.installed();
+        statistics::sample(&engine);
         let all = storages(&engine);
         unfinished.retain(|id, _| all.iter().any(|storage| storage.id == *id));
         drop(engine);
@@ -120,6 +122,7 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
         engine.domain.collect();
         forget_retired(&engine);
         memory::end_oldest(&engine, began);
+        engine.counters.sweep_done();
     }
 }
 
@@ -148,6 +151,7 @@ pub(crate) fn sweep_all(shared: &Shared) {
     shared.domain.collect();
     forget_retired(shared);
     memory::end_oldest(shared, began);
+    shared.counters.sweep_done();
 }
 
 fn storages(shared: &Shared) -> Vec<Arc<Storage>> {
@@ -165,7 +169,13 @@ fn step(shared: &Shared, storage: &Storage, from: Rid) -> Option<Rid> {
         indexes: &Upkeep(&indexes),
     };
     let records = shared.settings.sweep_records;
-    storage.records.sweep(from, records, &collector).next
+    let progress = storage.records.sweep(from, records, &collector);
+    let end = progress
+        .next
+        .unwrap_or_else(|| storage.records.high_water());
+    let seen = end.0.saturating_sub(from.0);
+    shared.counters.swept(seen, progress.removed as u64);
+    progress.next
 }
 
 /// Forgets what was dropped and cannot be reached any more. What is new in the

@@ -17,7 +17,7 @@
 //! Invariants: no password and nothing one could be guessed from is in a line; text
 //! from clients is escaped, so that none of it can pass for a line of its own.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use coeval_sql::Error;
 use coeval_sql::session::Portal;
@@ -30,7 +30,7 @@ const LONGEST: usize = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     /// From where.
-    pub(crate) address: IpAddr,
+    pub(crate) peer: SocketAddr,
     /// Whether through TLS.
     pub(crate) tls: bool,
     /// As whom.
@@ -41,9 +41,9 @@ pub(crate) struct Client {
 
 impl Client {
     /// Somebody who has not said who they are.
-    pub(crate) const fn new(address: IpAddr, tls: bool) -> Self {
+    pub(crate) const fn new(peer: SocketAddr, tls: bool) -> Self {
         Self {
-            address,
+            peer,
             tls,
             user: String::new(),
             database: String::new(),
@@ -63,7 +63,7 @@ pub(crate) fn login(client: &Client, method: &str, outcome: Result<(), (&Error, 
         target: "audit",
         role = ?client.user,
         database = ?client.database,
-        address = %client.address,
+        address = %client.peer.ip(),
         tls = client.tls,
         method,
         outcome,
@@ -89,7 +89,7 @@ pub(crate) fn ran<T>(client: &Client, role: &str, portal: &Portal, outcome: &Res
         user = ?client.user,
         role = ?role,
         database = ?client.database,
-        address = %client.address,
+        address = %client.peer.ip(),
         kind,
         statement = ?text,
         outcome,

@@ -16,6 +16,7 @@
 //! For tests in other programs, [`Server::start`] runs in the caller's process.
 
 mod access;
+mod admin;
 mod audit;
 pub mod cli;
 mod client;
@@ -23,6 +24,7 @@ mod dump;
 mod engine;
 mod logging;
 mod memory;
+mod metrics;
 mod parent;
 mod progress;
 mod registry;
@@ -38,5 +40,5 @@ mod workers;
 pub use access::{FileError, check_access_file};
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
-pub use settings::Settings;
+pub use settings::{Effective, Settings};
 pub use tls::TlsError;

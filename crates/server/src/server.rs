@@ -24,14 +24,16 @@ use coeval_types::Remedy;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::Settings;
 use crate::access::{FileError, Rules};
+use crate::admin::{Admin, Health};
 use crate::engine;
 use crate::memory::{self, MemoryReport};
+use crate::metrics::ServerHost;
 use crate::settings::SettingsError;
 use crate::shared::{Doors, Shared};
 use crate::tls::{Tls, TlsError};
 use crate::workers::Workers;
+use crate::{Effective, Settings};
 
 /// Where the database is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +109,22 @@ impl Server {
     ///
     /// # Errors
     /// [`StartError`], with nothing left running.
-    pub async fn start(settings: Settings, storage: Storage) -> Result<RunningServer, StartError> {
+    pub async fn start(
+        settings: impl Into<Effective>,
+        storage: Storage,
+    ) -> Result<RunningServer, StartError> {
+        let effective = settings.into();
+        let settings = effective.settings.clone();
         settings.check()?;
         let doors = doors(&settings).await?;
+        let health = Arc::<Health>::default();
+        let admin = match settings.admin_listen {
+            Some(address) => {
+                let started = Admin::start(address, Arc::clone(&health)).await;
+                Some(started.map_err(|error| StartError::Listen { address, error })?)
+            }
+            None => None,
+        };
         let started = coeval_env::now();
         let failure = watch::Sender::new(None);
         let opened = engine::open(&settings, storage, &failure).await?;
@@ -138,6 +153,9 @@ impl Server {
         let insecure = settings.insecure;
         let shared = Shared::new(settings, opened.engine, database, failure, doors);
         let shared = Arc::new(shared);
+        let host = ServerHost::new(Arc::downgrade(&shared), effective);
+        shared.database.surroundings().set_host(Box::new(host));
+        health.ready(&shared);
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         info!(
             %address,
@@ -156,6 +174,8 @@ impl Server {
         Ok(RunningServer {
             address,
             workers: Workers::start(&shared, listener),
+            health,
+            admin,
             shared,
         })
     }
@@ -194,6 +214,8 @@ async fn doors(settings: &Settings) -> Result<Doors, StartError> {
 pub struct RunningServer {
     address: SocketAddr,
     workers: Workers,
+    health: Arc<Health>,
+    admin: Option<Admin>,
     shared: Arc<Shared>,
 }
 
@@ -202,6 +224,12 @@ impl RunningServer {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics and health are to be had.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
     }
 
     /// How many sessions it has.
@@ -250,6 +278,7 @@ impl RunningServer {
     /// Stops: lets nobody in, gives running statements a moment to finish, cancels
     /// them, and waits until every session has ended.
     pub async fn stop(self) {
+        self.health.stopping();
         self.workers.close();
         let registry = &self.shared.registry;
         let sessions = registry.len();
@@ -277,6 +306,7 @@ impl RunningServer {
 
 impl Drop for RunningServer {
     fn drop(&mut self) {
+        self.health.stopping();
         self.workers.close();
         self.shared.registry.close();
         self.shared.registry.cancel_all();

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::Settings;
 use crate::access::Rules;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tls::Tls;
 
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) database: Arc<Database>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) metrics: Metrics,
     /// The engine again, as what it is, to close it.
     pub(crate) closing: Arc<coeval_occ::Engine>,
     /// Why the engine has stopped, if it has.
@@ -46,6 +48,7 @@ impl Shared {
                 settings.max_connections,
                 settings.superuser_reserved_connections,
             ),
+            metrics: Metrics::new(),
             settings,
             engine: opened.clone(),
             closing: opened,

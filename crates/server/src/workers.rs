@@ -24,6 +24,7 @@ use coeval_env::{JoinHandle, Listener, Stream};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{error, warn};
 
+use crate::metrics::Sheet;
 use crate::session;
 use crate::shared::Shared;
 
@@ -46,6 +47,7 @@ struct Worker {
     permits: mpsc::UnboundedReceiver<()>,
     used: mpsc::UnboundedSender<()>,
     sessions: Arc<AtomicUsize>,
+    sheet: Arc<Sheet>,
 }
 
 impl Workers {
@@ -67,6 +69,7 @@ impl Workers {
                 permits,
                 used: used.clone(),
                 sessions: Arc::clone(&sessions),
+                sheet: shared.metrics.sheet(),
             };
             threads.push(coeval_env::spawn_dedicated("worker", || worker.run()));
             doors.push((permit, sessions));
@@ -128,12 +131,14 @@ impl Worker {
 
     fn begin(&self, stream: Stream, peer: SocketAddr) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            self.sheet.refused();
             return;
         };
         let counted = Counted::new(&self.sessions);
         let shared = Arc::clone(&self.shared);
+        let sheet = Arc::clone(&self.sheet);
         let serving = coeval_env::spawn("session", async move {
-            session::serve(shared, stream, peer).await;
+            session::serve(shared, stream, peer, sheet).await;
             drop((place, counted));
         });
         // A panic ends its session and no other; here it gets its line in the log.

@@ -189,6 +189,12 @@ impl Snapshots {
         self.registered().min()
     }
 
+    /// How many snapshots are registered.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.registered().count()
+    }
+
     /// Ends the oldest registered snapshot, if it is older than `before`: from now on
     /// nothing is kept for it, and [`Snapshot::is_ended`] says so. Returns which.
     pub fn end_oldest(&self, before: Timestamp) -> Option<Timestamp> {

@@ -42,9 +42,10 @@ use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, 
 
 use crate::engine::Shared;
 use crate::memory;
+use crate::statistics::AbortCause;
 pub(crate) use commit::log_error;
 pub(crate) use state::State;
-pub(crate) use wait::Entered;
+pub(crate) use wait::{Entered, Wait};
 
 /// A running transaction with its engine.
 struct Run<'a> {
@@ -204,6 +205,24 @@ impl OccTransaction {
         Ok(run)
     }
 
+    /// Remembers a failure, for the abort that may follow.
+    #[inline]
+    fn noting<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let (Err(error), Some(state)) = (&result, &mut self.state) {
+            state.failure = AbortCause::of(error);
+        }
+        result
+    }
+
+    /// [`OccTransaction::noting`], of a call that may wait.
+    #[inline]
+    fn noting_poll<T>(&mut self, result: Poll<Result<T, Error>>) -> Poll<Result<T, Error>> {
+        match result {
+            Poll::Ready(result) => Poll::Ready(self.noting(result)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
     /// Gives the state back for the next transaction.
     fn end(&mut self) {
         if let Some(mut state) = self.state.take() {
@@ -259,7 +278,8 @@ impl Transaction for OccTransaction {
     }
 
     fn begin_statement(&mut self) -> Result<(), Error> {
-        self.run()?.begin_statement()
+        let begun = self.run()?.begin_statement();
+        self.noting(begun)
     }
 
     fn keep_snapshot(&mut self) -> KeptSnapshot {
@@ -280,7 +300,8 @@ impl Transaction for OccTransaction {
         key: &[u8],
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
-        self.run_at_once()?.get(storage, index, key, visit)
+        let found = self.run_at_once()?.get(storage, index, key, visit);
+        self.noting(found)
     }
 
     fn get_record(
@@ -289,7 +310,8 @@ impl Transaction for OccTransaction {
         rid: Rid,
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
-        self.run_at_once()?.get_record(storage, rid, visit)
+        let found = self.run_at_once()?.get_record(storage, rid, visit);
+        self.noting(found)
     }
 
     fn scan(
@@ -297,7 +319,8 @@ impl Transaction for OccTransaction {
         request: &ScanRequest<'_>,
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error> {
-        self.run_at_once()?.scan(request, visit)
+        let progress = self.run_at_once()?.scan(request, visit);
+        self.noting(progress)
     }
 
     fn poll_lock_table(
@@ -307,8 +330,10 @@ impl Transaction for OccTransaction {
         schema_version: u64,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
-        self.run()?
-            .poll_lock_table(storage, mode, schema_version, context)
+        let locked = self
+            .run()?
+            .poll_lock_table(storage, mode, schema_version, context);
+        self.noting_poll(locked)
     }
 
     fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error> {
@@ -336,8 +361,10 @@ impl Transaction for OccTransaction {
         visit: &mut Visit<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>> {
-        self.run()?
-            .poll_lock_row(storage, rid, wait, visit, context)
+        let locked = self
+            .run()?
+            .poll_lock_row(storage, rid, wait, visit, context);
+        self.noting_poll(locked)
     }
 
     fn poll_insert(
@@ -346,7 +373,8 @@ impl Transaction for OccTransaction {
         row: RowRef<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>> {
-        self.run()?.poll_insert(storage, row, context)
+        let inserted = self.run()?.poll_insert(storage, row, context);
+        self.noting_poll(inserted)
     }
 
     fn poll_update(
@@ -356,11 +384,13 @@ impl Transaction for OccTransaction {
         row: RowRef<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<Update, Error>> {
-        self.run()?.poll_update(storage, rid, row, context)
+        let updated = self.run()?.poll_update(storage, rid, row, context);
+        self.noting_poll(updated)
     }
 
     fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error> {
-        self.run_at_once()?.delete(storage, rid)
+        let deleted = self.run_at_once()?.delete(storage, rid);
+        self.noting(deleted)
     }
 
     fn savepoint(&mut self) -> Savepoint {
@@ -371,7 +401,9 @@ impl Transaction for OccTransaction {
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
-        self.run_at_once()?.rollback_to(savepoint)
+        let mut run = self.run_at_once()?;
+        run.state.failure = AbortCause::Rollback;
+        run.rollback_to(savepoint)
     }
 
     fn release(&mut self, savepoint: Savepoint) {
@@ -385,6 +417,13 @@ impl Transaction for OccTransaction {
             Ok(mut run) => std::task::ready!(run.poll_commit(context)),
             Err(error) => return Poll::Ready(Outcome::Aborted(error)),
         };
+        let counters = &self.shared.counters;
+        match &outcome {
+            Outcome::Committed(_) => counters.committed(),
+            Outcome::Aborted(error) | Outcome::Unknown(error) => {
+                counters.aborted(AbortCause::of(error));
+            }
+        }
         self.end();
         Poll::Ready(outcome)
     }
@@ -392,6 +431,8 @@ impl Transaction for OccTransaction {
     fn abort(&mut self) {
         if let Ok(mut run) = self.run() {
             run.undo_all();
+            let cause = run.state.failure;
+            self.shared.counters.aborted(cause);
         }
         self.end();
     }

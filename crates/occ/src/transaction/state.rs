@@ -14,6 +14,7 @@ use super::wait::Waiting;
 use crate::engine::Shared;
 use crate::ranges::map::{Predicate, Registration};
 use crate::running::Place;
+use crate::statistics::AbortCause;
 use crate::storage::{Index, Storage};
 
 /// Position of a storage in [`State::storages`].
@@ -88,6 +89,8 @@ pub(crate) struct State {
     pub(super) presence_only: bool,
     /// The newest version worked upon that `newest_seen` may leave out.
     pub(super) undisclosed: Timestamp,
+    /// What an abort that comes now would be counted as.
+    pub(super) failure: AbortCause,
 
     pub(super) storages: Vec<Arc<Storage>>,
     pub(super) held: Vec<Held>,
@@ -134,6 +137,7 @@ impl State {
             newest_seen: Timestamp::ZERO,
             presence_only: false,
             undisclosed: Timestamp::ZERO,
+            failure: AbortCause::Rollback,
             storages: Vec::new(),
             held: Vec::new(),
             written: 0,
@@ -174,6 +178,7 @@ impl State {
         self.cancel = None;
         self.observer = None;
         self.had_row = None;
+        self.failure = AbortCause::Rollback;
         self.snapshot = None;
         // The log keeps chunks of a transaction until then.
         self.entries.clear();

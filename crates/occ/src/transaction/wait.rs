@@ -238,6 +238,7 @@ impl Run<'_> {
         let place = waiting.wait.place();
         self.note_conflict(GaveWay::Deadlock, &place, circle.get(1).copied());
         self.stop_waiting(false);
+        shared.counters.deadlock();
         Err(Error::Deadlock { place, circle })
     }
 
@@ -258,6 +259,8 @@ impl Run<'_> {
             return;
         };
         let id = self.state.id;
+        let time = waiting.since.elapsed();
+        self.shared.counters.waited(&waiting.wait, time);
         if let Some(observer) = &self.state.observer {
             observer.goes_on();
         }

@@ -8,22 +8,22 @@ use tracing::{error, info, warn};
 
 use super::{fail, say, settings};
 use crate::parent::Parent;
-use crate::{RunningServer, Server, Settings, Storage, logging};
+use crate::{Effective, RunningServer, Server, Settings, Storage, logging};
 
 pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     let ephemeral = matches.get_flag("ephemeral");
     let parent = if ephemeral { Parent::now() } else { None };
     let mut settings = match settings(matches) {
-        Ok(effective) => effective.settings,
+        Ok(effective) => effective,
         Err(error) => return fail(&error),
     };
     if ephemeral && matches.get_one::<String>("listen").is_none() {
-        settings.listen = ([127, 0, 0, 1], 0).into();
+        settings.settings.listen = ([127, 0, 0, 1], 0).into();
     }
-    if let Err(error) = logging::start(&settings) {
+    if let Err(error) = logging::start(&settings.settings) {
         return fail(&error);
     }
-    allow_open_files(&settings);
+    allow_open_files(&settings.settings);
     // Sessions and the log have threads of their own; this one waits for signals
     // and does the housekeeping.
     let runtime = match tokio::runtime::Builder::new_current_thread()
@@ -38,7 +38,7 @@ pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     code
 }
 
-async fn serve(settings: Settings, ephemeral: bool, parent: Option<Parent>) -> ExitCode {
+async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> ExitCode {
     let (mut terminate, mut interrupt, mut hangup) = match (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),

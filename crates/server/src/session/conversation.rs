@@ -7,16 +7,18 @@ use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::Message;
-use coeval_sql::Error;
 use coeval_sql::session::{Limits, Portal, Prepared, Session, TimeLimit, TransactionStatus};
-use coeval_sql::statement::Statements;
+use coeval_sql::statement::{Statement, Statements};
+use coeval_sql::{Error, SqlState};
 use coeval_types::Remedy;
 
 use super::input::{Input, Wake, Watch};
+use super::notes::Clock;
 use super::output::Output;
 use super::signal::Signal;
 use super::{Ended, report, shutdown};
 use crate::audit::Client;
+use crate::metrics::Sheet;
 
 /// What the next message will be taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,10 @@ pub(super) struct Conversation {
     pub(super) asked: Asked,
     /// What is left of a simple query that was interrupted by a COPY.
     pub(super) rest: Statements,
+    pub(super) clock: Clock,
+    pub(super) sheet: Arc<Sheet>,
+    /// The COPY FROM STDIN that runs, and since when.
+    pub(super) copying: Option<(Statement, coeval_env::Instant)>,
 }
 
 impl Conversation {
@@ -126,6 +132,9 @@ impl Conversation {
         client: Client,
     ) -> Self {
         Self {
+            sheet: Arc::clone(output.sheet()),
+            clock: Clock::start(),
+            copying: None,
             session,
             limits,
             output,
@@ -154,7 +163,10 @@ impl Conversation {
                     let cancelable = self.mode == Mode::CopyIn;
                     let patience = self.session.patience();
                     match input.fill(&self.signal, cancelable, patience).await {
-                        Wake::Bytes => continue,
+                        Wake::Bytes => {
+                            self.clock.bytes_came();
+                            continue;
+                        }
                         Wake::Gone => return Ended::Gone,
                         Wake::Terminated => return self.end(shutdown()).await,
                         Wake::Canceled => {
@@ -191,6 +203,7 @@ impl Conversation {
             Mode::Skipping if !matches!(frame.kind, kind::SYNC | kind::TERMINATE) => return Ok(()),
             Mode::Skipping | Mode::Ready => self.signal.forget_cancel(),
         }
+        self.clock.asked();
         // What is left of a COPY that has failed or was never there.
         if matches!(
             frame.kind,
@@ -281,6 +294,10 @@ impl Conversation {
         if error.ends_session() {
             return Err(self.end(error.clone()).await);
         }
+        if self.signal.is_terminated() && error.state() == SqlState::QUERY_CANCELED {
+            return Err(self.end(shutdown()).await);
+        }
+        self.sheet.error(error.state());
         report::error(&mut self.output.buffer, error);
         match self.asked {
             Asked::Simple => {
@@ -306,7 +323,10 @@ impl Conversation {
                 return Err(Ended::EngineStopped(reason));
             }
             Err(error) if error.ends_session() => return Err(self.end(error).await),
-            Err(error) => report::error(&mut self.output.buffer, &error),
+            Err(error) => {
+                self.sheet.error(error.state());
+                report::error(&mut self.output.buffer, &error);
+            }
         }
         let status = match self.session.transaction_status() {
             TransactionStatus::Idle => {
@@ -322,7 +342,10 @@ impl Conversation {
             let _ = cold::parameter_status(&mut self.output.buffer, &name, &value);
         }
         hot::ready_for_query(&mut self.output.buffer, status);
-        self.flush().await
+        self.flush().await?;
+        self.session.rest();
+        self.clock.answered(&self.sheet);
+        Ok(())
     }
 
     /// Sends all answers.
@@ -342,6 +365,7 @@ impl Conversation {
     /// Ends the session from our side, and says why.
     pub(super) async fn end(&mut self, error: Error) -> Ended {
         self.session.fail();
+        self.sheet.error(error.state());
         report::fatal(&mut self.output.buffer, &error);
         // A client that takes nothing shall not keep a stopping server.
         let patience = std::time::Duration::from_secs(5);

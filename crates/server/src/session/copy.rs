@@ -4,9 +4,11 @@ use coeval_pgwire::Frame;
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::frontend::{Format, Message};
 use coeval_sql::Error;
+use coeval_sql::session::Completion;
 
 use super::conversation::{Asked, Conversation, Mode};
 use super::input::Watch;
+use super::notes::statement_ended;
 use super::{Ended, report};
 
 impl Conversation {
@@ -68,7 +70,9 @@ impl Conversation {
 
     async fn end_copy_in(&mut self, watch: &mut Watch) -> Result<(), Error> {
         self.mode = Mode::Ready;
-        let done = watch.over(&self.signal, self.session.copy_done()).await?;
+        let done = watch.over(&self.signal, self.session.copy_done()).await;
+        self.copy_ended(done.as_ref());
+        let done = done?;
         let last = self.asked == Asked::Simple && self.rest.is_empty();
         self.complete(done, last, watch).await
     }
@@ -85,6 +89,14 @@ impl Conversation {
 
     async fn copy_failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.mode = Mode::Ready;
+        self.copy_ended(Err(error));
         self.failed(error, watch).await
+    }
+
+    fn copy_ended(&mut self, result: Result<&Completion, &Error>) {
+        if let Some((statement, began)) = self.copying.take() {
+            let notes = (&mut self.clock, &*self.sheet, &self.session);
+            statement_ended(&statement, began, result, None, notes);
+        }
     }
 }

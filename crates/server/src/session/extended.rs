@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use coeval_pgwire::backend::{self, cold, hot};
 use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
-use coeval_sql::session::{Column, CommandTag, Format, Prepared, over_limit};
+use coeval_sql::session::{Column, CommandTag, Completion, Format, Prepared, over_limit};
 use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 
 use super::conversation::Conversation;
 use super::input::Watch;
+use super::notes::statement_ended;
 use super::report;
 use crate::audit;
 
@@ -186,11 +187,20 @@ impl Conversation {
         if self.before_sync {
             self.session.expect_finish();
         }
+        self.session.announce(portal.statement().text());
         self.output.begin_execution();
+        let began = self.clock.statement_began();
         let execution = self.session.execute(portal, limit, &mut self.output);
-        let completion = watch.over(&self.signal, execution).await;
-        audit::ran(&self.client, self.session.user(), portal, &completion);
-        self.complete(completion?, false, watch).await
+        let result = watch.over(&self.signal, execution).await;
+        audit::ran(&self.client, self.session.user(), portal, &result);
+        let statement = portal.statement();
+        let notes = (&mut self.clock, &*self.sheet, &self.session);
+        statement_ended(statement, began, result.as_ref(), max_rows, notes);
+        let completion = result?;
+        if matches!(completion, Completion::CopyIn { .. }) {
+            self.copying = Some((statement.clone(), began));
+        }
+        self.complete(completion, false, watch).await
     }
 
     pub(super) fn close(&mut self, target: Target, name: &str) {

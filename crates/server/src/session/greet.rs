@@ -1,7 +1,7 @@
 //! From the first byte of a connection to a session: what is wanted, who wants it,
 //! whether there is room.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use coeval_pgwire::Limits;
@@ -20,6 +20,7 @@ use super::output::Output;
 use super::report;
 use super::signal::Signal;
 use crate::audit::{self, Client};
+use crate::metrics::Sheet;
 use crate::registry::Entry;
 use crate::shared::Shared;
 
@@ -39,13 +40,15 @@ pub(super) async fn greet(
     shared: &Arc<Shared>,
     stream: coeval_env::Stream,
     peer: SocketAddr,
+    sheet: &Arc<Sheet>,
 ) -> Option<Greeted> {
     let patience = shared.startup_timeout();
-    let greeted = coeval_env::timeout(patience, let_in(shared, stream, peer.ip())).await;
+    let greeted = coeval_env::timeout(patience, let_in(shared, stream, peer, sheet)).await;
     match greeted {
         Ok(greeted) => greeted,
         Err(coeval_env::Elapsed) => {
             debug!(address = %peer.ip(), "a client did not say in time who it is");
+            sheet.refused();
             None
         }
     }
@@ -54,7 +57,8 @@ pub(super) async fn greet(
 async fn let_in(
     shared: &Arc<Shared>,
     stream: coeval_env::Stream,
-    address: IpAddr,
+    peer: SocketAddr,
+    sheet: &Arc<Sheet>,
 ) -> Option<Greeted> {
     let (start, tls) = match first(shared, stream).await {
         First::Start(start) => {
@@ -64,6 +68,8 @@ async fn let_in(
         First::Done => return None,
         First::Refused(mut transport, refused) => {
             debug!(error = %refused, "connection refused");
+            sheet.refused();
+            sheet.error(refused.state());
             let mut out = Vec::new();
             report::fatal(&mut out, &refused);
             say(&mut transport, &out).await;
@@ -72,13 +78,14 @@ async fn let_in(
     };
     let signal = Arc::new(Signal::default());
     let (read, write) = start.transport.into_split();
-    let mut input = Input::new(read, start.buffer);
+    let mut input = Input::new(read, start.buffer, Arc::clone(sheet));
     let engine = Arc::clone(&shared.engine);
     let high_water = shared.settings.output_buffer_bytes;
     let most = shared.settings.max_result_bytes;
-    let mut output = Output::new(write, engine, Arc::clone(&signal), high_water, most);
+    let sheet = Arc::clone(sheet);
+    let mut output = Output::new(write, engine, Arc::clone(&signal), high_water, most, sheet);
     let mut request = start.request;
-    let mut client = Client::new(address, tls);
+    let mut client = Client::new(peer, tls);
     let line = Line {
         input: &mut input,
         output: &mut output,
@@ -98,6 +105,7 @@ async fn let_in(
                     });
                     // Nothing has been read from the database yet, so all may be sent.
                     output.flush(Timestamp::ZERO).await.ok()?;
+                    output.show_on(session.activity());
                     let limits = shared.limits();
                     return Some(Greeted {
                         user: client.user.clone(),
@@ -111,9 +119,11 @@ async fn let_in(
         }
         Err(refusal) => refusal,
     };
+    output.sheet().refused();
     let Refusal::Error(refused, detail) = refusal else {
         return None;
     };
+    output.sheet().error(refused.state());
     audit::login(&client, "", Err((&refused, &detail)));
     output.buffer.clear();
     report::fatal(&mut output.buffer, &refused);
@@ -154,7 +164,7 @@ async fn admit(
     let claim = Claim {
         user: &client.user,
         database: &client.database,
-        address: client.address,
+        address: client.peer.ip(),
         tls: client.tls,
         binding,
     };
@@ -179,6 +189,8 @@ fn open(
         application_name: request.take("application_name").unwrap_or_default(),
         process_id: entry.process_id(),
         cancel: signal.cancel_flag(),
+        interrupt: Some(signal.clone()),
+        client: Some(client.peer),
         defaults: shared.settings.of_sessions(),
         parameters: Vec::new(),
         limits: shared.limits(),

@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::signal::Signal;
 use super::transport::ReadHalf;
+use crate::metrics::Sheet;
 
 /// The most read ahead while a statement waits, in bytes. Reading tells whether
 /// the client has gone; a client that sends more is there.
@@ -43,17 +45,19 @@ pub(crate) struct Watch {
     stream: ReadHalf,
     ahead: Vec<u8>,
     gone: bool,
+    sheet: Arc<Sheet>,
 }
 
 impl Input {
     /// `buffer` has what was read already.
-    pub(crate) fn new(stream: ReadHalf, buffer: ReadBuffer) -> Self {
+    pub(crate) fn new(stream: ReadHalf, buffer: ReadBuffer, sheet: Arc<Sheet>) -> Self {
         Self {
             buffer,
             watch: Watch {
                 stream,
                 ahead: Vec::new(),
                 gone: false,
+                sheet,
             },
         }
     }
@@ -88,7 +92,10 @@ impl Input {
             }
         });
         poll_fn(|context| match read.as_mut().poll(context) {
-            Poll::Ready(Ok(1..)) => Poll::Ready(Wake::Bytes),
+            Poll::Ready(Ok(count @ 1..)) => {
+                self.watch.sheet.received(count);
+                Poll::Ready(Wake::Bytes)
+            }
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Wake::Gone),
             Poll::Pending => {
                 signal.register(context);
@@ -138,6 +145,7 @@ impl Watch {
             match Pin::new(&mut self.stream).poll_read(context, &mut read) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                    self.sheet.received(read.filled().len());
                     self.ahead.put_slice(read.filled());
                 }
                 Poll::Ready(_) => self.gone = true,

@@ -27,6 +27,7 @@ mod extended;
 mod first;
 mod greet;
 mod input;
+mod notes;
 mod output;
 mod report;
 pub(crate) mod signal;
@@ -39,14 +40,21 @@ use std::sync::Arc;
 use coeval_sql::{Error, SqlState};
 use tracing::{debug, warn};
 
+use crate::metrics::Sheet;
 use crate::shared::Shared;
 use output::Lost;
 
 /// Serves one connection until either side ends it.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: coeval_env::Stream, peer: SocketAddr) {
-    let Some(greeted) = greet::greet(&shared, stream, peer).await else {
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: coeval_env::Stream,
+    peer: SocketAddr,
+    sheet: Arc<Sheet>,
+) {
+    let Some(greeted) = greet::greet(&shared, stream, peer, &sheet).await else {
         return;
     };
+    sheet.session();
     let process_id = greeted.entry.process_id();
     debug!(session = process_id, user = ?greeted.user, "session begins");
     let mut conversation = greeted.conversation;

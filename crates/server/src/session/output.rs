@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use coeval_pgwire::backend::{RowWriter, cold, hot};
+use coeval_sql::session::activity::{Activity, AnswerWait};
 use coeval_sql::session::{Column, Format, Notice, OutputRow, Sink, over_limit};
 use coeval_sql::{Error, SqlState};
 use coeval_txn::Engine;
@@ -23,6 +24,7 @@ use tokio::io::AsyncWrite;
 use super::report;
 use super::signal::Signal;
 use super::transport::WriteHalf;
+use crate::metrics::Sheet;
 
 /// Buffers larger than this, in bytes, give their memory back when they are empty.
 const KEPT: usize = 256 << 10;
@@ -63,6 +65,11 @@ pub(crate) struct Output {
     /// Whether COPY data were announced and not yet ended.
     copying: bool,
     lost: Option<Lost>,
+    sheet: Arc<Sheet>,
+    /// Others see on it what the answers wait for.
+    activity: Option<Arc<Activity>>,
+    /// Since when they wait for durability.
+    waiting: Option<coeval_env::Instant>,
 }
 
 impl Output {
@@ -72,6 +79,7 @@ impl Output {
         signal: Arc<Signal>,
         high_water: usize,
         most: u64,
+        sheet: Arc<Sheet>,
     ) -> Self {
         Self {
             buffer: Vec::new(),
@@ -89,6 +97,24 @@ impl Output {
             unsendable: None,
             copying: false,
             lost: None,
+            sheet,
+            activity: None,
+            waiting: None,
+        }
+    }
+
+    pub(crate) fn sheet(&self) -> &Arc<Sheet> {
+        &self.sheet
+    }
+
+    /// From now on others see what the answers wait for.
+    pub(crate) fn show_on(&mut self, activity: &Arc<Activity>) {
+        self.activity = Some(Arc::clone(activity));
+    }
+
+    fn show(&self, wait: AnswerWait) {
+        if let Some(activity) = &self.activity {
+            activity.answer_waits(wait);
         }
     }
 
@@ -111,15 +137,19 @@ impl Output {
             return Poll::Ready(Ok(()));
         }
         if newest_seen > self.durable {
-            match ready!(self.engine.poll_durable(newest_seen, context)) {
-                Ok(()) => self.durable = newest_seen,
-                Err(error) => return Poll::Ready(self.lose(Lost::Engine(error))),
-            }
+            ready!(self.poll_durable(newest_seen, context))?;
         }
         while self.sent < self.buffer.len() {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer[self.sent..]);
-            match ready!(written) {
-                Ok(count @ 1..) => self.sent += count,
+            let Poll::Ready(written) = written else {
+                self.show(AnswerWait::Client);
+                return Poll::Pending;
+            };
+            match written {
+                Ok(count @ 1..) => {
+                    self.sent += count;
+                    self.sheet.sent(count);
+                }
                 Ok(0) | Err(_) => return Poll::Ready(self.lose(Lost::Client)),
             }
             self.flushing = true;
@@ -129,6 +159,7 @@ impl Output {
         }
         self.flushing = false;
         self.sent = 0;
+        self.show(AnswerWait::None);
         if self.buffer.capacity() > KEPT.max(2 * self.high_water) {
             self.buffer = Vec::new();
         } else {
@@ -146,6 +177,31 @@ impl Output {
                 std::future::poll_fn(|context| Pin::new(&mut *stream).poll_shutdown(context));
             let _ = closed.await;
         }
+    }
+
+    fn poll_durable(
+        &mut self,
+        newest_seen: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ()>> {
+        let Poll::Ready(durable) = self.engine.poll_durable(newest_seen, context) else {
+            if self.waiting.is_none() {
+                self.waiting = Some(coeval_env::now());
+                self.show(AnswerWait::Durable);
+            }
+            return Poll::Pending;
+        };
+        if let Some(since) = self.waiting.take() {
+            self.sheet.waited_for_durability(since.elapsed());
+            self.show(AnswerWait::None);
+        }
+        Poll::Ready(match durable {
+            Ok(()) => {
+                self.durable = newest_seen;
+                Ok(())
+            }
+            Err(error) => self.lose(Lost::Engine(error)),
+        })
     }
 
     fn lose(&mut self, lost: Lost) -> Result<(), ()> {

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 
+use coeval_sql::session::activity::Interrupt;
+
 /// Shared by a session's task and whoever may interrupt it.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -68,5 +70,17 @@ impl Signal {
         if let Some(waker) = waiting {
             waker.wake();
         }
+    }
+}
+
+impl Interrupt for Signal {
+    fn cancel(&self) {
+        Self::cancel(self);
+    }
+
+    fn terminate(&self) {
+        // In this order, so that whoever sees the first sees the second.
+        self.terminate.store(true, Ordering::Release);
+        Self::cancel(self);
     }
 }

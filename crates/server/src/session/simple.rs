@@ -8,6 +8,7 @@ use coeval_sql::{Error, SqlState};
 use super::Ended;
 use super::conversation::{Conversation, Mode};
 use super::input::Watch;
+use super::notes::statement_ended;
 use crate::audit;
 
 impl Conversation {
@@ -16,6 +17,7 @@ impl Conversation {
         // The unnamed statement and portal do not outlive a simple query.
         self.unnamed = None;
         self.portals.unnamed = None;
+        self.session.announce(text);
         match watch.over(&self.signal, self.session.recall(text)).await {
             Ok(Some(portal)) => {
                 return match self.run_portal(portal, true, watch).await {
@@ -98,8 +100,11 @@ impl Conversation {
             output,
             signal,
             client,
+            clock,
+            sheet,
             ..
         } = self;
+        let began = clock.statement_began();
         if let Some(columns) = portal.columns() {
             super::extended::describe_row(&mut output.buffer, columns, portal.formats())
                 .inspect_err(|_| session.fail())?;
@@ -112,9 +117,16 @@ impl Conversation {
             session.expect_finish();
         }
         let execution = session.execute(&mut portal, None, output);
-        let completion = watch.over(signal, execution).await;
-        audit::ran(client, session.user(), &portal, &completion);
-        self.complete(completion?, last, watch).await
+        let result = watch.over(signal, execution).await;
+        audit::ran(client, session.user(), &portal, &result);
+        let statement = portal.statement();
+        let notes = (clock, &**sheet, &*session);
+        statement_ended(statement, began, result.as_ref(), None, notes);
+        let completion = result?;
+        if matches!(completion, Completion::CopyIn { .. }) {
+            self.copying = Some((statement.clone(), began));
+        }
+        self.complete(completion, last, watch).await
     }
 
     /// Answers for a statement that has come to its end, or asks for its data. The

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use source::{Effective, Origin, SettingsError};
-pub use value::{LogFormat, OptionalPath, SettingValue, Timeout};
+pub use value::{LogDuration, LogFormat, OptionalPath, SettingValue, Timeout};
 
 /// One setting, as data.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,9 @@ settings! {
     /// Let everybody in from everywhere, without passwords, where no host-based
     /// access file says otherwise.
     insecure: bool = false, "BOOL";
+    /// Where metrics (/metrics) and health (/health) are to be had over HTTP: an
+    /// address on this machine, or off. Nothing can be changed there.
+    admin_listen: Option<SocketAddr> = None, "ADDRESS";
     /// The most sessions at once; further ones are refused with 53300.
     max_connections: usize = 500, "N";
     /// How many of those are kept for superusers, so that one of them can get in when
@@ -155,6 +158,9 @@ settings! {
     /// How long a stopping server lets running statements finish before it cancels
     /// them, in milliseconds.
     stop_grace_milliseconds: u64 = 1_000, "MS";
+    /// Statements that take at least this long are logged, without their values; 0
+    /// logs all, -1 none. Sessions can set it too.
+    log_min_duration_statement: LogDuration = LogDuration::NEVER, "TIME";
     /// What to log: error, warn, info, debug or trace, also by module, as
     /// in `info,coeval_server=debug`.
     log_level: String = "info".to_owned(), "LEVEL";
@@ -198,7 +204,12 @@ impl Settings {
         ]
         .into_iter()
         .filter(|(_, timeout)| *timeout != Timeout::NONE)
-        .map(|(name, timeout)| (name.to_owned(), timeout.show()))
+        .map(|(name, timeout)| (name, timeout.show()))
+        .chain([(
+            "log_min_duration_statement",
+            self.log_min_duration_statement.show(),
+        )])
+        .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }
 
@@ -232,6 +243,17 @@ impl Settings {
                 self.listen.ip(),
             );
             return refuse("listen", reason);
+        }
+        if let Some(address) = self.admin_listen
+            && !address.ip().is_loopback()
+        {
+            let reason = format!(
+                "{} can be reached from other machines, and whoever asks is answered; listen at \
+                 a loopback address such as 127.0.0.1:{}",
+                address.ip(),
+                address.port(),
+            );
+            return refuse("admin_listen", reason);
         }
         if !(1..=100_000).contains(&self.max_connections) {
             return refuse("max_connections", "must be from 1 to 100000".into());

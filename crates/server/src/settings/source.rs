@@ -17,6 +17,8 @@ pub enum Origin {
     Environment(String),
     /// This flag.
     Flag(String),
+    /// The program that starts the server.
+    Program,
 }
 
 impl fmt::Display for Origin {
@@ -26,6 +28,7 @@ impl fmt::Display for Origin {
             Self::File(path) => write!(formatter, "file {}", path.display()),
             Self::Environment(variable) => write!(formatter, "environment variable {variable}"),
             Self::Flag(flag) => write!(formatter, "flag {flag}"),
+            Self::Program => formatter.write_str("program"),
         }
     }
 }
@@ -149,13 +152,19 @@ impl Effective {
         (key.get)(&self.settings)
     }
 
+    /// Where a setting's value came from.
+    #[must_use]
+    pub fn origin(&self, key: &Key) -> &Origin {
+        self.origins.get(key.name).unwrap_or(&Origin::Default)
+    }
+
     /// Every setting as a line of a settings file, with what it does and where its
     /// value came from.
     #[must_use]
     pub fn show(&self) -> String {
         let mut shown = String::new();
         for key in KEYS {
-            let origin = self.origins.get(key.name).unwrap_or(&Origin::Default);
+            let origin = self.origin(key);
             let value = (key.get)(&self.settings);
             let value = match value.parse::<i64>() {
                 Ok(number) => number.to_string(),
@@ -168,6 +177,20 @@ impl Effective {
         }
         shown.truncate(shown.trim_end().len());
         shown
+    }
+}
+
+impl From<Settings> for Effective {
+    /// Settings that the program has made itself.
+    fn from(settings: Settings) -> Self {
+        let defaults = Settings::default();
+        let changed = KEYS
+            .iter()
+            .filter(|key| (key.get)(&settings) != (key.get)(&defaults));
+        Self {
+            origins: changed.map(|key| (key.name, Origin::Program)).collect(),
+            settings,
+        }
     }
 }
 

@@ -70,6 +70,31 @@ impl SettingValue for Timeout {
     }
 }
 
+/// How long something takes that is worth a line in the log; `None` for never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogDuration(pub Option<Duration>);
+
+impl LogDuration {
+    /// Nothing is.
+    pub const NEVER: Self = Self(None);
+}
+
+impl SettingValue for LogDuration {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "-1" => Ok(Self::NEVER),
+            time => Timeout::parse(time)
+                .map(|Timeout(time)| Self(Some(time)))
+                .map_err(|reason| format!("{reason}, and not -1")),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0
+            .map_or_else(|| "-1".to_owned(), |time| Timeout(time).show())
+    }
+}
+
 impl SettingValue for bool {
     fn parse(text: &str) -> Result<Self, String> {
         match text {
@@ -160,5 +185,19 @@ impl SettingValue for SocketAddr {
 
     fn show(&self) -> String {
         self.to_string()
+    }
+}
+
+impl SettingValue for Option<SocketAddr> {
+    /// As an address, or `off`.
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "off" | "none" => Ok(None),
+            address => SocketAddr::parse(address).map(Some),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.map_or_else(|| "off".to_owned(), |address| address.show())
     }
 }

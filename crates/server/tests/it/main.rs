@@ -8,9 +8,13 @@
 //! - `login`, `tls`, `audit`: who is let in, and what is noted of it; `scram` plays the client.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
+//! - `activity`: what sessions learn of each other and of the server.
+//! - `admin`: metrics and health over HTTP.
 //! - `crash`, `checkpoints`, `pgbench`, `readme`: the binary as its users drive it,
 //!   killed on the way.
 
+mod activity;
+mod admin;
 mod admission;
 mod audit;
 mod cancel;

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::session::Deadline;
+use crate::session::{Deadline, Surroundings};
 use crate::value::{Style, calendar};
 use crate::{Error, Result, Value};
 
@@ -42,8 +42,29 @@ pub struct SessionInfo {
     pub cancel: Arc<AtomicBool>,
     /// When the statement's time is over, and what has run out then.
     pub deadline: Option<Deadline>,
+    /// The other sessions, and the program all of them run in.
+    pub around: Arc<Surroundings>,
     /// How many bytes sorting, grouping and collecting rows may take.
     pub work_memory: usize,
+}
+
+/// A setting, for lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownSetting {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The value of a session that nobody has said anything to.
+    pub initial: String,
+    /// The value that RESET goes back to.
+    pub reset: String,
+    /// Who set the value: `default`, `server`, `client`, or `session`.
+    pub source: &'static str,
+    /// Whether nobody can change it.
+    pub fixed: bool,
+    /// What it is for.
+    pub about: String,
 }
 
 /// Shows settings.
@@ -51,8 +72,8 @@ pub trait ShowSettings: Send + Sync {
     /// A setting's value, or 42704.
     fn show_setting(&self, name: &str) -> Result<String>;
 
-    /// Every setting: name, value, description.
-    fn all_settings(&self) -> Vec<(String, String, String)>;
+    /// Every setting of the session.
+    fn all_settings(&self) -> Vec<ShownSetting>;
 }
 
 /// Bytes a statement holds on to, against its limit.

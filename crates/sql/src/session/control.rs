@@ -209,9 +209,10 @@ impl Session {
             &self.modes,
             &self.settings,
             &self.info,
-            &self.ticket,
+            self.listed.page(),
         )
         .await?;
+        self.listed.transaction(self.info.style.now);
         self.running = Some(running);
         Ok(true)
     }
@@ -232,6 +233,7 @@ impl Session {
     /// Commits what runs and leaves the block.
     pub(super) async fn commit_block(&mut self) -> Result<()> {
         if let Some(running) = self.running.take() {
+            self.listed.transaction(0);
             match running.commit(&*self.database.engine).await {
                 Ok(timestamp) => self.newest_seen = self.newest_seen.max(timestamp),
                 Err(error) => {
@@ -254,6 +256,7 @@ impl Session {
     pub(super) fn abort_running(&mut self) {
         self.statements_ran = false;
         if let Some(running) = self.running.take() {
+            self.listed.transaction(0);
             let seen = running.abort(&*self.database.engine);
             self.newest_seen = self.newest_seen.max(seen);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
+use super::Surroundings;
 use super::admission::Admission;
 use crate::access::Role;
 use crate::catalog::{CATALOG_STORAGES, Store};
@@ -37,6 +38,7 @@ pub struct Database {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) store: Store,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) around: Arc<Surroundings>,
 }
 
 impl std::fmt::Debug for Database {
@@ -89,6 +91,7 @@ impl Database {
             engine,
             store,
             admission: Arc::default(),
+            around: Arc::default(),
         }))
     }
 
@@ -96,6 +99,12 @@ impl Database {
     #[must_use]
     pub fn admission(&self) -> &Arc<Admission> {
         &self.admission
+    }
+
+    /// The sessions it has, and the program it runs in.
+    #[must_use]
+    pub fn surroundings(&self) -> &Arc<Surroundings> {
+        &self.around
     }
 
     /// What is known of who wants to log in under this name, by the newest catalog.

@@ -29,6 +29,7 @@
 //! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
 //!   may take; [`limits`]: how large they may be.
 
+pub mod activity;
 mod admission;
 mod control;
 mod copying;
@@ -44,15 +45,18 @@ mod recent;
 mod run;
 mod set;
 pub mod settings;
+mod surroundings;
 mod texts;
 mod timeouts;
 pub(crate) mod transaction;
 mod utility;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use coeval_env::Instant;
 use coeval_types::Timestamp;
@@ -66,6 +70,7 @@ pub use output::{
 };
 pub use portal::Portal;
 pub use prepared::Prepared;
+pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
 pub use timeouts::{Deadline, TimeLimit};
 
 use admission::Ticket;
@@ -77,6 +82,7 @@ use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::statement::{self, Modes, Statement, Statements};
+use activity::{Activity, Entrant, Interrupt, Listed, SessionState};
 use delivery::Watched;
 use identity::Who;
 use portal::Portals;
@@ -102,6 +108,10 @@ pub struct SessionOptions {
     /// Set from outside to end the statement that runs. The session clears it when
     /// the next one begins.
     pub cancel: Arc<AtomicBool>,
+    /// How others may cancel its statements and end it.
+    pub interrupt: Option<Arc<dyn Interrupt>>,
+    /// Where the client is, if it came over the network.
+    pub client: Option<SocketAddr>,
     /// Settings of the server for its sessions, name and value.
     pub defaults: Vec<(String, String)>,
     /// Settings the client sent at start, name and value.
@@ -120,6 +130,10 @@ pub struct Session {
     info: SessionInfo,
     limits: Limits,
     ticket: Ticket,
+    /// Its page among those of all sessions.
+    listed: Listed,
+    /// Whether the page says already what comes next.
+    announced: bool,
     settings: Arc<Settings>,
     /// What [`Session::settings`] goes back to on rollback.
     settings_at_begin: Option<Arc<Settings>>,
@@ -173,7 +187,21 @@ impl Session {
             &options.defaults,
             &options.parameters,
         )?);
+        let ticket = Ticket::new(&database.admission, options.privileged);
+        let entrant = Entrant {
+            process_id: options.process_id,
+            role,
+            user: &user,
+            database: &options.database,
+            application_name: &options.application_name,
+            client: options.client,
+            interrupt: options.interrupt,
+            observer: ticket.observer(),
+            now: EvaluationContext::clock(),
+        };
+        let listed = Listed::enter(&database.around, entrant);
         let info = SessionInfo {
+            around: Arc::clone(&database.around),
             alias: (role == FIRST_ROLE).then_some(user),
             database: options.database.into(),
             process_id: options.process_id,
@@ -181,10 +209,12 @@ impl Session {
             ..SessionInfo::default()
         };
         let mut session = Self {
-            ticket: Ticket::new(&database.admission, options.privileged),
+            ticket,
             database,
             info,
             limits: options.limits,
+            listed,
+            announced: false,
             settings,
             settings_at_begin: None,
             block: Block::Idle,
@@ -314,7 +344,13 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Completion> {
         self.info.cancel.store(false, Ordering::Relaxed);
-        self.info.statement_start = EvaluationContext::clock();
+        if !std::mem::take(&mut self.announced) {
+            self.info.statement_start = EvaluationContext::clock();
+            if !self.listed.is_active() {
+                let text = portal.prepared.statement.text();
+                self.listed.begin(text, self.info.statement_start);
+            }
+        }
         self.start_statement_clock();
         self.ticket.resume();
         let mut sink = Watched {
@@ -365,6 +401,38 @@ impl Session {
             committed.map_err(|error| self.explained(error))?;
         }
         Ok(())
+    }
+
+    /// The client has asked for this: what others see it do from now on, until
+    /// [`Session::rest`]. The next execution counts as begun now.
+    pub fn announce(&mut self, text: &str) {
+        self.info.statement_start = EvaluationContext::clock();
+        self.announced = true;
+        self.listed.begin(text, self.info.statement_start);
+    }
+
+    /// The client has its answer, after [`Session::finish`]: others see the session
+    /// idle.
+    pub fn rest(&mut self) {
+        let state = match self.block {
+            Block::Idle | Block::Implicit => SessionState::Idle,
+            Block::Explicit => SessionState::IdleInTransaction,
+            Block::Failed => SessionState::IdleInFailedTransaction,
+        };
+        self.announced = false;
+        self.listed.rest(state, EvaluationContext::clock());
+    }
+
+    /// Statements that take this long are to be logged; `None` for none.
+    #[must_use]
+    pub fn slow_statement(&self) -> Option<Duration> {
+        self.settings.parsed().slow_statement
+    }
+
+    /// Its page, for whoever sends its answers.
+    #[must_use]
+    pub fn activity(&self) -> &Arc<Activity> {
+        self.listed.page()
     }
 
     /// Something went wrong outside the session, such as a message that makes no

@@ -8,7 +8,7 @@ use super::output::{Column, CommandTag, Notice, Severity, Sink};
 use super::settings::{Settings, isolation, isolation_name, switch};
 use super::transaction::Block;
 use crate::error::{Error, Result, SqlState};
-use crate::expression::ShowSettings;
+use crate::expression::{ShowSettings, ShownSetting};
 use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
 use crate::value::{DataType, Value};
 
@@ -162,6 +162,9 @@ impl Session {
         }
         self.info.session_role = session.role;
         self.info.session_user = session.name.clone();
+        if let Ok(name) = self.settings.show("application_name") {
+            self.listed.rename(name);
+        }
         let parsed = self.settings.parsed();
         self.info.style.time_zone = parsed.time_zone;
         self.info.style.date_order = parsed.date_order;
@@ -184,13 +187,15 @@ impl Session {
     pub(super) fn show(&self, name: &SettingName) -> Result<Vec<Vec<Value>>> {
         let viewer = self.viewer();
         Ok(match name {
-            SettingName::One(name) => vec![vec![Value::text(viewer.show_setting(name)?)]],
+            SettingName::One(name) => {
+                let shown = viewer.show_setting(name);
+                let shown = shown.or_else(|unknown| self.info.around.setting(name).ok_or(unknown));
+                vec![vec![Value::text(shown?)]]
+            }
             SettingName::All => viewer
                 .all_settings()
                 .into_iter()
-                .map(|(name, value, about)| {
-                    vec![Value::text(name), Value::text(value), Value::text(about)]
-                })
+                .map(|each| [each.name, each.value, each.about].map(Value::text).into())
                 .collect(),
         })
     }
@@ -244,14 +249,14 @@ impl ShowSettings for Viewer {
         }
     }
 
-    fn all_settings(&self) -> Vec<(String, String, String)> {
-        self.settings
-            .all()
-            .map(|(name, value, about)| {
-                let value = self.of_transaction(name).unwrap_or(value);
-                (name.to_owned(), value.to_owned(), about.to_owned())
-            })
-            .collect()
+    fn all_settings(&self) -> Vec<ShownSetting> {
+        let mut all = self.settings.all();
+        for each in &mut all {
+            if let Some(value) = self.of_transaction(&each.name) {
+                value.clone_into(&mut each.value);
+            }
+        }
+        all
     }
 }
 

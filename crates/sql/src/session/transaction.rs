@@ -28,7 +28,7 @@ use std::sync::Arc;
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
 use coeval_types::{StorageId, Timestamp};
 
-use super::admission::Ticket;
+use super::activity::Activity;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::expression::SessionInfo;
@@ -96,7 +96,7 @@ impl Running {
         modes: &Modes,
         settings: &Settings,
         info: &SessionInfo,
-        ticket: &Ticket,
+        activity: &Arc<Activity>,
     ) -> Result<Self> {
         let parsed = settings.parsed();
         let options = BeginOptions {
@@ -104,7 +104,7 @@ impl Running {
             read_only: modes.read_only.unwrap_or(parsed.read_only),
             minimum: None,
             cancel: Some(Arc::clone(&info.cancel)),
-            observer: Some(ticket.observer()),
+            observer: Some(Arc::clone(activity) as _),
             session: info.process_id,
         };
         let mut transaction = coeval_txn::begin(engine, &options).await?;

@@ -22,7 +22,9 @@
 
 mod command;
 mod copy;
+mod elide;
 mod grant;
+mod kind;
 mod redact;
 mod role;
 mod sequence;
@@ -43,6 +45,8 @@ pub(crate) use command::{
     GrantCommand, GrantObjects, Granted, Modes, RoleCommand, RoleName, RoleOptions, SetCommand,
     SettingName,
 };
+pub use elide::elide;
+pub use kind::StatementKind;
 pub use redact::loggable;
 pub use sequence::Statements;
 use text::{Cursor, Text};

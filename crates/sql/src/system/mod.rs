@@ -1,4 +1,4 @@
-//! `pg_catalog` and `information_schema`, made from the catalog.
+//! `pg_catalog`, `information_schema` and `coeval`, made from the catalog.
 //!
 //! Clients ask a server about itself in SQL: psql's `\d`, a driver that looks up a
 //! type, a mapper that compares the tables there are with those it wants. They ask
@@ -29,14 +29,16 @@
 //! | types, schemas, access methods, operator classes, system tables | PostgreSQL 15's |
 //! | constraints | their index's, with the second highest bit set |
 //! | defaults | made from the table's and the column's, with the highest bit set |
+//! | the schema `coeval` and what is in it | from 15000 on |
 //! | roles | the catalog's; the first one's is 10, and system objects are its |
 //! | the database | 5: whatever name was asked for is the one database there is |
 //!
 //! Invariants:
 //! - A row has a value for every column; the macro that declares a table writes a
 //!   column's name, type and value in one line.
-//! - Making rows reads the catalog, the session and what the engine says of itself. It
-//!   never waits and never fails.
+//! - Making rows reads the catalog, the session, what is around it
+//!   ([`Surroundings`](crate::session::Surroundings)) and what the engine says of
+//!   itself. It never waits and never fails.
 //!
 //! - `table`: the declaration of a system table, and the list of all.
 //! - `tables`: the tables, by theme.

@@ -47,6 +47,7 @@ fn fits(value: &Value, data_type: DataType) -> bool {
         Value::Int4(_) => data_type == T::Int4,
         Value::Int8(_) => data_type == T::Int8,
         Value::Float4(_) => data_type == T::Float4,
+        Value::Float8(_) => data_type == T::Float8,
         Value::Oid(_) => data_type == T::Oid,
         Value::Char(_) => data_type == T::InternalChar,
         Value::Text(_) => data_type.is_string(),

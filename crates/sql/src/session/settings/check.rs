@@ -147,11 +147,12 @@ pub(super) fn check(definition: &Definition, values: &[String]) -> Result<String
             }
             number.to_string()
         }
-        Kind::Time | Kind::Memory => {
-            let units = if matches!(definition.kind, Kind::Time) {
-                TIMES
-            } else {
+        Kind::TimeOrNever if value.trim() == "-1" => "-1".to_owned(),
+        Kind::Time | Kind::TimeOrNever | Kind::Memory => {
+            let units = if matches!(definition.kind, Kind::Memory) {
                 MEMORY
+            } else {
+                TIMES
             };
             let number = quantity(value, units).ok_or_else(wrong)?;
             if !(0..=i64::from(i32::MAX)).contains(&number) {

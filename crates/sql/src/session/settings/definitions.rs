@@ -9,6 +9,8 @@ pub(super) enum Kind {
     Number(i64, i64),
     /// A time, in milliseconds unless it says otherwise.
     Time,
+    /// A time, or -1 for never.
+    TimeOrNever,
     /// An amount of memory, in kilobytes unless it says otherwise.
     Memory,
     /// One of these words.
@@ -247,6 +249,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "0",
         Kind::Time,
         "Sets the maximum allowed duration of any wait for a lock.",
+    ),
+    setting(
+        "log_min_duration_statement",
+        "-1",
+        Kind::TimeOrNever,
+        "Sets the minimum execution time above which statements are logged.",
     ),
     setting(
         "log_min_messages",

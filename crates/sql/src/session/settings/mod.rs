@@ -9,6 +9,7 @@
 //! | `timezone` | conversion between `timestamptz` and text |
 //! | `extra_float_digits` | digits of floating-point output |
 //! | `lock_timeout`, `statement_timeout`, `transaction_timeout`, `idle_*_timeout` | see [`timeouts`](super::timeouts) |
+//! | `log_min_duration_statement` | which statements are logged as slow |
 //! | `default_transaction_*` | modes of transactions that do not say |
 //! | `transaction_*` | modes of the transaction that runs |
 //! | `work_mem` | memory for a statement's sorting and grouping |
@@ -31,6 +32,7 @@ use self::definitions::{DEFINITIONS, Kind, definition};
 use super::identity::{Identity, Who};
 use super::output::Severity;
 use crate::error::{Error, Result, SqlState};
+use crate::expression::ShownSetting;
 use crate::value::{DateOrder, TimeZone};
 
 pub(crate) use self::check::{isolation, isolation_name, switch};
@@ -55,6 +57,8 @@ pub struct Parsed {
     pub idle_in_transaction_session_timeout: Option<Duration>,
     /// `idle_session_timeout`; `None` for ever.
     pub idle_session_timeout: Option<Duration>,
+    /// `log_min_duration_statement`; `None` for never.
+    pub slow_statement: Option<Duration>,
     /// `default_transaction_isolation`.
     pub isolation: Isolation,
     /// `default_transaction_read_only`.
@@ -75,6 +79,8 @@ pub struct Settings {
     /// What was set for the session, and what the client sent at start. By name
     /// as in [`DEFINITIONS`], or as written for those with a dot.
     session: BTreeMap<String, String>,
+    /// What the server said for all sessions.
+    server: BTreeMap<String, String>,
     /// What RESET goes back to, where that is not the initial value.
     start: BTreeMap<String, String>,
     /// What SET LOCAL covers until the transaction ends.
@@ -89,6 +95,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             session: BTreeMap::new(),
+            server: BTreeMap::new(),
             start: BTreeMap::new(),
             local: BTreeMap::new(),
             identity: Identity::default(),
@@ -102,6 +109,7 @@ impl Default for Settings {
                 transaction_timeout: None,
                 idle_in_transaction_session_timeout: None,
                 idle_session_timeout: None,
+                slow_statement: None,
                 isolation: Isolation::ReadCommitted,
                 read_only: false,
                 deferrable: false,
@@ -126,6 +134,7 @@ impl Settings {
         for (name, value) in defaults {
             settings.set(name, std::slice::from_ref(value), false)?;
         }
+        settings.server = settings.session.clone();
         settings.set_identity(Identity::new(login), false);
         if !application_name.is_empty() {
             settings.set("application_name", &[application_name.to_owned()], false)?;
@@ -205,15 +214,37 @@ impl Settings {
         definition(name).map_or(name, |definition| definition.name)
     }
 
-    /// Every setting: name, value, what it is for.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        DEFINITIONS.iter().map(|definition| {
-            (
-                definition.name,
-                self.show(definition.name).unwrap_or(definition.initial),
-                definition.about,
-            )
-        })
+    /// Every setting.
+    #[must_use]
+    pub fn all(&self) -> Vec<ShownSetting> {
+        DEFINITIONS
+            .iter()
+            .map(|definition| {
+                let name = definition.name;
+                let value = self.show(name).unwrap_or(definition.initial);
+                let start = self.start.get(name);
+                let reset = start.map_or(definition.initial, String::as_str);
+                ShownSetting {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                    initial: definition.initial.to_owned(),
+                    reset: reset.to_owned(),
+                    source: if value != reset {
+                        "session"
+                    } else if value == definition.initial {
+                        "default"
+                    } else if self.server.get(name) == start {
+                        "server"
+                    } else if start.is_some() {
+                        "client"
+                    } else {
+                        "default"
+                    },
+                    fixed: matches!(definition.kind, Kind::Fixed),
+                    about: definition.about.to_owned(),
+                }
+            })
+            .collect()
     }
 
     /// Those that clients are told of, name and value.
@@ -326,6 +357,10 @@ impl Settings {
                 parsed.idle_in_transaction_session_timeout = time();
             }
             "idle_session_timeout" => parsed.idle_session_timeout = time(),
+            "log_min_duration_statement" => {
+                let milliseconds = quantity(value, TIMES).unwrap_or(-1);
+                parsed.slow_statement = milliseconds.try_into().ok().map(Duration::from_millis);
+            }
             "default_transaction_isolation" => {
                 parsed.isolation = isolation(value).unwrap_or_default();
             }
@@ -408,6 +443,25 @@ mod tests {
         set(&mut settings, "my.own", "1").unwrap();
         assert_eq!(settings.show("my.own").unwrap(), "1");
         assert!(set(&mut settings, "server_version", "1").is_err());
+    }
+
+    #[test]
+    fn minus_one_turns_the_log_of_slow_statements_off() {
+        let mut settings = Settings::default();
+        let limit = |settings: &Settings| settings.parsed().slow_statement;
+        assert_eq!(limit(&settings), None);
+        set(&mut settings, "log_min_duration_statement", "1500").unwrap();
+        assert_eq!(limit(&settings), Some(Duration::from_millis(1500)));
+        assert_eq!(
+            settings.show("log_min_duration_statement").unwrap(),
+            "1500ms"
+        );
+        set(&mut settings, "log_min_duration_statement", "0").unwrap();
+        assert_eq!(limit(&settings), Some(Duration::ZERO));
+        set(&mut settings, "log_min_duration_statement", "-1").unwrap();
+        assert_eq!(limit(&settings), None);
+        assert!(set(&mut settings, "log_min_duration_statement", "-2").is_err());
+        assert!(set(&mut settings, "statement_timeout", "-1").is_err());
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The session, the server and its settings.
 
+use std::net::SocketAddr;
+
 use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
 use crate::expression::{Arguments, EvaluationContext, Function, Kind};
+use crate::session::activity::Interrupt;
 use crate::session::settings::SERVER_VERSION;
 use crate::system::relation::search_path;
 use crate::{Error, Result, SqlState, Value};
@@ -63,10 +66,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Bool(false))
     })
     .stable(),
-    Function::new("pg_postmaster_start_time", &[], MOMENT, |_, _| {
-        Ok(Value::Null)
+    Function::new("pg_postmaster_start_time", &[], MOMENT, |_, context| {
+        let host = context.session.around.host();
+        Ok(host.map_or(Value::Null, |host| Value::TimestampTz(host.started())))
     })
     .stable(),
+    Function::new("pg_cancel_backend", &[INT4], BOOL, |a, context| {
+        interrupt(a, context, |session| session.cancel())
+    })
+    .volatile(),
+    Function::new("pg_terminate_backend", &[INT4], BOOL, |a, context| {
+        interrupt(a, context, |session| session.terminate())
+    })
+    .volatile(),
     Function::new("pg_conf_load_time", &[], MOMENT, |_, _| Ok(Value::Null)).stable(),
     Function::new("getdatabaseencoding", &[], NAME, |_, _| {
         Ok(Value::text("UTF8"))
@@ -95,11 +107,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
             _ => -1,
         }))
     }),
-    // Clients reach the server over the network, but not through here.
     nothing("inet_server_addr", TEXT),
-    nothing("inet_client_addr", TEXT),
     nothing("inet_server_port", INT4),
-    nothing("inet_client_port", INT4),
+    Function::new("inet_client_addr", &[], TEXT, |_, context| {
+        let client = client(context);
+        Ok(client.map_or(Value::Null, |client| Value::text(client.ip().to_string())))
+    })
+    .stable(),
+    Function::new("inet_client_port", &[], INT4, |_, context| {
+        let client = client(context);
+        Ok(client.map_or(Value::Null, |client| Value::Int4(client.port().into())))
+    })
+    .stable(),
     // Nobody holds an advisory lock, and nobody can.
     Function::new("pg_advisory_unlock_all", &[], VOID, |_, _| {
         Ok(Value::Text("".into()))
@@ -131,6 +150,37 @@ fn database(_: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Val
     Ok(Value::Text(context.session.database.clone()))
 }
 
+/// Where this session's client is.
+fn client(context: &EvaluationContext<'_>) -> Option<SocketAddr> {
+    let activities = context.session.around.activities();
+    activities.client(context.session.process_id)
+}
+
+/// Reaches for the session of this process id; false when there is none.
+fn interrupt(
+    a: Arguments<'_>,
+    context: &mut EvaluationContext<'_>,
+    how: impl FnOnce(&dyn Interrupt),
+) -> Result<Value> {
+    let process_id = i32::try_from(a.integer(0)).unwrap_or(0);
+    let activities = context.session.around.activities();
+    let Some((role, session)) = activities.find(process_id) else {
+        return Ok(Value::Bool(false));
+    };
+    let (access, own) = (context.catalog.access(), context.session.role);
+    let above = access.is_superuser(role) && !access.is_superuser(own);
+    if above || !access.has_privileges_of(own, role) {
+        return Err(Error::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "must be a member of the role whose session is being interrupted",
+        ));
+    }
+    if let Some(session) = &session {
+        how(&**session);
+    }
+    Ok(Value::Bool(session.is_some()))
+}
+
 /// The search path without what is always there.
 fn named_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
     let named = |name: &&str| context.session.search_path.iter().any(|each| each == *name);
@@ -139,7 +189,12 @@ fn named_path<'a>(context: &'a EvaluationContext<'_>) -> Vec<&'a str> {
 
 fn setting(name: &str, context: &EvaluationContext<'_>) -> Result<Value> {
     match context.settings {
-        Some(settings) => settings.show_setting(name).map(Value::text),
+        Some(settings) => {
+            let shown = settings.show_setting(name);
+            let of_server = || context.session.around.setting(name);
+            let shown = shown.or_else(|unknown| of_server().ok_or(unknown));
+            shown.map(Value::text)
+        }
         None => Err(Error::unsupported("current_setting here")),
     }
 }

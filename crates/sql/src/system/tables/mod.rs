@@ -46,7 +46,13 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         roles::PG_GROUP,
         roles::PG_DATABASE,
     ],
-    &[activity::PG_SETTINGS, activity::PG_STAT_ACTIVITY],
+    &[
+        activity::PG_SETTINGS,
+        activity::PG_STAT_ACTIVITY,
+        activity::PG_STAT_DATABASE,
+        activity::COEVAL_SETTINGS,
+        activity::COEVAL_METRICS,
+    ],
     &[contention::LOCKS, contention::CONFLICTS],
     &[
         information::CATALOG_NAME,

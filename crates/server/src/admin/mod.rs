@@ -1,0 +1,191 @@
+//! The admin listener: metrics and health over HTTP, for monitoring.
+//!
+//! ```text
+//!   GET /metrics   every metric, in Prometheus' text format
+//!   GET /health    200 {"status":"ready",…}, or 503 with "recovering", "stopping",
+//!                  or "failed" and why
+//! ```
+//!
+//! It has a thread of its own, so that it answers while the server recovers and
+//! when every worker is busy. Nothing can be changed through it; there is no
+//! authentication, and it listens on the loopback interface only.
+//!
+//! What it speaks of HTTP is what a monitoring system needs and no more: one request
+//! on each connection, without a body ([`request`]). Each has a few seconds, a few
+//! kilobytes and a few neighbours; more are turned away, so that nobody can take
+//! memory or descriptors through this door.
+
+mod health;
+mod request;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::{JoinHandle, Listener, Stream};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
+use tracing::{debug, info, warn};
+
+pub(crate) use health::Health;
+use request::Request;
+
+use crate::metrics::{MEDIA_TYPE, Reading, exposition};
+
+/// Requests answered at once.
+const AT_ONCE: usize = 16;
+/// How long one may take, from its first byte to the last of its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The listener's thread. Ends when this is dropped.
+pub(crate) struct Admin {
+    address: SocketAddr,
+    thread: JoinHandle<()>,
+}
+
+impl Admin {
+    /// Listens at `address` and answers from then on.
+    pub(crate) async fn start(address: SocketAddr, health: Arc<Health>) -> io::Result<Self> {
+        let (sender, listening) = tokio::sync::oneshot::channel();
+        let thread = coeval_env::spawn_dedicated("admin", move || async move {
+            // On the thread that will use it.
+            let listener = match coeval_env::listen(address).await {
+                Ok(listener) => listener,
+                Err(error) => {
+                    let _ = sender.send(Err(error));
+                    return;
+                }
+            };
+            if sender.send(listener.local_addr()).is_ok() {
+                serve(listener, health).await;
+            }
+        });
+        let gone = || io::Error::other("its thread ended");
+        let address = listening.await.map_err(|_| gone())??;
+        info!(%address, "metrics and health over HTTP");
+        Ok(Self { address, thread })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.thread.abort();
+    }
+}
+
+async fn serve(listener: Listener, health: Arc<Health>) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(%error, "an admin connection could not be accepted");
+                coeval_env::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            continue;
+        };
+        let health = Arc::clone(&health);
+        coeval_env::spawn("admin request", async move {
+            let answered = coeval_env::timeout(PATIENCE, answer(stream, &health)).await;
+            match answered {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => debug!(%error, "an admin request broke off"),
+                Err(coeval_env::Elapsed) => debug!("an admin request took too long"),
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn answer(mut stream: Stream, health: &Health) -> io::Result<()> {
+    let request = request::read(&mut stream).await?;
+    let head_only = matches!(request, Request::Head(_));
+    let response = match request {
+        Request::Get(path) | Request::Head(path) => respond(&path, health),
+        Request::Other => Response::text(405, "Method Not Allowed", "only GET and HEAD\n"),
+        Request::Malformed => Response::text(400, "Bad Request", "not an HTTP request\n"),
+        Request::TooLong => {
+            let reason = "Request Header Fields Too Large";
+            Response::text(431, reason, "the request is too long\n")
+        }
+    };
+    stream.write_all(&response.bytes(head_only)).await?;
+    stream.shutdown().await?;
+    // What the client sends yet is taken, so that closing does not cost it the answer.
+    request::drain(&mut stream).await;
+    Ok(())
+}
+
+fn respond(path: &str, health: &Health) -> Response {
+    let path = path.split('?').next().unwrap_or_default();
+    match path {
+        "/metrics" => match health.shared() {
+            Some(shared) => {
+                let reading = Reading::take(&shared);
+                drop(shared);
+                Response {
+                    status: 200,
+                    reason: "OK",
+                    media_type: MEDIA_TYPE,
+                    body: exposition(&reading),
+                }
+            }
+            None => Response::text(503, "Service Unavailable", "the server is not ready\n"),
+        },
+        "/health" => {
+            let (ready, body) = health.report();
+            Response {
+                status: if ready { 200 } else { 503 },
+                reason: if ready { "OK" } else { "Service Unavailable" },
+                media_type: "application/json",
+                body,
+            }
+        }
+        "/" => Response::text(200, "OK", "Coeval\n/metrics\n/health\n"),
+        _ => Response::text(404, "Not Found", "there are /metrics and /health\n"),
+    }
+}
+
+/// What goes back.
+struct Response {
+    status: u16,
+    reason: &'static str,
+    media_type: &'static str,
+    body: String,
+}
+
+impl Response {
+    fn text(status: u16, reason: &'static str, body: &str) -> Self {
+        Self {
+            status,
+            reason,
+            media_type: "text/plain; charset=utf-8",
+            body: body.to_owned(),
+        }
+    }
+
+    fn bytes(&self, head_only: bool) -> Vec<u8> {
+        let mut bytes = format!(
+            "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
+             Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+            self.status,
+            self.reason,
+            self.media_type,
+            self.body.len()
+        )
+        .into_bytes();
+        if !head_only {
+            bytes.extend_from_slice(self.body.as_bytes());
+        }
+        bytes
+    }
+}

@@ -1,0 +1,281 @@
+//! The list of all metrics.
+//!
+//! Names follow Prometheus' rules: base units, the unit in the name, `_total` for
+//! what only grows. A family's values are read by a function of the [`Reading`].
+
+use coeval_memory::counters::Distribution;
+use coeval_occ::AbortCause;
+use coeval_sql::statement::StatementKind;
+
+use super::reading::Reading;
+
+/// What kind of numbers a family has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Only grows, until the process ends.
+    Counter,
+    /// May be anything at any time.
+    Gauge,
+    /// Counts values by their size.
+    Histogram,
+}
+
+impl Kind {
+    /// Its name, for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Takes the values of a family.
+pub(crate) trait Samples {
+    /// One number.
+    fn value(&mut self, labels: &[(&str, &str)], value: f64);
+    /// Many, counted by size. `per` of what was counted make one of the family's unit.
+    fn distribution(&mut self, labels: &[(&str, &str)], values: &Distribution, per: f64);
+}
+
+/// One metric, for all values of its labels.
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// What one is: seconds, bytes, or what is counted.
+    pub(crate) unit: &'static str,
+    pub(crate) labels: &'static [&'static str],
+    /// What it means.
+    pub(crate) about: &'static str,
+    pub(crate) read: fn(&Reading, &mut dyn Samples),
+}
+
+impl Family {
+    /// Whether these labels are those that it says it has.
+    pub(crate) fn is_labelled(&self, labels: &[(&str, &str)]) -> bool {
+        let names = labels.iter().map(|(name, _)| name);
+        names.eq(self.labels)
+    }
+}
+
+/// How many microseconds a second has.
+const MICROSECONDS: f64 = 1e6;
+
+macro_rules! families {
+    ($($kind:ident $name:ident [$($label:literal),*] $unit:literal $about:literal = $read:expr;)*) => {
+        /// Every metric there is.
+        pub(crate) const FAMILIES: &[Family] = &[$(Family {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            unit: $unit,
+            labels: &[$($label),*],
+            about: $about,
+            read: $read,
+        },)*];
+    };
+}
+
+families! {
+    Gauge coeval_build_info ["version"] "always 1"
+        "The version that runs."
+        = |_, out| out.value(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    Gauge coeval_uptime_seconds [] "seconds"
+        "How long ago the server started."
+        = |r, out| out.value(&[], r.uptime.as_secs_f64());
+    Gauge process_start_time_seconds [] "seconds"
+        "When the server started, since the Unix epoch."
+        = |r, out| out.value(&[], r.started_at.as_secs_f64());
+    Gauge process_resident_memory_bytes [] "bytes"
+        "Memory that the process occupies, as the operating system counts it."
+        = |r, out| out.value(&[], r.process.resident_bytes as f64);
+    Counter process_cpu_seconds_total [] "seconds"
+        "Processor time that the process has used, in user and system mode."
+        = |r, out| out.value(&[], r.process.cpu.as_secs_f64());
+    Gauge process_threads [] "threads"
+        "Threads of the process."
+        = |r, out| out.value(&[], r.process.threads as f64);
+
+    Gauge coeval_sessions ["state"] "sessions"
+        "Sessions, by what they are at, as in pg_stat_activity."
+        = |r, out| for (state, count) in &r.sessions {
+            out.value(&[("state", state.name())], *count as f64);
+        };
+    Gauge coeval_sessions_waiting ["type", "event"] "sessions"
+        "Sessions that are active and wait, by what for, as in pg_stat_activity."
+        = |r, out| for ((sort, event), count) in &r.waits {
+            out.value(&[("type", sort), ("event", event)], *count as f64);
+        };
+    Gauge coeval_sessions_limit [] "sessions"
+        "The most sessions there can be at once (max_connections)."
+        = |r, out| out.value(&[], r.sessions_limit as f64);
+    Counter coeval_sessions_opened_total [] "sessions"
+        "Clients that were let in."
+        = |r, out| out.value(&[], r.sheets.sessions as f64);
+    Counter coeval_sessions_refused_total [] "connections"
+        "Clients that were not let in, for whatever reason."
+        = |r, out| out.value(&[], r.sheets.refusals as f64);
+    Counter coeval_received_bytes_total [] "bytes"
+        "Bytes received from clients."
+        = |r, out| out.value(&[], r.sheets.received_bytes as f64);
+    Counter coeval_sent_bytes_total [] "bytes"
+        "Bytes sent to clients."
+        = |r, out| out.value(&[], r.sheets.sent_bytes as f64);
+
+    Histogram coeval_statement_duration_seconds ["kind"] "seconds"
+        "How long statements executed, locks and commit included, and without waiting for the disk or the client."
+        = |r, out| for kind in StatementKind::ALL {
+            let durations = &r.sheets.of(kind).durations;
+            out.distribution(&[("kind", kind.name())], durations, MICROSECONDS);
+        };
+    Counter coeval_statement_failures_total ["kind"] "statements"
+        "Statements that failed; they are in the durations too."
+        = |r, out| for kind in StatementKind::ALL {
+            out.value(&[("kind", kind.name())], r.sheets.of(kind).failures as f64);
+        };
+    Counter coeval_rows_total ["kind"] "rows"
+        "Rows that statements returned (select), changed, or copied."
+        = |r, out| for kind in ROW_KINDS {
+            out.value(&[("kind", kind.name())], r.sheets.of(kind).rows as f64);
+        };
+    Histogram coeval_answer_duration_seconds [] "seconds"
+        "How long clients waited for an answer: from the first message taken to the last byte sent, the disk included."
+        = |r, out| out.distribution(&[], &r.sheets.answers, MICROSECONDS);
+    Counter coeval_errors_total ["sqlstate"] "errors"
+        "Errors that clients were told of, by SQLSTATE."
+        = |r, out| for (state, count) in &r.sheets.errors {
+            out.value(&[("sqlstate", state)], *count as f64);
+        };
+
+    Counter coeval_transactions_committed_total [] "transactions"
+        "Transactions that committed, those that wrote nothing included."
+        = |r, out| out.value(&[], r.engine.committed as f64);
+    Counter coeval_transactions_aborted_total ["cause"] "transactions"
+        "Transactions that were undone, by why. Attempts that were repeated inside are counted each."
+        = |r, out| for (cause, count) in AbortCause::ALL.iter().zip(r.engine.aborted) {
+            out.value(&[("cause", cause.name())], count as f64);
+        };
+    Gauge coeval_transaction_oldest_age_seconds [] "seconds"
+        "How long the oldest transaction of a session has been running; 0 when none runs."
+        = |r, out| out.value(&[], r.oldest_transaction.as_secs_f64());
+    Histogram coeval_lock_wait_seconds ["lock"] "seconds"
+        "How long transactions waited for locks, by what is locked, whether they got them or not."
+        = |r, out| for (lock, waits) in [
+            ("row", &r.engine.row_waits),
+            ("key", &r.engine.key_waits),
+            ("table", &r.engine.table_waits),
+        ] {
+            out.distribution(&[("lock", lock)], waits, MICROSECONDS);
+        };
+    Counter coeval_deadlocks_total [] "deadlocks"
+        "Waits that ended because transactions waited for each other."
+        = |r, out| out.value(&[], r.engine.deadlocks as f64);
+    Gauge coeval_admission_places [] "transactions"
+        "How many transactions may work at once. Without a limit there is no value."
+        = |r, out| if r.admission.places != usize::MAX {
+            out.value(&[], r.admission.places as f64);
+        };
+    Gauge coeval_admission_working [] "transactions"
+        "Transactions that have a place, or work without one because theirs had lapsed."
+        = |r, out| out.value(&[], r.admission.working as f64);
+    Gauge coeval_admission_waiting [] "transactions"
+        "Transactions that wait for a place before they begin."
+        = |r, out| out.value(&[], r.admission.waiting as f64);
+    Counter coeval_admission_admitted_total [] "transactions"
+        "Transactions that came in, without waiting or after it."
+        = |r, out| out.value(&[], r.admission.admitted as f64);
+    Counter coeval_admission_waited_total [] "transactions"
+        "Transactions that had to wait for a place."
+        = |r, out| out.value(&[], r.admission.waited as f64);
+    Counter coeval_admission_wait_seconds_total [] "seconds"
+        "How long transactions waited for a place, all together."
+        = |r, out| out.value(&[], r.admission.waited_microseconds as f64 / MICROSECONDS);
+    Counter coeval_admission_lapsed_total [] "places"
+        "Places that were taken from transactions that waited for something."
+        = |r, out| out.value(&[], r.admission.lapsed as f64);
+    Gauge coeval_snapshots [] "snapshots"
+        "Snapshots that are being read."
+        = |r, out| out.value(&[], r.engine.snapshots as f64);
+    Gauge coeval_snapshot_oldest_age_seconds [] "seconds"
+        "How long ago what the oldest snapshot shows was the newest state; right to about a second, 0 if it still is."
+        = |r, out| out.value(&[], r.engine.oldest_snapshot_age.as_secs_f64());
+    Gauge coeval_snapshot_oldest_lag_bytes [] "bytes"
+        "How much log has been installed since the state that the oldest snapshot shows."
+        = |r, out| out.value(&[], r.engine.oldest_snapshot_lag as f64);
+
+    Counter coeval_log_commits_total [] "commits"
+        "Commits that changed something, as the log has them."
+        = |r, out| out.value(&[], r.log.commits as f64);
+    Counter coeval_log_skips_total [] "commits"
+        "Places in the log that were drawn and given up, because a commit failed its validation."
+        = |r, out| out.value(&[], r.log.skips as f64);
+    Counter coeval_log_written_bytes_total [] "bytes"
+        "Bytes of log that reached the disk."
+        = |r, out| out.value(&[], r.log.written_bytes as f64);
+    Histogram coeval_log_sync_seconds [] "seconds"
+        "How long syncs of the log took. There is one for each group of commits."
+        = |r, out| out.distribution(&[], &r.log.syncs, MICROSECONDS);
+    Histogram coeval_log_group_commits [] "commits"
+        "How many commits became durable with one sync."
+        = |r, out| out.distribution(&[], &r.log.groups, 1.0);
+    Gauge coeval_log_end_bytes [] "bytes"
+        "Where the log ends, as an offset; grows with what is written, across restarts too."
+        = |r, out| out.value(&[], r.log.installed.0 as f64);
+    Gauge coeval_log_undurable_bytes [] "bytes"
+        "How much log is installed and not yet durable."
+        = |r, out| out.value(&[], r.log.installed.0.saturating_sub(r.log.durable.0) as f64);
+    Histogram coeval_durability_wait_seconds [] "seconds"
+        "How long answers waited for what they depend on to be durable. Answers that did not wait are not counted."
+        = |r, out| out.distribution(&[], &r.sheets.durability_waits, MICROSECONDS);
+
+    Gauge coeval_memory_bytes ["class"] "bytes"
+        "Memory by what it is for: rows, versions that only older snapshots see, record headers, indexes, the log's window, and the rest."
+        = |r, out| for (class, bytes) in [
+            ("rows", r.engine.memory.rows),
+            ("old_versions", r.engine.memory.old_versions),
+            ("records", r.engine.memory.records),
+            ("indexes", r.engine.memory.indexes),
+            ("log", r.engine.memory.log),
+            ("rest", r.engine.memory.rest),
+        ] {
+            out.value(&[("class", class)], bytes as f64);
+        };
+    Gauge coeval_memory_limit_bytes [] "bytes"
+        "How much memory the database may take before growth is refused. Without a limit there is no value."
+        = |r, out| if r.engine.memory.limit != u64::MAX {
+            out.value(&[], r.engine.memory.limit as f64);
+        };
+    Counter coeval_memory_refusals_total [] "writes"
+        "Writes that were refused for want of memory (53200)."
+        = |r, out| out.value(&[], r.engine.memory.refused as f64);
+    Counter coeval_snapshots_ended_total [] "snapshots"
+        "Snapshots that were ended for the old versions they held (72000)."
+        = |r, out| out.value(&[], r.engine.memory.ended_snapshots as f64);
+    Gauge coeval_table_rows [] "rows"
+        "About how many rows all tables have, those of the catalog included."
+        = |r, out| out.value(&[], r.engine.rows as f64);
+    Gauge coeval_tables [] "tables"
+        "Tables there are, those of the catalog and dropped ones that are still read included."
+        = |r, out| out.value(&[], r.engine.storages as f64);
+    Gauge coeval_retired [] "objects"
+        "Tables and indexes that were dropped and wait for the last snapshot that can see them."
+        = |r, out| out.value(&[], r.engine.retired as f64);
+    Counter coeval_sweeps_total [] "rounds"
+        "Rounds the sweeper has made through what was written."
+        = |r, out| out.value(&[], r.engine.sweeps as f64);
+    Counter coeval_swept_records_total [] "records"
+        "Records the sweeper has looked at."
+        = |r, out| out.value(&[], r.engine.swept_records as f64);
+    Counter coeval_swept_versions_total [] "versions"
+        "Old versions the sweeper has removed. Most are removed by writers, on their way."
+        = |r, out| out.value(&[], r.engine.swept_versions as f64);
+}
+
+/// The kinds of statements that return or change rows.
+const ROW_KINDS: [StatementKind; 5] = [
+    StatementKind::Select,
+    StatementKind::Insert,
+    StatementKind::Update,
+    StatementKind::Delete,
+    StatementKind::Copy,
+];

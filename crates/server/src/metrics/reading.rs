@@ -1,0 +1,122 @@
+//! Every number of a server, at about one moment.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use coeval_sql::expression::EvaluationContext;
+use coeval_sql::session::AdmissionCounts;
+use coeval_sql::session::activity::{SessionState, Shown};
+
+use super::sheet::Sum;
+use crate::shared::Shared;
+
+/// What there is to know.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) sheets: Sum,
+    pub(crate) engine: coeval_occ::Statistics,
+    pub(crate) log: coeval_log::Statistics,
+    pub(crate) admission: AdmissionCounts,
+    /// Sessions by their state.
+    pub(crate) sessions: BTreeMap<SessionState, u64>,
+    /// Sessions by what they wait for: type and event.
+    pub(crate) waits: BTreeMap<(&'static str, &'static str), u64>,
+    pub(crate) sessions_limit: u64,
+    /// How long the oldest transaction has been running.
+    pub(crate) oldest_transaction: Duration,
+    pub(crate) uptime: Duration,
+    /// By the wall clock, since the Unix epoch.
+    pub(crate) started_at: Duration,
+    pub(crate) process: Process,
+}
+
+/// What the operating system says of the process. Zero where it says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Process {
+    pub(crate) resident_bytes: u64,
+    pub(crate) cpu: Duration,
+    pub(crate) threads: u64,
+}
+
+impl Reading {
+    /// Reads everything.
+    pub(crate) fn take(shared: &Shared) -> Self {
+        let metrics = &shared.metrics;
+        let mut sheets = Sum::default();
+        for sheet in &*metrics
+            .sheets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            sheets.add(sheet);
+        }
+        let shown = shared.database.surroundings().activities().all();
+        let mut sessions: BTreeMap<_, u64> = SessionState::ALL
+            .into_iter()
+            .map(|state| (state, 0))
+            .collect();
+        let mut waits = BTreeMap::new();
+        for each in &shown {
+            *sessions.entry(each.state).or_default() += 1;
+            if let (SessionState::Active, Some(wait)) = (each.state, each.wait) {
+                *waits.entry(wait).or_default() += 1;
+            }
+        }
+        Self {
+            sheets,
+            engine: shared.closing.statistics(),
+            log: shared.closing.log().statistics(),
+            admission: shared.database.admission().counts(),
+            sessions,
+            waits,
+            sessions_limit: shared.settings.max_connections as u64,
+            oldest_transaction: oldest_transaction(&shown),
+            uptime: metrics.started.elapsed(),
+            started_at: metrics.started_at,
+            process: Process::read(),
+        }
+    }
+}
+
+fn oldest_transaction(sessions: &[Shown]) -> Duration {
+    let began = sessions.iter().filter_map(|each| each.transaction_start);
+    began.min().map_or(Duration::ZERO, |began| {
+        let microseconds = EvaluationContext::clock().saturating_sub(began);
+        Duration::from_micros(microseconds.try_into().unwrap_or(0))
+    })
+}
+
+impl Process {
+    /// Asks the operating system, which may say nothing.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what the kernel says of this very process is nothing a simulator could own"
+    )]
+    fn read() -> Self {
+        let resident = std::fs::read("/proc/self/statm");
+        let stat = std::fs::read("/proc/self/stat");
+        let pages = resident.ok().and_then(|bytes| number(&bytes, 1));
+        let page = rustix::param::page_size() as u64;
+        let mut process = Self {
+            resident_bytes: pages.unwrap_or(0) * page,
+            ..Self::default()
+        };
+        if let Ok(stat) = stat {
+            // The name before may hold anything, parentheses and blanks included.
+            let behind = stat.iter().rposition(|&byte| byte == b')');
+            let fields = behind.map_or(&[][..], |at| &stat[at + 1..]);
+            let ticks = number(fields, 11).unwrap_or(0) + number(fields, 12).unwrap_or(0);
+            let per_second = rustix::param::clock_ticks_per_second().max(1);
+            process.cpu = Duration::from_micros(ticks * 1_000_000 / per_second);
+            process.threads = number(fields, 17).unwrap_or(0);
+        }
+        process
+    }
+}
+
+/// The number in this place of a line of words.
+fn number(line: &[u8], place: usize) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?;
+    line.split_ascii_whitespace().nth(place)?.parse().ok()
+}

@@ -1,0 +1,135 @@
+//! What one worker counts.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use coeval_memory::counters::{Counter, Distribution, Durations};
+use coeval_sql::SqlState;
+use coeval_sql::statement::StatementKind;
+
+/// How many kinds of statements there are.
+pub(crate) const KINDS: usize = StatementKind::ALL.len();
+
+/// One worker's counters. Written by the worker's thread alone.
+#[derive(Debug, Default)]
+pub(crate) struct Sheet {
+    statements: [Statements; KINDS],
+    answers: Durations,
+    durability_waits: Durations,
+    received_bytes: Counter,
+    sent_bytes: Counter,
+    sessions: Counter,
+    refusals: Counter,
+    errors: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+#[derive(Debug, Default)]
+struct Statements {
+    durations: Durations,
+    failures: Counter,
+    rows: Counter,
+}
+
+impl Sheet {
+    /// A statement has ended well, after so long, with so many rows.
+    #[inline]
+    pub(crate) fn statement(&self, kind: StatementKind, time: Duration, rows: u64) {
+        let statements = &self.statements[kind as usize];
+        statements.durations.record_time_alone(time);
+        statements.rows.add_alone(rows);
+    }
+
+    /// A statement has failed, after so long.
+    pub(crate) fn statement_failed(&self, kind: StatementKind, time: Duration) {
+        let statements = &self.statements[kind as usize];
+        statements.durations.record_time_alone(time);
+        statements.failures.add_alone(1);
+    }
+
+    /// A client was told of an error.
+    pub(crate) fn error(&self, state: SqlState) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        *errors.entry(state.0).or_default() += 1;
+    }
+
+    /// A client has its answer, so long after it asked.
+    #[inline]
+    pub(crate) fn answered(&self, time: Duration) {
+        self.answers.record_time_alone(time);
+    }
+
+    /// An answer has waited so long for what it depends on to be durable.
+    pub(crate) fn waited_for_durability(&self, time: Duration) {
+        self.durability_waits.record_time_alone(time);
+    }
+
+    #[inline]
+    pub(crate) fn received(&self, bytes: usize) {
+        self.received_bytes.add_alone(bytes as u64);
+    }
+
+    #[inline]
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.sent_bytes.add_alone(bytes as u64);
+    }
+
+    /// A client was let in.
+    pub(crate) fn session(&self) {
+        self.sessions.add_alone(1);
+    }
+
+    /// A client was not let in.
+    pub(crate) fn refused(&self) {
+        self.refusals.add_alone(1);
+    }
+}
+
+/// Several sheets added up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sum {
+    /// By kind: [`StatementKind::ALL`].
+    pub(crate) statements: [Statement; KINDS],
+    pub(crate) answers: Distribution,
+    pub(crate) durability_waits: Distribution,
+    pub(crate) received_bytes: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) sessions: u64,
+    pub(crate) refusals: u64,
+    /// By SQLSTATE.
+    pub(crate) errors: BTreeMap<&'static str, u64>,
+}
+
+/// Statements of one kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Statement {
+    pub(crate) durations: Distribution,
+    pub(crate) failures: u64,
+    pub(crate) rows: u64,
+}
+
+impl Sum {
+    /// Adds one more sheet.
+    pub(crate) fn add(&mut self, sheet: &Sheet) {
+        for (sum, statements) in self.statements.iter_mut().zip(&sheet.statements) {
+            sum.durations.merge(&statements.durations.read());
+            sum.failures += statements.failures.get();
+            sum.rows += statements.rows.get();
+        }
+        self.answers.merge(&sheet.answers.read());
+        self.durability_waits.merge(&sheet.durability_waits.read());
+        self.received_bytes += sheet.received_bytes.get();
+        self.sent_bytes += sheet.sent_bytes.get();
+        self.sessions += sheet.sessions.get();
+        self.refusals += sheet.refusals.get();
+        let errors = sheet.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        for (state, count) in &*errors {
+            *self.errors.entry(state).or_default() += count;
+        }
+    }
+
+    /// The statements of one kind.
+    pub(crate) fn of(&self, kind: StatementKind) -> &Statement {
+        &self.statements[kind as usize]
+    }
+}

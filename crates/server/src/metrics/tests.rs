@@ -1,0 +1,168 @@
+//! The list of metrics against what documents and the dashboard say of it, and
+//! what is written against what Prometheus reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::exposition::exposition;
+use super::families::{FAMILIES, Kind};
+use super::reading::{Process, Reading};
+use super::sheet::Sum;
+
+const DOCUMENT: &str = include_str!("../../../../docs/operations/monitor.md");
+const DASHBOARD: &str = include_str!("../../../../docs/operations/grafana-dashboard.json");
+
+const BEGIN: &str = "<!-- metrics begin -->\n";
+const END: &str = "<!-- metrics end -->\n";
+
+/// The table of all metrics, as `monitor.md` has it.
+fn table() -> String {
+    let mut table =
+        "| metric | kind | unit | by | meaning |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for family in FAMILIES {
+        let labels: Vec<String> = family
+            .labels
+            .iter()
+            .map(|label| format!("`{label}`"))
+            .collect();
+        table.push_str(&format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            family.name,
+            family.kind.name(),
+            family.unit,
+            labels.join(", "),
+            family.about
+        ));
+    }
+    table
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "rewrites the document when asked to"
+)]
+fn the_document_lists_every_metric() {
+    let (before, rest) = DOCUMENT.split_once(BEGIN).expect("where the list begins");
+    let (listed, after) = rest.split_once(END).expect("where it ends");
+    if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/operations/monitor.md"
+        );
+        let text = format!("{before}{BEGIN}{}{END}{after}", table());
+        std::fs::write(path, text).unwrap();
+        return;
+    }
+    assert_eq!(
+        listed,
+        table(),
+        "docs/operations/monitor.md; UPDATE_TRANSCRIPTS=1 rewrites it"
+    );
+}
+
+/// The words of the text that look like metrics.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("coeval_") || word.starts_with("process_"))
+        .collect()
+}
+
+#[test]
+fn the_dashboard_names_only_metrics_that_exist() {
+    let names: BTreeSet<String> = FAMILIES
+        .iter()
+        .flat_map(|family| match family.kind {
+            Kind::Histogram => ["_bucket", "_sum", "_count"]
+                .map(|suffix| format!("{}{suffix}", family.name))
+                .to_vec(),
+            Kind::Counter | Kind::Gauge => vec![family.name.to_owned()],
+        })
+        .collect();
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).expect("it is JSON");
+    let mut asked = BTreeSet::new();
+    let mut panels = 0;
+    for panel in dashboard["panels"].as_array().expect("its panels") {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().expect("what it asks for");
+            let metrics = metrics_in(expression);
+            assert!(!metrics.is_empty(), "{expression}");
+            asked.extend(metrics.into_iter().map(str::to_owned));
+        }
+        panels += 1;
+    }
+    assert!(panels > 20, "its panels were read");
+    let unknown: Vec<_> = asked.difference(&names).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    for name in metrics_in(DASHBOARD) {
+        assert!(names.contains(name), "{name}");
+    }
+}
+
+/// A reading of a server that has just started.
+fn reading() -> Reading {
+    let settings = coeval_occ::Settings {
+        sweep_interval: None,
+        ..coeval_occ::Settings::default()
+    };
+    let engine = coeval_occ::Engine::ephemeral(settings).unwrap();
+    let mut sheets = Sum::default();
+    let sheet = super::Sheet::default();
+    sheet.error(coeval_sql::SqlState("40001"));
+    sheets.add(&sheet);
+    Reading {
+        sheets,
+        log: engine.log().statistics(),
+        admission: coeval_sql::session::AdmissionCounts::default(),
+        engine: engine.statistics(),
+        sessions: BTreeMap::new(),
+        waits: BTreeMap::from([(("Lock", "tuple"), 3)]),
+        sessions_limit: 7,
+        oldest_transaction: std::time::Duration::ZERO,
+        uptime: std::time::Duration::from_millis(1500),
+        started_at: std::time::Duration::from_secs(1),
+        process: Process::default(),
+    }
+}
+
+#[test]
+fn names_and_values_are_as_prometheus_wants_them() {
+    let mut seen = BTreeSet::new();
+    for family in FAMILIES {
+        assert!(seen.insert(family.name), "{} twice", family.name);
+        let total = family.name.ends_with("_total");
+        assert_eq!(total, family.kind == Kind::Counter, "{}", family.name);
+        for unit in ["seconds", "bytes"] {
+            let named = family.name.trim_end_matches("_total").ends_with(unit);
+            assert_eq!(named, family.unit == unit, "{}", family.name);
+        }
+        assert!(family.about.ends_with('.'), "{}", family.name);
+        assert!(!family.about.contains('|'), "{}", family.name);
+    }
+    let text = exposition(&reading());
+    let mut family = "";
+    let mut buckets: BTreeMap<String, f64> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            family = comment.split(' ').nth(1).unwrap();
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').expect("a series and its value");
+        let value: f64 = value.parse().expect(line);
+        assert!(series.starts_with(family), "{line} under {family}");
+        if let Some((series, limit)) = series.split_once("le=\"") {
+            let limit = limit.trim_end_matches("\"}");
+            let limit: f64 = limit.replace("+Inf", "inf").parse().unwrap();
+            let before = buckets.insert(series.to_owned(), value).unwrap_or(0.0);
+            assert!(value >= before, "{line}: buckets are sums up to {limit}");
+        }
+    }
+    for expected in [
+        "coeval_uptime_seconds 1.5",
+        "coeval_errors_total{sqlstate=\"40001\"} 1",
+        "coeval_sessions_waiting{type=\"Lock\",event=\"tuple\"} 3",
+        "coeval_log_group_commits_bucket{le=\"+Inf\"} 0",
+        "coeval_log_sync_seconds_bucket{le=\"0.000001\"} 0",
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Metrics and health over HTTP.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use coeval_server::{RunningServer, Settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{settings, with_settings};
+use crate::wire::{Wire, error, query};
+
+fn with_admin<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr, SocketAddr) -> F) {
+    let settings = Settings {
+        admin_listen: Some(([127, 0, 0, 1], 0).into()),
+        ..settings()
+    };
+    with_settings(settings, |server: &RunningServer| {
+        test(
+            server.address(),
+            server.admin_address().expect("it was asked for"),
+        )
+    });
+}
+
+/// Sends bytes and returns what comes back: the head and the body.
+async fn exchange(address: SocketAddr, bytes: &[u8]) -> (String, String) {
+    let mut stream = coeval_env::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_owned(), body.to_owned())
+}
+
+async fn get(address: SocketAddr, path: &str) -> (String, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    exchange(address, request.as_bytes()).await
+}
+
+/// Every series and its value.
+async fn metrics(address: SocketAddr) -> BTreeMap<String, f64> {
+    let (head, body) = get(address, "/metrics").await;
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    body.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            (series.to_owned(), value.parse().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn what_sessions_do_is_counted() {
+    with_admin(|address, admin| async move {
+        let before = metrics(admin).await;
+        let mut wire = Wire::connect(address).await;
+        wire.rows("create table t (id int primary key, n int)")
+            .await;
+        wire.rows("insert into t values (1, 0), (2, 0), (3, 0)")
+            .await;
+        wire.rows("update t set n = 1 where id < 3").await;
+        wire.rows("delete from t where id = 3").await;
+        wire.rows("select * from t; select * from t").await;
+        error(&wire.query("insert into t values (1, 0)").await);
+        error(&wire.query("select 1 / 0").await);
+        error(&wire.query("selec").await);
+        let after = metrics(admin).await;
+        let grown = |series: &str| after[series] - before.get(series).unwrap_or(&0.0);
+        for (kind, statements, failures, rows) in [
+            ("definition", 1.0, 0.0, None),
+            ("insert", 2.0, 1.0, Some(3.0)),
+            ("update", 1.0, 0.0, Some(2.0)),
+            ("delete", 1.0, 0.0, Some(1.0)),
+            ("select", 3.0, 1.0, Some(4.0)),
+            ("copy", 0.0, 0.0, Some(0.0)),
+        ] {
+            let of = |name: &str| format!("coeval_{name}{{kind=\"{kind}\"}}");
+            assert_eq!(
+                grown(&of("statement_duration_seconds_count")),
+                statements,
+                "{kind}"
+            );
+            assert_eq!(grown(&of("statement_failures_total")), failures, "{kind}");
+            if let Some(rows) = rows {
+                assert_eq!(grown(&of("rows_total")), rows, "{kind}");
+            }
+        }
+        for state in ["23505", "22012", "42601"] {
+            let series = format!("coeval_errors_total{{sqlstate=\"{state}\"}}");
+            assert_eq!(grown(&series), 1.0, "{state}");
+        }
+        assert_eq!(grown("coeval_sessions_opened_total"), 1.0);
+        assert!(grown("coeval_received_bytes_total") > 100.0);
+        assert!(grown("coeval_sent_bytes_total") > 100.0);
+        assert!(grown("coeval_answer_duration_seconds_count") >= 7.0);
+        // Four statements that changed something, the catalog's among them.
+        assert_eq!(grown("coeval_log_commits_total"), 4.0);
+        assert!(grown("coeval_transactions_committed_total") >= 5.0);
+        assert_eq!(
+            grown("coeval_transactions_aborted_total{cause=\"deadlock\"}"),
+            0.0
+        );
+        // A session rests a moment after its client has the answer.
+        while metrics(admin).await["coeval_sessions{state=\"idle\"}"] != 1.0 {}
+        assert_eq!(after["coeval_build_info{version=\"0.1.0\"}"], 1.0);
+        assert!(after["coeval_memory_bytes{class=\"rows\"}"] > 0.0);
+        if cfg!(target_os = "linux") {
+            assert!(after["process_resident_memory_bytes"] > 1e6);
+            assert!(after["process_threads"] > 1.0);
+        }
+    });
+}
+
+#[test]
+fn waits_and_conflicts_are_counted_by_what_they_are() {
+    with_admin(|address, admin| async move {
+        let mut one = Wire::connect(address).await;
+        let mut two = Wire::connect(address).await;
+        one.rows("create table t (id int primary key, n int)").await;
+        one.rows("insert into t values (1, 0), (2, 0)").await;
+
+        // Two wait for each other.
+        one.rows("begin; update t set n = 1 where id = 1").await;
+        two.rows("begin; update t set n = 2 where id = 2").await;
+        one.send(&query("update t set n = 1 where id = 2")).await;
+        let waiting = "coeval_sessions_waiting{type=\"Lock\",event=\"tuple\"}";
+        while !metrics(admin).await.contains_key(waiting) {
+            coeval_env::yield_now().await;
+        }
+        // A session rests a moment after its client has the answer.
+        while metrics(admin).await["coeval_sessions{state=\"idle in transaction\"}"] != 1.0 {}
+        let states = metrics(admin).await;
+        assert_eq!(states["coeval_sessions{state=\"active\"}"], 1.0);
+        let refused = two.query("update t set n = 2 where id = 1").await;
+        assert_eq!(error(&refused).sqlstate(), "40P01");
+        let failed = "coeval_sessions{state=\"idle in transaction (aborted)\"}";
+        while metrics(admin).await[failed] != 1.0 {}
+        two.rows("rollback").await;
+        one.until('Z').await;
+        one.rows("commit").await;
+
+        // The first to commit wins.
+        one.rows("begin isolation level repeatable read; select n from t")
+            .await;
+        two.rows("update t set n = 3 where id = 1").await;
+        let refused = one.query("update t set n = 4 where id = 1").await;
+        assert_eq!(error(&refused).sqlstate(), "40001");
+        one.rows("rollback").await;
+
+        let after = metrics(admin).await;
+        let aborted =
+            |cause: &str| after[&format!("coeval_transactions_aborted_total{{cause=\"{cause}\"}}")];
+        assert_eq!(aborted("deadlock"), 1.0);
+        assert_eq!(aborted("write_write"), 1.0);
+        assert_eq!(after["coeval_deadlocks_total"], 1.0);
+        assert_eq!(after["coeval_lock_wait_seconds_count{lock=\"row\"}"], 2.0);
+        assert!(!after.contains_key(waiting));
+        assert_eq!(after["coeval_transaction_oldest_age_seconds"], 0.0);
+    });
+}
+
+#[test]
+fn health_and_what_is_not_there() {
+    with_admin(|_, admin| async move {
+        let (head, body) = get(admin, "/health").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["status"], "ready");
+        let (head, body) = exchange(admin, b"HEAD /metrics HTTP/1.1\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert_eq!(body, "");
+        let (head, _) = get(admin, "/metrics/../etc/passwd").await;
+        assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+        let (head, _) = exchange(admin, b"POST /metrics HTTP/1.1\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
+        let (head, _) = exchange(admin, b"\x16\x03\x01\n\n\n").await;
+        assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+        let endless = "GET / HTTP/1.1\r\n".to_owned() + &"a: b\r\n".repeat(5_000);
+        let (head, _) = exchange(admin, endless.as_bytes()).await;
+        assert!(head.starts_with("HTTP/1.1 431 "), "{head}");
+    });
+}
+
+#[test]
+fn those_who_say_nothing_keep_nobody_out_for_long() {
+    with_admin(|address, admin| async move {
+        let mut silent = Vec::new();
+        for _ in 0..64 {
+            let mut stream = coeval_env::connect(admin).await.unwrap();
+            // Those beyond the limit may find the door shut already.
+            let _ = stream.write_all(b"GET /met").await;
+            silent.push(stream);
+        }
+        // Clients are served as ever, and those who ask are when there is room.
+        let mut wire = Wire::connect(address).await;
+        assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
+        drop(silent);
+        loop {
+            let mut stream = coeval_env::connect(admin).await.unwrap();
+            let mut answer = Vec::new();
+            let request = b"GET /health HTTP/1.1\r\n\r\n";
+            let sent = stream.write_all(request).await;
+            if sent.is_ok()
+                && stream
+                    .read_to_end(&mut answer)
+                    .await
+                    .is_ok_and(|count| count > 0)
+            {
+                break;
+            }
+        }
+    });
+}

@@ -1,0 +1,462 @@
+//! What each session is doing, for others to see.
+//!
+//! A session keeps a page of its own, an [`Activity`], and writes on it when a
+//! statement begins and when its client has been answered. Whoever asks
+//! (`pg_stat_activity`, a metric, `pg_cancel_backend`) reads the pages.
+//!
+//! ```text
+//!   session 7 ──writes──▶ page 7 │ active │ update t set … │ since 12:00:01
+//!   session 9 ──writes──▶ page 9 │ idle in transaction     │ since 11:58:40
+//!                           ▲
+//!   select … from pg_stat_activity ── all pages, one after the other
+//! ```
+//!
+//! A page is locked for as long as it takes to copy one statement's text; nobody but
+//! its session and readers touch it, so a session hardly ever waits for it.
+//!
+//! Invariants:
+//! - Nothing but the first [`MOST_TEXT`] bytes of a text is kept.
+//! - A page is in the list exactly as long as its session lives.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use coeval_txn::{LockObserver, Place};
+
+/// The longest text of a statement that is shown, in bytes.
+pub const MOST_TEXT: usize = 1024;
+
+/// How others reach a session from outside.
+pub trait Interrupt: Send + Sync + fmt::Debug {
+    /// Ends the statement that runs, if one does.
+    fn cancel(&self);
+    /// Ends the session, and the statement that runs.
+    fn terminate(&self);
+}
+
+/// What a session is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionState {
+    /// It works, or waits for something it needs to go on.
+    Active,
+    /// Its client has nothing to ask.
+    Idle,
+    /// Likewise, inside a transaction.
+    IdleInTransaction,
+    /// Likewise, inside a transaction that has failed.
+    IdleInFailedTransaction,
+}
+
+impl SessionState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Active,
+        Self::Idle,
+        Self::IdleInTransaction,
+        Self::IdleInFailedTransaction,
+    ];
+
+    /// In PostgreSQL's words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::IdleInTransaction => "idle in transaction",
+            Self::IdleInFailedTransaction => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// What keeps an answer, beside locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AnswerWait {
+    /// Nothing.
+    None = 0,
+    /// What it depends on is not durable yet.
+    Durable = 1,
+    /// The client does not take it.
+    Client = 2,
+}
+
+/// One session's page.
+#[derive(Debug)]
+pub struct Activity {
+    process_id: i32,
+    role: u32,
+    user: String,
+    database: String,
+    client: Option<SocketAddr>,
+    /// Microseconds since 2000 UTC, as every time here.
+    started: i64,
+    interrupt: Option<Arc<dyn Interrupt>>,
+    /// When its transaction began; 0 for none.
+    transaction_start: AtomicI64,
+    answer: AtomicU8,
+    /// What lock its transaction waits for, if any. The engine tells.
+    lock: AtomicU8,
+    /// Who else is told of waits for locks.
+    observer: Arc<dyn LockObserver>,
+    page: Mutex<Page>,
+}
+
+#[derive(Debug)]
+struct Page {
+    application_name: String,
+    state: SessionState,
+    query: String,
+    query_start: i64,
+    state_change: i64,
+}
+
+/// What a page shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The number of its connection.
+    pub process_id: i32,
+    /// The number of the role that has logged in.
+    pub role: u32,
+    /// Its name.
+    pub user: String,
+    /// The database's name, as the client gave it.
+    pub database: String,
+    /// What the client calls itself.
+    pub application_name: String,
+    /// Where the client is, if it came over the network.
+    pub client: Option<SocketAddr>,
+    /// When it connected, in microseconds since 2000 UTC, as every time here.
+    pub started: i64,
+    /// When its transaction began, if one runs.
+    pub transaction_start: Option<i64>,
+    /// When its latest statement began, if there was one.
+    pub query_start: Option<i64>,
+    /// When its state became what it is.
+    pub state_change: i64,
+    /// What it is at.
+    pub state: SessionState,
+    /// What it waits for, as PostgreSQL sorts and calls it.
+    pub wait: Option<(&'static str, &'static str)>,
+    /// Its latest statement.
+    pub query: String,
+}
+
+impl Activity {
+    fn page(&self) -> MutexGuard<'_, Page> {
+        self.page.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, text: &str, now: i64) {
+        let mut page = self.page();
+        page.state = SessionState::Active;
+        page.query_start = now;
+        page.state_change = now;
+        page.query.clear();
+        page.query.push_str(first_of(text));
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.page().state == SessionState::Active
+    }
+
+    pub(crate) fn rest(&self, state: SessionState, now: i64) {
+        let mut page = self.page();
+        page.state = state;
+        page.state_change = now;
+    }
+
+    /// A transaction has begun, or ended: 0.
+    #[inline]
+    pub(crate) fn transaction(&self, began: i64) {
+        self.transaction_start.store(began, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rename(&self, application_name: &str) {
+        let mut page = self.page();
+        if page.application_name != application_name {
+            application_name.clone_into(&mut page.application_name);
+        }
+    }
+
+    /// Whoever sends its answers says what they wait for.
+    pub fn answer_waits(&self, wait: AnswerWait) {
+        self.answer.store(wait as u8, Ordering::Relaxed);
+    }
+
+    /// What the page shows now.
+    #[must_use]
+    pub fn shown(&self) -> Shown {
+        let page = self.page();
+        let began = self.transaction_start.load(Ordering::Relaxed);
+        Shown {
+            process_id: self.process_id,
+            role: self.role,
+            user: self.user.clone(),
+            database: self.database.clone(),
+            application_name: page.application_name.clone(),
+            client: self.client,
+            started: self.started,
+            transaction_start: (began != 0).then_some(began),
+            query_start: (page.query_start != 0).then_some(page.query_start),
+            state_change: page.state_change,
+            state: page.state,
+            wait: self.wait(page.state),
+            query: page.query.clone(),
+        }
+    }
+
+    fn wait(&self, state: SessionState) -> Option<(&'static str, &'static str)> {
+        if state != SessionState::Active {
+            return Some(("Client", "ClientRead"));
+        }
+        match self.lock.load(Ordering::Relaxed) {
+            ROW => return Some(("Lock", "tuple")),
+            KEY => return Some(("Lock", "transactionid")),
+            TABLE => return Some(("Lock", "relation")),
+            _ => {}
+        }
+        let answer = self.answer.load(Ordering::Relaxed);
+        if answer == AnswerWait::Durable as u8 {
+            Some(("IO", "WALSync"))
+        } else if answer == AnswerWait::Client as u8 {
+            Some(("Client", "ClientWrite"))
+        } else {
+            None
+        }
+    }
+}
+
+/// It waits for no lock.
+const NO_LOCK: u8 = 0;
+const ROW: u8 = 1;
+const KEY: u8 = 2;
+const TABLE: u8 = 3;
+
+impl LockObserver for Activity {
+    fn waits(&self, place: &Place) {
+        let lock = match place {
+            Place::Row { .. } => ROW,
+            Place::Key { .. } | Place::Range { .. } => KEY,
+            Place::Table { .. } => TABLE,
+        };
+        self.lock.store(lock, Ordering::Relaxed);
+        self.observer.waits(place);
+    }
+
+    fn goes_on(&self) {
+        self.lock.store(NO_LOCK, Ordering::Relaxed);
+        self.observer.goes_on();
+    }
+}
+
+/// As much of a text as is kept.
+fn first_of(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MOST_TEXT)]
+}
+
+/// All sessions' pages.
+#[derive(Debug, Default)]
+pub struct Activities {
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// By process id; the second number tells apart those that share one.
+    by_session: BTreeMap<(i32, u64), Arc<Activity>>,
+    last: u64,
+}
+
+impl Activities {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every session, by process id.
+    #[must_use]
+    pub fn all(&self) -> Vec<Shown> {
+        let pages: Vec<_> = self.pages().by_session.values().cloned().collect();
+        pages.iter().map(|page| page.shown()).collect()
+    }
+
+    /// Where the client of the session with this process id is.
+    #[must_use]
+    pub fn client(&self, process_id: i32) -> Option<SocketAddr> {
+        let pages = self.pages();
+        let mut found = pages
+            .by_session
+            .range((process_id, 0)..=(process_id, u64::MAX));
+        found.next().and_then(|(_, page)| page.client)
+    }
+
+    /// The session with this process id: which role's it is, and how to reach it.
+    #[must_use]
+    pub fn find(&self, process_id: i32) -> Option<(u32, Option<Arc<dyn Interrupt>>)> {
+        let pages = self.pages();
+        let mut found = pages
+            .by_session
+            .range((process_id, 0)..=(process_id, u64::MAX));
+        found
+            .next()
+            .map(|(_, page)| (page.role, page.interrupt.clone()))
+    }
+}
+
+/// How a session stands in the list.
+pub(crate) struct Entrant<'a> {
+    pub(crate) process_id: i32,
+    pub(crate) role: u32,
+    pub(crate) user: &'a str,
+    pub(crate) database: &'a str,
+    pub(crate) application_name: &'a str,
+    pub(crate) client: Option<SocketAddr>,
+    pub(crate) interrupt: Option<Arc<dyn Interrupt>>,
+    /// Who else is told of its waits for locks.
+    pub(crate) observer: Arc<dyn LockObserver>,
+    pub(crate) now: i64,
+}
+
+/// A session's place in the list, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    around: Arc<super::Surroundings>,
+    number: u64,
+    activity: Arc<Activity>,
+}
+
+impl Listed {
+    pub(crate) fn enter(around: &Arc<super::Surroundings>, entrant: Entrant<'_>) -> Self {
+        let activity = Arc::new(Activity {
+            process_id: entrant.process_id,
+            role: entrant.role,
+            user: entrant.user.to_owned(),
+            database: entrant.database.to_owned(),
+            client: entrant.client,
+            started: entrant.now,
+            interrupt: entrant.interrupt,
+            transaction_start: AtomicI64::new(0),
+            answer: AtomicU8::new(AnswerWait::None as u8),
+            lock: AtomicU8::new(NO_LOCK),
+            observer: entrant.observer,
+            page: Mutex::new(Page {
+                application_name: entrant.application_name.to_owned(),
+                state: SessionState::Idle,
+                query: String::new(),
+                query_start: 0,
+                state_change: entrant.now,
+            }),
+        });
+        let mut pages = around.activities.pages();
+        pages.last += 1;
+        let number = pages.last;
+        pages
+            .by_session
+            .insert((entrant.process_id, number), Arc::clone(&activity));
+        drop(pages);
+        Self {
+            around: Arc::clone(around),
+            number,
+            activity,
+        }
+    }
+
+    pub(crate) fn page(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+}
+
+impl std::ops::Deref for Listed {
+    type Target = Activity;
+
+    fn deref(&self) -> &Activity {
+        &self.activity
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let mut pages = self.around.activities.pages();
+        pages
+            .by_session
+            .remove(&(self.activity.process_id, self.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Surroundings;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl LockObserver for Nobody {
+        fn waits(&self, _: &Place) {}
+        fn goes_on(&self) {}
+    }
+
+    fn listed(around: &Arc<Surroundings>, process_id: i32) -> Listed {
+        let entrant = Entrant {
+            process_id,
+            role: 10,
+            user: "ada",
+            database: "bank",
+            application_name: "psql",
+            client: None,
+            interrupt: None,
+            observer: Arc::new(Nobody),
+            now: 10,
+        };
+        Listed::enter(around, entrant)
+    }
+
+    #[test]
+    fn a_page_says_what_its_session_does() {
+        let around = Arc::default();
+        let listed = listed(&around, 7);
+        let shown = || around.activities.all().pop().unwrap();
+        assert_eq!(shown().state, SessionState::Idle);
+        assert_eq!(
+            (shown().query_start, shown().transaction_start),
+            (None, None)
+        );
+        listed.begin("select 1", 20);
+        listed.transaction(21);
+        assert_eq!((shown().query_start, shown().state_change), (Some(20), 20));
+        assert_eq!((shown().query.as_str(), shown().wait), ("select 1", None));
+        listed.answer_waits(AnswerWait::Durable);
+        assert_eq!(shown().wait, Some(("IO", "WALSync")));
+        listed.answer_waits(AnswerWait::None);
+        listed.waits(&Place::Table {
+            storage: coeval_types::StorageId(1),
+        });
+        assert_eq!(shown().wait, Some(("Lock", "relation")));
+        listed.goes_on();
+        assert_eq!(shown().wait, None);
+        listed.rest(SessionState::IdleInTransaction, 30);
+        assert_eq!(
+            (shown().transaction_start, shown().state_change),
+            (Some(21), 30)
+        );
+        assert_eq!(shown().wait, Some(("Client", "ClientRead")));
+        listed.begin(&"ä".repeat(MOST_TEXT), 40);
+        assert_eq!(shown().query.len(), MOST_TEXT);
+        drop(listed);
+        assert!(around.activities.all().is_empty());
+    }
+
+    #[test]
+    fn sessions_that_share_a_number_have_pages_of_their_own() {
+        let around = Arc::default();
+        let (first, second) = (listed(&around, 7), listed(&around, 7));
+        assert_eq!(around.activities.all().len(), 2);
+        drop(first);
+        assert!(around.activities.find(7).is_some());
+        assert!(around.activities.find(6).is_none());
+        drop(second);
+        assert!(around.activities.find(7).is_none());
+    }
+}

@@ -1,0 +1,154 @@
+//! A statement's text without its values, for logs.
+//!
+//! ```text
+//!   select * from t where name = 'Ada' and n > 10 -- mine
+//!   select * from t where name = ? and n > ? -- mine
+//! ```
+//!
+//! The text may be anything a client has sent, correct or not; what is not closed
+//! is a value to its end. Comments stay: they often say where a statement comes
+//! from.
+
+/// The text with a question mark for each number and each string, and no longer
+/// than `most` bytes and a note of what is missing.
+#[must_use]
+pub fn elide(text: &str, most: usize) -> String {
+    let mut elided = String::with_capacity(text.len().min(most) + 32);
+    let mut rest = text;
+    // Whether a digit would be part of a word.
+    let mut in_word = false;
+    while let Some(first) = rest.chars().next() {
+        if elided.len() > most {
+            elided.truncate(elided.floor_char_boundary(most));
+            elided.push_str(&format!("… ({} more bytes)", rest.len()));
+            break;
+        }
+        let escapes = in_word && matches!(elided.as_bytes().last(), Some(b'e' | b'E'));
+        let (length, is_value) = match first {
+            '\'' => (quoted(rest, '\'', escapes), true),
+            '"' => (quoted(rest, '"', false), false),
+            '$' if !in_word => match dollar_quoted(rest) {
+                Some(length) => (length, true),
+                // A parameter: its number says which, not what.
+                None => (1 + run(&rest[1..], |c| c.is_ascii_digit()), false),
+            },
+            '-' if rest.starts_with("--") => (run(rest, |c| c != '\n'), false),
+            '/' if rest.starts_with("/*") => (block_comment(rest), false),
+            '0'..='9' if !in_word => (run(rest, |c| is_word(c) || c == '.'), true),
+            other => (other.len_utf8(), false),
+        };
+        let (token, behind) = rest.split_at(length);
+        if is_value {
+            elided.push('?');
+        } else {
+            elided.push_str(token);
+        }
+        in_word = !is_value && token.chars().next_back().is_some_and(is_word);
+        rest = behind;
+    }
+    elided
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// The bytes of the characters at the front for which this holds.
+fn run(text: &str, inside: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !inside(c)).unwrap_or(text.len())
+}
+
+/// The bytes of what is in quotes at the front; a doubled quote does not end it.
+fn quoted(text: &str, quote: char, escapes: bool) -> usize {
+    let mut characters = text.char_indices().skip(1).peekable();
+    while let Some((place, character)) = characters.next() {
+        if character == '\\' && escapes {
+            characters.next();
+        } else if character == quote && characters.next_if(|(_, c)| *c == quote).is_none() {
+            return place + 1;
+        }
+    }
+    text.len()
+}
+
+/// The bytes of what is in dollar quotes at the front, if anything is.
+fn dollar_quoted(text: &str) -> Option<usize> {
+    let tag = 1 + run(&text[1..], is_word);
+    let is_tag =
+        text[tag..].starts_with('$') && !text[1..].starts_with(|c: char| c.is_ascii_digit());
+    let mark = is_tag.then(|| &text[..=tag])?;
+    let body = &text[mark.len()..];
+    Some(match body.find(mark) {
+        Some(end) => end + 2 * mark.len(),
+        None => text.len(),
+    })
+}
+
+/// The bytes of the comment at the front; comments nest.
+fn block_comment(text: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text.as_bytes()[at..];
+        if rest.starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if rest.starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn assert_elided(text: &str, expected: &str) {
+        assert_eq!(elide(text, 1000), expected);
+    }
+
+    #[test]
+    fn values_go_and_everything_else_stays() {
+        assert_elided(
+            "SELECT a1, \"b 2\" FROM t3 WHERE c = 'it''s' AND d IN (1, -2.5e3, $4)",
+            "SELECT a1, \"b 2\" FROM t3 WHERE c = ? AND d IN (?, -?, $4)",
+        );
+        assert_elided(
+            "alter role ada password $$se'cret$$ -- 'x' 1\n;",
+            "alter role ada password ? -- 'x' 1\n;",
+        );
+        assert_elided(
+            "select E'\\'1' || $x$ $$ $x$ /* 1 /* */ 2 */ + 3",
+            "select E? || ? /* 1 /* */ 2 */ + ?",
+        );
+        assert_elided("update ä1 set ö = 'é'", "update ä1 set ö = ?");
+    }
+
+    #[test]
+    fn what_is_not_closed_is_a_value_to_its_end() {
+        assert_elided("insert into t values ('sec ret", "insert into t values (?");
+        assert_elided("select $a$ secret", "select ?");
+        assert_elided("select \"secret", "select \"secret");
+        assert_elided("select /* /* */", "select /* /* */");
+        assert_elided("$", "$");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let text = format!("select {}", "ä".repeat(100));
+        let cut = elide(&text, 50);
+        assert!(cut.starts_with("select ää"), "{cut}");
+        assert!(cut.ends_with("more bytes)"), "{cut}");
+        assert!(cut.len() < 90, "{cut}");
+        let values = format!("select {}", "1,".repeat(100));
+        assert_eq!(elide(&values, 1000), values.replace('1', "?"));
+    }
+}
