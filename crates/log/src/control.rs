@@ -40,6 +40,58 @@ pub(crate) struct Control {
     pub(crate) clean_end: Option<Lsn>,
 }
 
+impl Control {
+    /// Reads it; `None` when there is none.
+    pub(crate) async fn read(path: &Path) -> Result<Option<Self>, Error> {
+        let exists = fs::exists(path)
+            .await
+            .map_err(Error::io("look for", path))?;
+        if !exists {
+            return Ok(None);
+        }
+        let block = fs::read(path).await.map_err(Error::io("read", path))?;
+        let damaged = |what: &str| Error::Damaged {
+            file: path.to_owned(),
+            offset: 0,
+            what: what.to_owned(),
+        };
+        if block.len() != CONTROL_BYTES {
+            return Err(damaged("the file does not have its 128 bytes"));
+        }
+        let mut fields = stamp::check(&block, MAGIC, path)?;
+        let database = u128::from_le_bytes(fields.take());
+        let start = Lsn(u64::from_le_bytes(fields.take()));
+        let clean_end = Lsn(u64::from_le_bytes(fields.take()));
+        let term = Term(u32::from_le_bytes(fields.take()));
+        let clean = u32::from_le_bytes(fields.take());
+        let sound = |lsn: Lsn| lsn.0.is_multiple_of(Lsn::ALIGNMENT) && lsn < Lsn::LIMIT;
+        if term > Term::MAX
+            || !sound(start)
+            || start < FIRST_LSN
+            || (clean != 0 && (!sound(clean_end) || clean_end < start))
+        {
+            return Err(damaged("its contents make no sense"));
+        }
+        Ok(Some(Self {
+            database,
+            term,
+            start,
+            clean_end: (clean != 0).then_some(clean_end),
+        }))
+    }
+
+    /// The file's contents.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut block = Stamp::new(MAGIC, CONTROL_BYTES);
+        block.put(&self.database.to_le_bytes());
+        block.put(&self.start.0.to_le_bytes());
+        block.put(&self.clean_end.unwrap_or_default().0.to_le_bytes());
+        block.put(&self.term.0.to_le_bytes());
+        block.put(&u32::from(self.clean_end.is_some()).to_le_bytes());
+        block.finish()
+    }
+}
+
 /// The data directory, for as long as this process has it.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
@@ -115,52 +167,11 @@ impl DataDirectory {
 
     /// Reads CONTROL; `None` in a new directory.
     pub(crate) async fn read_control(&self) -> Result<Option<Control>, Error> {
-        let path = self.control();
-        let exists = fs::exists(&path)
-            .await
-            .map_err(Error::io("look for", &path))?;
-        if !exists {
-            return Ok(None);
-        }
-        let block = fs::read(&path).await.map_err(Error::io("read", &path))?;
-        let damaged = |what: &str| Error::Damaged {
-            file: path.clone(),
-            offset: 0,
-            what: what.to_owned(),
-        };
-        if block.len() != CONTROL_BYTES {
-            return Err(damaged("the file does not have its 128 bytes"));
-        }
-        let mut fields = stamp::check(&block, MAGIC, &path)?;
-        let database = u128::from_le_bytes(fields.take());
-        let start = Lsn(u64::from_le_bytes(fields.take()));
-        let clean_end = Lsn(u64::from_le_bytes(fields.take()));
-        let term = Term(u32::from_le_bytes(fields.take()));
-        let clean = u32::from_le_bytes(fields.take());
-        let sound = |lsn: Lsn| lsn.0.is_multiple_of(Lsn::ALIGNMENT) && lsn < Lsn::LIMIT;
-        if term > Term::MAX
-            || !sound(start)
-            || start < FIRST_LSN
-            || (clean != 0 && (!sound(clean_end) || clean_end < start))
-        {
-            return Err(damaged("its contents make no sense"));
-        }
-        Ok(Some(Control {
-            database,
-            term,
-            start,
-            clean_end: (clean != 0).then_some(clean_end),
-        }))
+        Control::read(&self.control()).await
     }
 
     /// Replaces CONTROL, durably.
     pub(crate) async fn write_control(&self, control: &Control) -> Result<(), Error> {
-        let mut block = Stamp::new(MAGIC, CONTROL_BYTES);
-        block.put(&control.database.to_le_bytes());
-        block.put(&control.start.0.to_le_bytes());
-        block.put(&control.clean_end.unwrap_or_default().0.to_le_bytes());
-        block.put(&control.term.0.to_le_bytes());
-        block.put(&u32::from(control.clean_end.is_some()).to_le_bytes());
         let new = self.path.join("CONTROL.new");
         let options = fs::OpenOptions {
             truncate: true,
@@ -169,7 +180,7 @@ impl DataDirectory {
         let file = fs::open(&new, options)
             .await
             .map_err(Error::io("create", &new))?;
-        file.write_at(&block.finish(), 0)
+        file.write_at(&control.encode(), 0)
             .await
             .map_err(Error::io("write", &new))?;
         file.sync_all().await.map_err(Error::io("sync", &new))?;

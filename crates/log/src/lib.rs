@@ -79,6 +79,7 @@
 //! §2.4. What the design adds is in
 //! DESIGN.md, "Time and commit on one node".
 
+mod backup;
 mod checkpoint;
 mod chunks;
 mod commit;
@@ -103,6 +104,9 @@ mod waiters;
 #[cfg(doc)]
 use coeval_types::{Lsn, Timestamp};
 
+pub use backup::{
+    BackupSource, BackupSummary, RestoreOptions, RestoreTarget, Restored, Unpacker, restore,
+};
 pub use checkpoint::{
     Block, Checkpoint, CheckpointFile, CheckpointStart, CheckpointWriter, SavedRecord,
 };

@@ -35,6 +35,8 @@ pub struct Log {
     /// `None` when there are none.
     pub(crate) files: Option<Arc<Files>>,
     pub(crate) retention: Arc<Retention>,
+    /// Where the present term began.
+    pub(crate) term_start: Lsn,
     /// The flusher, until the log is closed.
     flusher: Mutex<Option<JoinHandle<()>>>,
 }
@@ -92,6 +94,7 @@ impl Log {
             settings,
             files: Some(Arc::new(files)),
             retention: Retention::new(summary.checkpoint),
+            term_start: summary.end,
             flusher: Mutex::new(Some(flusher)),
         };
         Ok((log, summary))
@@ -132,6 +135,7 @@ impl Log {
             settings,
             files: None,
             retention: Retention::new(None),
+            term_start: FIRST_LSN,
             flusher: Mutex::new(None),
         })
     }
@@ -158,6 +162,7 @@ impl Log {
             settings,
             files: None,
             retention: Retention::new(None),
+            term_start: summary.end,
             flusher: Mutex::new(None),
         };
         Ok((log, summary))

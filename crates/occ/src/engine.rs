@@ -9,11 +9,12 @@ use std::task::{Context, Poll, ready};
 use coeval_log::{Log, RecoveryProgress, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots, Table};
-use coeval_txn::contract::{Checkpointing, Visit};
+use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
 use coeval_txn::{BeginOptions, Blocked, ConflictCount, Error, Party, Transaction};
 use coeval_types::{Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
 
 use crate::Settings;
+use crate::backup;
 use crate::checkpointer::{self, CheckpointStatus, Checkpointer, Progress};
 use crate::conflicts::Conflicts;
 use crate::locks::graph::WaitGraph;
@@ -386,5 +387,9 @@ impl coeval_txn::Engine for Engine {
 
     fn checkpoint(&self) -> Checkpointing {
         self.checkpointer.request()
+    }
+
+    fn backup(&self) -> Result<Box<dyn BackupStream>, Error> {
+        backup::begin(&self.shared.log)
     }
 }

@@ -42,11 +42,13 @@
 //! - [`sweeper`]: garbage, and what was dropped.
 //! - [`memory`]: the budget, and who gives way at its end.
 //! - [`checkpointer`]: checkpoints, when and of what.
+//! - [`backup`]: a copy of it all, sent while it changes.
 //! - [`recovery`]: rows back from a checkpoint and the log.
 //!
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
 //! the commit; EMS (chapter 2) for records. Departures are in `docs/decisions`.
 
+mod backup;
 mod checkpointer;
 mod conflicts;
 mod engine;

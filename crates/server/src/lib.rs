@@ -18,6 +18,7 @@
 mod access;
 mod admin;
 mod audit;
+mod backup;
 pub mod cli;
 mod client;
 mod dump;

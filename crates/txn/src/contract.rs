@@ -299,10 +299,23 @@ pub trait Engine: Send + Sync + 'static {
     fn checkpoint(&self) -> Checkpointing {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    /// Begins a copy of everything durable. Commits go on meanwhile.
+    fn backup(&self) -> Result<Box<dyn BackupStream>, Error> {
+        let reason = "a database in memory has nothing to back up";
+        Err(Error::Io(reason.to_owned()))
+    }
 }
 
 /// A checkpoint under way. Goes on when it is dropped.
 pub type Checkpointing = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// A backup on its way, as bytes that mean something to whoever restores it.
+/// Dropping it ends it.
+pub trait BackupStream: Send {
+    /// The next bytes; `None` when that was all.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, Error>>>;
+}
 
 /// A running transaction. One caller at a time; it may move between threads
 /// between calls.

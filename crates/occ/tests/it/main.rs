@@ -1,5 +1,6 @@
 //! The occ engine through the contract.
 
+mod backups;
 mod checkpoints;
 mod contention;
 mod crashes;

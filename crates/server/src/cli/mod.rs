@@ -1,4 +1,5 @@
-//! The command line: `coeval start`, `sql`, `dump`, `verify`, `config`, `version`.
+//! The command line: `coeval start`, `sql`, `dump`, `verify`, `backup`, `restore`,
+//! `config`, `version`.
 
 mod start;
 
@@ -7,7 +8,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use coeval_log::{RestoreOptions, RestoreTarget};
 
+use crate::backup;
 use crate::client::DEFAULT_URL;
 use crate::dump;
 use crate::settings::{Effective, KEYS, Origin, SettingsError};
@@ -72,6 +75,24 @@ Examples:
   PGPASSWORD=secret coeval sql postgres://ada@127.0.0.1:6000/bank
   coeval sql < script.sql";
 
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  coeval backup --to /backups/monday
+  coeval backup --url postgres://ada@127.0.0.1:6000/bank --to /backups/monday
+
+The server goes on meanwhile. The backup holds every commit that was durable when
+its log began to be copied; the file BACKUP in it is written last, and a directory
+without it is no backup. Only a superuser may take one.";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  coeval restore --from /backups/monday --data-dir /var/lib/coeval
+  coeval restore --from /backups/monday --data-dir new --to-time 2026-11-22T01:02:03Z
+  coeval restore --from /backups/monday --log-from old-data --data-dir new
+
+The backup is checked as it is copied, and left as it is. Then start a server on
+the new directory.";
+
 /// Runs the command that the arguments say, and says how it ended.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = match command().try_get_matches_from(arguments) {
@@ -107,6 +128,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let directory = matches.get_one::<String>("directory");
             verify::run(Path::new(directory.expect("clap wants one")))
         }
+        Some(("backup", matches)) => {
+            let text = |name| matches.get_one::<String>(name).map(String::as_str);
+            let directory = Path::new(text("to").expect("required"));
+            backup::backup(text("url").unwrap_or(DEFAULT_URL), directory)
+        }
+        Some(("restore", matches)) => match restore_options(matches) {
+            Ok(options) => backup::restore(&options),
+            Err(error) => {
+                use std::io::Write;
+                let _ = writeln!(std::io::stderr(), "coeval restore: {error}");
+                ExitCode::from(2)
+            }
+        },
         Some(("config", matches)) => match settings(matches) {
             Ok(effective) => {
                 say(&effective.show());
@@ -119,6 +153,23 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// What `coeval restore` was asked for.
+fn restore_options(matches: &ArgMatches) -> Result<RestoreOptions, String> {
+    let text = |name| matches.get_one::<String>(name).map(String::as_str);
+    let target = match (text("to-time"), text("to-timestamp")) {
+        (Some(time), _) => backup::parse_time(time)?,
+        (None, Some(timestamp)) => RestoreTarget::parse_timestamp(timestamp)
+            .ok_or_else(|| format!("{timestamp:?} is no timestamp as 3/73728"))?,
+        (None, None) => RestoreTarget::End,
+    };
+    Ok(RestoreOptions {
+        from: text("from").expect("required").into(),
+        log_from: text("log-from").map(Into::into),
+        to: text("data-dir").expect("required").into(),
+        target,
+    })
 }
 
 fn version() -> String {
@@ -206,6 +257,65 @@ fn command() -> Command {
                         .value_name("DIR")
                         .required(true)
                         .help("The data directory of a server that does not run, or a copy"),
+                ),
+        )
+        .subcommand(
+            Command::new("backup")
+                .about("Copy everything a running server has into a directory")
+                .after_help(BACKUP_EXAMPLES)
+                .arg(
+                    Arg::new("url")
+                        .long("url")
+                        .value_name("URL")
+                        .help(format!("The server [default: {DEFAULT_URL}]")),
+                )
+                .arg(
+                    Arg::new("to")
+                        .long("to")
+                        .value_name("DIR")
+                        .required(true)
+                        .help("A directory that is empty, or does not exist"),
+                ),
+        )
+        .subcommand(
+            Command::new("restore")
+                .about("Make a data directory from a backup")
+                .after_help(RESTORE_EXAMPLES)
+                .arg(
+                    Arg::new("from")
+                        .long("from")
+                        .value_name("DIR")
+                        .required(true)
+                        .help("The backup"),
+                )
+                .arg(
+                    Arg::new("data-dir")
+                        .long("data-dir")
+                        .value_name("DIR")
+                        .required(true)
+                        .help("The data directory to make: empty, or none yet"),
+                )
+                .arg(
+                    Arg::new("log-from")
+                        .long("log-from")
+                        .value_name("DIR")
+                        .help(
+                            "The data directory of a stopped server, whose log goes on behind \
+                             the backup",
+                        ),
+                )
+                .arg(
+                    Arg::new("to-time")
+                        .long("to-time")
+                        .value_name("TIME")
+                        .conflicts_with("to-timestamp")
+                        .help("Only commits up to this time, as 2026-11-22T01:02:03Z"),
+                )
+                .arg(
+                    Arg::new("to-timestamp")
+                        .long("to-timestamp")
+                        .value_name("TIMESTAMP")
+                        .help("Only commits up to this one, as 3/73728"),
                 ),
         )
         .subcommand(

@@ -10,13 +10,14 @@
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
-//! - `crash`, `checkpoints`, `pgbench`, `readme`: the binary as its users drive it,
-//!   killed on the way.
+//! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
+//!   drive it, killed on the way.
 
 mod activity;
 mod admin;
 mod admission;
 mod audit;
+mod backups;
 mod cancel;
 mod checkpoints;
 mod copy;

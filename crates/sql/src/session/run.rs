@@ -161,6 +161,7 @@ impl Session {
                 ));
                 CommandTag::new("ANALYZE")
             }
+            Command::Backup => self.backup(sink).await?,
             Command::Checkpoint => {
                 self.require_superuser("CHECKPOINT").await?;
                 self.checkpoint().await?;

@@ -1,5 +1,6 @@
 //! Executing what has no plan: definitions, locks, maintenance, EXECUTE.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use coeval_txn::Isolation;
 
 use super::Session;
-use super::delivery::Watched;
+use super::delivery::{Watched, drain};
 use super::output::{CommandTag, Completion, Sink};
 use super::portal::Portal;
 use super::prepared::Prepared;
@@ -76,6 +77,27 @@ impl Session {
             definition::find_table(&catalog, name, statement)?;
         }
         Ok(())
+    }
+
+    /// BACKUP TO STDOUT: the engine's bytes, as COPY TO sends lines.
+    pub(super) async fn backup(&mut self, sink: &mut dyn Sink) -> Result<CommandTag> {
+        if self.block == Block::Explicit {
+            return Err(Error::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "BACKUP cannot run inside a transaction block",
+            ));
+        }
+        self.require_superuser("BACKUP").await?;
+        // Its snapshot would keep old versions for as long as the client takes.
+        self.note_seen();
+        self.abort_running();
+        let mut pieces = self.database.engine.backup()?;
+        sink.copy_out(0);
+        while let Some(piece) = poll_fn(|context| pieces.poll_next(context)).await {
+            sink.copy_data(&piece?);
+            drain(sink, self.newest_seen, &self.ticket).await?;
+        }
+        Ok(CommandTag::new("BACKUP"))
     }
 
     /// CHECKPOINT. Canceled, it only stops waiting for it.

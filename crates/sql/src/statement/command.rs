@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Analyze(Vec<ast::ObjectName>),
     /// CHECKPOINT.
     Checkpoint,
+    /// BACKUP TO STDOUT: everything, as bytes for `coeval restore`.
+    Backup,
     /// LOCK TABLE.
     Lock {
         /// Which tables.

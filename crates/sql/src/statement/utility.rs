@@ -126,6 +126,12 @@ pub(super) fn command(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> P
             parser.next_token();
             Command::Checkpoint
         }
+        "backup" => {
+            parser.next_token();
+            need(parser, "to")?;
+            need(parser, "stdout")?;
+            Command::Backup
+        }
         "lock" => {
             parser.next_token();
             lock(parser)?

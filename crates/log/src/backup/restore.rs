@@ -1,0 +1,268 @@
+//! Restoring a backup into an empty directory.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use coeval_env::fs;
+use coeval_types::{Lsn, Term, Timestamp};
+
+use super::BackupSummary;
+use super::manifest::{BACKUP, Listed, Manifest};
+use super::target::{Found, RestoreTarget, find};
+use super::unpack::{make_empty, sync_names};
+use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
+use crate::control::{Control, DataDirectory};
+use crate::log::FIRST_LSN;
+use crate::recovery::Leftovers;
+use crate::recovery::chain::Chain;
+use crate::segment::{SegmentKind, first_of_name};
+use crate::{CheckpointStart, Error};
+
+/// How much is copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What to restore, and to where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// The backup.
+    pub from: PathBuf,
+    /// A data directory of the same database whose log goes on behind the backup.
+    pub log_from: Option<PathBuf>,
+    /// The data directory to make: empty, or none yet.
+    pub to: PathBuf,
+    /// Up to where.
+    pub target: RestoreTarget,
+}
+
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The backup.
+    pub backup: BackupSummary,
+    /// The last commit behind the backup's checkpoint, with the time of day at which
+    /// it was made, since the Unix epoch. `None` when there is none.
+    pub last: Option<(Timestamp, Duration)>,
+    /// How many commits there are behind the checkpoint.
+    pub commits: u64,
+    /// Whether the log goes on behind the target. If not, it ended before.
+    pub passed: bool,
+}
+
+/// Restores a backup. What it restores from is left as it is; on an error the
+/// directory made has no CONTROL, and no server starts on it.
+pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
+    let RestoreOptions {
+        from,
+        log_from,
+        to,
+        target,
+    } = options;
+    let list = from.join(BACKUP);
+    let exists = fs::exists(&list)
+        .await
+        .map_err(Error::io("look for", &list))?;
+    if !exists {
+        return Err(Error::Setting(format!(
+            "{} is no backup, or one that was broken off: it has no file {BACKUP}",
+            from.display()
+        )));
+    }
+    let bytes = fs::read(&list).await.map_err(Error::io("read", &list))?;
+    let manifest = Manifest::parse(&bytes, &list)?;
+    make_empty(to).await?;
+    let mut control = None;
+    for file in &manifest.files {
+        let into = (file.name != "CONTROL").then(|| to.join(&file.name));
+        copy_listed(from, file, into.as_deref()).await?;
+        if into.is_none() {
+            control = Some(read_control(from).await?);
+        }
+    }
+    let mut control = control.ok_or_else(|| Error::Damaged {
+        file: list.clone(),
+        offset: 0,
+        what: "it does not list CONTROL".to_owned(),
+    })?;
+    if let Some(directory) = log_from {
+        control = add_log(directory, to, &control).await?;
+    }
+    let found = end_of(to, &control, *target).await?;
+    // From here on the log ends where it was found to: if that is before where the
+    // last term began, it began there.
+    if found.passed || log_from.is_none() {
+        control.start = control.start.min(found.end);
+        control.clean_end = Some(found.end);
+    }
+    sync_names(to).await?;
+    DataDirectory::lock(to)
+        .await?
+        .write_control(&control)
+        .await?;
+    sync_names(to).await?;
+    Ok(Restored {
+        backup: manifest.summary(),
+        last: found
+            .last
+            .map(|(timestamp, micros)| (timestamp, Duration::from_micros(micros))),
+        commits: found.commits,
+        passed: found.passed,
+    })
+}
+
+/// Checks a file against the list, and copies it.
+async fn copy_listed(from: &Path, listed: &Listed, to: Option<&Path>) -> Result<(), Error> {
+    let path = from.join(&listed.name);
+    let file = fs::open(&path, fs::OpenOptions::READ)
+        .await
+        .map_err(Error::io("open", &path))?;
+    let length = file.len().await.map_err(Error::io("look at", &path))?;
+    let damaged = |what: String| Error::Damaged {
+        file: path.clone(),
+        offset: 0,
+        what,
+    };
+    if length != listed.length {
+        return Err(damaged(format!(
+            "the file has {length} bytes instead of {}",
+            listed.length
+        )));
+    }
+    let crc = copy(&file, &path, listed.bytes, to, length).await?;
+    if crc != listed.crc {
+        return Err(damaged("the file's checksum differs".to_owned()));
+    }
+    Ok(())
+}
+
+/// Copies the first `bytes` of a file, and makes the copy `length` long and durable;
+/// without a place only reads. Returns the checksum of what was read.
+async fn copy(
+    file: &fs::File,
+    path: &Path,
+    bytes: u64,
+    to: Option<&Path>,
+    length: u64,
+) -> Result<u32, Error> {
+    let target = match to {
+        Some(to) => Some((
+            fs::open(to, fs::OpenOptions::CREATE)
+                .await
+                .map_err(Error::io("create", to))?,
+            to,
+        )),
+        None => None,
+    };
+    let mut piece = Vec::new();
+    let (mut at, mut crc) = (0, 0);
+    while at < bytes {
+        piece.resize((bytes - at).min(PIECE_BYTES as u64) as usize, 0);
+        file.read_exact_at(&mut piece, at)
+            .await
+            .map_err(Error::io("read", path))?;
+        crc = crc32c::crc32c_append(crc, &piece);
+        if let Some((target, to)) = &target {
+            target
+                .write_at(&piece, at)
+                .await
+                .map_err(Error::io("write", to))?;
+        }
+        at += piece.len() as u64;
+    }
+    if let Some((target, to)) = &target {
+        target
+            .set_len(length)
+            .await
+            .map_err(Error::io("lengthen", to))?;
+        target.sync_all().await.map_err(Error::io("sync", to))?;
+    }
+    Ok(crc)
+}
+
+async fn read_control(directory: &Path) -> Result<Control, Error> {
+    Control::read(&directory.join("CONTROL"))
+        .await?
+        .ok_or_else(|| Error::Damaged {
+            file: directory.join("CONTROL"),
+            offset: 0,
+            what: "the file is missing".to_owned(),
+        })
+}
+
+/// Copies the segments of `directory` that the backup has a part of or that go on
+/// behind it, and returns what its CONTROL says.
+async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Control, Error> {
+    let control = read_control(directory).await?;
+    if control.database != backup.database {
+        return Err(Error::Setting(format!(
+            "{} is of another database than the backup",
+            directory.display()
+        )));
+    }
+    let backup_end = backup.clean_end.unwrap_or(backup.start);
+    let log = directory.join("log");
+    let names = fs::read_dir(&log).await.map_err(Error::io("list", &log))?;
+    let segments: Vec<_> = names
+        .into_iter()
+        .filter_map(|path| Some((first_of_name(&path)?, path)))
+        .collect();
+    // The one in which the backup ends may have been removed there; then those that
+    // follow on it must be whole, which is seen when the log is read.
+    let before = |(first, _): &(Lsn, PathBuf)| *first <= backup_end;
+    let start = segments.iter().rposition(before).unwrap_or(0);
+    for (_, path) in &segments[start..] {
+        let file = fs::open(path, fs::OpenOptions::READ)
+            .await
+            .map_err(Error::io("open", path))?;
+        let length = file.len().await.map_err(Error::io("look at", path))?;
+        let name = path.file_name().unwrap_or_default();
+        let into = to.join("log").join(name);
+        copy(&file, path, length, Some(&into), length).await?;
+    }
+    Ok(control)
+}
+
+/// Where the log in `directory` ends, for this target.
+async fn end_of(
+    directory: &Path,
+    control: &Control,
+    target: RestoreTarget,
+) -> Result<Found, Error> {
+    let checkpoint = match newest(&directory.join(CHECKPOINTS)).await? {
+        Some(path) => Some(CheckpointFile::open(&path).await?),
+        None => None,
+    };
+    let (needed, begin) = match &checkpoint {
+        Some(file) => {
+            let CheckpointStart {
+                snapshot,
+                log_start,
+            } = file.start();
+            (log_start, (file.replay_from(), snapshot.term()))
+        }
+        None => (FIRST_LSN, (FIRST_LSN, Term(0))),
+    };
+    if let Some(file) = &checkpoint {
+        let before = match target {
+            RestoreTarget::End => false,
+            RestoreTarget::Time(time) => time < file.taken_at(),
+            RestoreTarget::Timestamp(timestamp) => timestamp < file.snapshot(),
+        };
+        if before {
+            return Err(Error::Setting(format!(
+                "the backup's checkpoint was taken at {} µs since 1970, at timestamp {}, \
+                 behind what is to be restored; restore from an earlier backup",
+                file.taken_at().as_micros(),
+                file.snapshot()
+            )));
+        }
+    }
+    let kind = SegmentKind {
+        directory: directory.join("log"),
+        database: control.database,
+        segment_bytes: 0,
+        leftovers: Leftovers::Keep,
+    };
+    let chain = Chain::open(&kind, needed).await?;
+    chain.must_reach(begin.0, &kind)?;
+    find(&chain, control, begin, target).await
+}

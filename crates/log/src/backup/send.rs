@@ -1,0 +1,165 @@
+//! Sending a backup: files as a stream of pieces.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use coeval_env::fs;
+use coeval_types::{Lsn, Timestamp};
+use tokio::sync::mpsc;
+
+use super::archive::{self, Item, MAX_DATA_BYTES};
+use crate::Error;
+use crate::checkpoint::CHECKPOINTS;
+use crate::control::Control;
+use crate::files::Files;
+use crate::log::Log;
+use crate::retention::Hold;
+use crate::segment::{SEGMENT_HEADER_BYTES, first_of_name};
+use crate::shared::Shared;
+
+/// Where pieces of the stream go. Nobody there ends the backup.
+type Sink = mpsc::Sender<Result<Vec<u8>, Error>>;
+
+/// A backup that is about to be sent. Until it has been, the log keeps what it
+/// needs.
+#[derive(Debug)]
+pub struct BackupSource {
+    shared: Arc<Shared>,
+    files: Arc<Files>,
+    /// Where the present term began.
+    term_start: Lsn,
+    hold: Hold,
+}
+
+/// Whoever takes the stream has gone.
+struct Gone;
+
+enum Ended {
+    Gone,
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Gone> for Ended {
+    fn from(Gone: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl Log {
+    /// Begins a backup. `None` when there is no directory.
+    #[must_use]
+    pub fn backup(&self) -> Option<BackupSource> {
+        Some(BackupSource {
+            shared: Arc::clone(&self.shared),
+            files: self.files.clone()?,
+            term_start: self.term_start,
+            hold: self.hold(),
+        })
+    }
+}
+
+async fn send(sink: &Sink, item: &Item) -> Result<(), Gone> {
+    send_bytes(sink, item.encode()).await
+}
+
+async fn send_bytes(sink: &Sink, bytes: Vec<u8>) -> Result<(), Gone> {
+    sink.send(Ok(bytes)).await.map_err(|_| Gone)
+}
+
+impl BackupSource {
+    /// Sends all of it, then nothing; or an error, last. Blocks its thread while it
+    /// reads: it belongs on one of its own.
+    pub async fn send(self, sink: mpsc::Sender<Result<Vec<u8>, Error>>) {
+        match self.send_all(&sink).await {
+            Ok(()) | Err(Ended::Gone) => {}
+            Err(Ended::Failed(error)) => {
+                // Whoever takes the stream may have gone meanwhile.
+                let _ = sink.send(Err(error)).await;
+            }
+        }
+    }
+
+    async fn send_all(&self, sink: &Sink) -> Result<(), Ended> {
+        send_bytes(sink, archive::begin()).await?;
+        if let Some(checkpoint) = self.hold.checkpoint() {
+            let name = format!("{:020}.checkpoint", checkpoint.start.replay_from().0);
+            let path = self.files.checkpoints().join(&name);
+            let name = format!("{CHECKPOINTS}/{name}");
+            send_file(sink, &path, name, u64::MAX).await?;
+        }
+        let end = self.shared.durable_end();
+        for (first, path) in self.segments(end).await? {
+            let follows = SEGMENT_HEADER_BYTES + (end.0 - first.0);
+            let name = format!("log/{:020}.log", first.0);
+            send_file(sink, &path, name, follows).await?;
+        }
+        let control = Control {
+            database: self.files.database,
+            term: self.shared.term,
+            start: self.term_start,
+            clean_end: Some(end),
+        };
+        let control = control.encode();
+        let file = Item::File {
+            name: "CONTROL".to_owned(),
+            length: control.len() as u64,
+            follows: control.len() as u64,
+        };
+        send(sink, &file).await?;
+        send(sink, &Item::Data(control)).await?;
+        let item = Item::End {
+            end: Timestamp::new(self.shared.term, Lsn(end.0 - Lsn::ALIGNMENT)),
+            taken_at: coeval_env::wall_clock(),
+            database: self.files.database,
+        };
+        send(sink, &item).await?;
+        Ok(())
+    }
+
+    /// The segments that hold any of the log from what is held up to `end`.
+    async fn segments(&self, end: Lsn) -> Result<Vec<(Lsn, PathBuf)>, Error> {
+        let directory = self.files.log();
+        let names = fs::read_dir(&directory)
+            .await
+            .map_err(Error::io("list", &directory))?;
+        let mut segments: Vec<_> = names
+            .into_iter()
+            .filter_map(|path| Some((first_of_name(&path)?, path)))
+            .filter(|(first, _)| *first < end)
+            .collect();
+        let held = |(first, _): &(Lsn, PathBuf)| *first <= self.hold.log_start();
+        let before = segments.iter().rposition(held).unwrap_or(0);
+        Ok(segments.split_off(before))
+    }
+}
+
+/// Sends a file's first `most` bytes, or all of it.
+async fn send_file(sink: &Sink, path: &Path, name: String, most: u64) -> Result<(), Ended> {
+    let file = fs::open(path, fs::OpenOptions::READ)
+        .await
+        .map_err(Error::io("open", path))?;
+    let length = file.len().await.map_err(Error::io("look at", path))?;
+    let follows = length.min(most);
+    let item = Item::File {
+        name,
+        length,
+        follows,
+    };
+    send(sink, &item).await?;
+    let mut at = 0;
+    while at < follows {
+        let mut piece = vec![0; (follows - at).min(MAX_DATA_BYTES as u64) as usize];
+        file.read_exact_at(&mut piece, at)
+            .await
+            .map_err(Error::io("read", path))?;
+        at += piece.len() as u64;
+        send(sink, &Item::Data(piece)).await?;
+    }
+    Ok(())
+}

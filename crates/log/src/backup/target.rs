@@ -1,0 +1,111 @@
+//! Up to where to restore, and finding that place in the log.
+
+use std::time::Duration;
+
+use coeval_memory::ring::AppendRing;
+use coeval_types::{Lsn, Term, Timestamp};
+
+use super::manifest::parse_timestamp;
+use crate::Error;
+use crate::control::Control;
+use crate::frame::{Header, Kind, NotAFrame, Seed};
+use crate::recovery::chain::Chain;
+
+/// How much of the log is read at once.
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// Up to where to restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreTarget {
+    /// Everything there is.
+    End,
+    /// Commits up to this time of day, since the Unix epoch.
+    Time(Duration),
+    /// Commits up to this timestamp, itself included.
+    Timestamp(Timestamp),
+}
+
+impl RestoreTarget {
+    /// Reads a timestamp as it is written: `3/73728`.
+    #[must_use]
+    pub fn parse_timestamp(text: &str) -> Option<Self> {
+        parse_timestamp(text).map(Self::Timestamp)
+    }
+
+    fn includes(self, header: &Header) -> bool {
+        match self {
+            Self::End => true,
+            Self::Time(time) => u128::from(header.time) <= time.as_micros(),
+            Self::Timestamp(timestamp) => header.timestamp <= timestamp,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Where the restored log ends.
+    pub(super) end: Lsn,
+    /// The last commit before that, with its time of day in microseconds.
+    pub(super) last: Option<(Timestamp, u64)>,
+    pub(super) commits: u64,
+    /// Whether a commit behind the target was there; else the log ends before it.
+    pub(super) passed: bool,
+}
+
+/// Walks the log from `begin`, up to the first commit that the target leaves out, or
+/// to its end.
+pub(super) async fn find(
+    chain: &Chain,
+    control: &Control,
+    (begin, mut term): (Lsn, Term),
+    target: RestoreTarget,
+) -> Result<Found, Error> {
+    let seed = Seed::of_database(control.database);
+    let mut found = Found {
+        end: begin,
+        last: None,
+        commits: 0,
+        passed: false,
+    };
+    let mut block = Vec::new();
+    loop {
+        let carried = block.len();
+        let next = Lsn(found.end.0 + carried as u64);
+        chain.read(next, BLOCK_BYTES, &mut block).await?;
+        let at_end = block.len() == carried;
+        let mut at = 0;
+        loop {
+            if control.clean_end == Some(found.end) {
+                return Ok(found);
+            }
+            let header = match Header::parse(&block[at..], found.end, seed) {
+                Ok((header, _)) => header,
+                Err(NotAFrame::TooLong) if !at_end && block.len() - at < longest() => break,
+                Err(_) => return Ok(found),
+            };
+            let its_term = header.timestamp.term();
+            let remnant = found.end >= control.start && its_term < control.term;
+            if remnant || its_term < term || its_term > control.term {
+                return Ok(found);
+            }
+            if header.kind == Kind::Commit {
+                if !target.includes(&header) {
+                    found.passed = true;
+                    return Ok(found);
+                }
+                found.commits += 1;
+                found.last = Some((header.timestamp, header.time));
+            }
+            term = its_term;
+            at += header.frame_bytes() as usize;
+            found.end = header.end();
+        }
+        block.drain(..at);
+    }
+}
+
+/// No frame is longer.
+fn longest() -> usize {
+    AppendRing::MAX_REGION as usize
+}

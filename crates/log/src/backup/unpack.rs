@@ -1,0 +1,217 @@
+//! Writing a backup's files from the stream.
+
+use std::path::{Path, PathBuf};
+
+use coeval_env::fs;
+
+use super::BackupSummary;
+use super::archive::{Item, Parser};
+use super::manifest::{BACKUP, Listed, Manifest};
+use crate::Error;
+use crate::checkpoint::CHECKPOINTS;
+
+/// Takes the stream of a backup, and makes a directory of it. Without
+/// [`Unpacker::finish`] it is none that can be restored.
+#[derive(Debug)]
+pub struct Unpacker {
+    directory: PathBuf,
+    parser: Parser,
+    file: Option<Open>,
+    files: Vec<Listed>,
+    end: Option<Item>,
+    bytes: u64,
+}
+
+/// The file that is being written.
+#[derive(Debug)]
+struct Open {
+    file: fs::File,
+    path: PathBuf,
+    listed: Listed,
+    /// How much of it has come.
+    at: u64,
+}
+
+/// Complains unless there is no such directory, or an empty one; then makes it, with
+/// the folders of a data directory.
+pub(super) async fn make_empty(directory: &Path) -> Result<(), Error> {
+    fs::create_dir_all(directory)
+        .await
+        .map_err(Error::io("create directory", directory))?;
+    let there = fs::read_dir(directory)
+        .await
+        .map_err(Error::io("list", directory))?;
+    if !there.is_empty() {
+        return Err(Error::Setting(format!(
+            "{} is not empty; name a directory that is, or that does not exist",
+            directory.display()
+        )));
+    }
+    for folder in ["log", CHECKPOINTS] {
+        let folder = directory.join(folder);
+        fs::create_dir_all(&folder)
+            .await
+            .map_err(Error::io("create directory", &folder))?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory and its folders durable.
+pub(super) async fn sync_names(directory: &Path) -> Result<(), Error> {
+    for folder in [directory.join("log"), directory.join(CHECKPOINTS)] {
+        fs::sync_dir(&folder)
+            .await
+            .map_err(Error::io("sync", &folder))?;
+    }
+    fs::sync_dir(directory)
+        .await
+        .map_err(Error::io("sync", directory))?;
+    if let Some(parent) = directory.parent().filter(|parent| *parent != Path::new("")) {
+        fs::sync_dir(parent)
+            .await
+            .map_err(Error::io("sync", parent))?;
+    }
+    Ok(())
+}
+
+impl Unpacker {
+    /// For a directory that is empty, or does not exist.
+    pub async fn new(directory: &Path) -> Result<Self, Error> {
+        make_empty(directory).await?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            parser: Parser::default(),
+            file: None,
+            files: Vec::new(),
+            end: None,
+            bytes: 0,
+        })
+    }
+
+    /// Bytes of files so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes the next bytes of the stream, cut anywhere.
+    pub async fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.parser.feed(bytes);
+        while let Some(item) = self.parser.next().map_err(broken)? {
+            if self.end.is_some() {
+                return Err(broken("there is more behind its end"));
+            }
+            match item {
+                Item::File {
+                    name,
+                    length,
+                    follows,
+                } => {
+                    self.end_file().await?;
+                    let listed = Listed {
+                        name,
+                        length,
+                        bytes: follows,
+                        crc: 0,
+                    };
+                    self.begin_file(listed).await?;
+                }
+                Item::Data(data) => self.write(&data).await?,
+                end @ Item::End { .. } => {
+                    self.end_file().await?;
+                    self.end = Some(end);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn begin_file(&mut self, listed: Listed) -> Result<(), Error> {
+        let path = self.directory.join(&listed.name);
+        let file = fs::open(&path, fs::OpenOptions::CREATE_NEW)
+            .await
+            .map_err(Error::io("create", &path))?;
+        self.file = Some(Open {
+            file,
+            path,
+            listed,
+            at: 0,
+        });
+        Ok(())
+    }
+
+    async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        let open = self
+            .file
+            .as_mut()
+            .ok_or_else(|| broken("bytes of no file"))?;
+        if data.len() as u64 > open.listed.bytes - open.at {
+            return Err(broken("a file has more bytes than was said"));
+        }
+        open.file
+            .write_at(data, open.at)
+            .await
+            .map_err(Error::io("write", &open.path))?;
+        open.listed.crc = crc32c::crc32c_append(open.listed.crc, data);
+        open.at += data.len() as u64;
+        self.bytes += data.len() as u64;
+        Ok(())
+    }
+
+    async fn end_file(&mut self) -> Result<(), Error> {
+        let Some(open) = self.file.take() else {
+            return Ok(());
+        };
+        if open.at < open.listed.bytes {
+            return Err(broken("a file ends too early"));
+        }
+        if open.listed.length > open.at {
+            open.file
+                .set_len(open.listed.length)
+                .await
+                .map_err(Error::io("lengthen", &open.path))?;
+        }
+        open.file
+            .sync_all()
+            .await
+            .map_err(Error::io("sync", &open.path))?;
+        self.files.push(open.listed);
+        Ok(())
+    }
+
+    /// The stream has ended: writes the list, which makes it a backup.
+    pub async fn finish(self) -> Result<BackupSummary, Error> {
+        let Some(Item::End {
+            end,
+            taken_at,
+            database,
+        }) = self.end
+        else {
+            return Err(broken("it was broken off"));
+        };
+        if !self.parser.is_empty() {
+            return Err(broken("there is more behind its end"));
+        }
+        sync_names(&self.directory).await?;
+        let manifest = Manifest {
+            database,
+            end,
+            taken_at,
+            files: self.files,
+        };
+        let path = self.directory.join(BACKUP);
+        let file = fs::open(&path, fs::OpenOptions::CREATE_NEW)
+            .await
+            .map_err(Error::io("create", &path))?;
+        file.write_at(manifest.encode().as_bytes(), 0)
+            .await
+            .map_err(Error::io("write", &path))?;
+        file.sync_all().await.map_err(Error::io("sync", &path))?;
+        sync_names(&self.directory).await?;
+        Ok(manifest.summary())
+    }
+}
+
+fn broken(what: &str) -> Error {
+    Error::Setting(format!("the stream of the backup is not whole: {what}"))
+}

@@ -1,0 +1,299 @@
+//! Backups taken while writers go on, restored elsewhere, also to a point in time.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use coeval_env::sim::{Node, World};
+use coeval_log::{BackupSummary, RestoreOptions, RestoreTarget, Restored, Unpacker};
+use coeval_occ::{Engine, Settings};
+use coeval_txn::{Engine as _, Error, Isolation};
+use coeval_types::Timestamp;
+
+use crate::support::{Row, all, attach, begin, change, commit, load, lock_table};
+
+const ACCOUNTS: u64 = 20;
+const BALANCE: u64 = 1000;
+
+fn settings() -> Settings {
+    Settings {
+        log: coeval_log::Settings {
+            segment_bytes: 8192,
+            ring_bytes: 8192,
+            frame_payload_bytes: 1024,
+            recovery_threads: 1,
+            checkpoint_block_bytes: 200,
+            log_keep_bytes: 0,
+        },
+        image_every: 3,
+        sweep_interval: None,
+        checkpoint_log_bytes: 0,
+        ..Settings::default()
+    }
+}
+
+async fn open(directory: &str) -> Engine {
+    let (engine, _) = Engine::open(Path::new(directory), settings())
+        .await
+        .expect("it opens");
+    attach(&engine);
+    engine
+}
+
+async fn rows(directory: &str) -> Vec<Row> {
+    let engine = open(directory).await;
+    let mut t = begin(&engine, Isolation::ReadCommitted).await;
+    let rows = all(&mut *t);
+    drop(t);
+    engine.close().await.expect("it closes");
+    rows
+}
+
+async fn backup(engine: &Engine, to: &str) -> Result<BackupSummary, coeval_log::Error> {
+    let mut stream = engine.backup().expect("it has a directory");
+    let mut unpacker = Unpacker::new(Path::new(to)).await?;
+    while let Some(piece) = poll_fn(|context| stream.poll_next(context)).await {
+        unpacker.feed(&piece.expect("the disk is well")).await?;
+        // As a connection would let others in.
+        coeval_env::yield_now().await;
+    }
+    unpacker.finish().await
+}
+
+async fn restore(
+    from: &str,
+    to: &str,
+    log_from: Option<&str>,
+    target: RestoreTarget,
+) -> Result<Restored, coeval_log::Error> {
+    coeval_log::restore(&RestoreOptions {
+        from: from.into(),
+        log_from: log_from.map(Into::into),
+        to: to.into(),
+        target,
+    })
+    .await
+}
+
+fn world(seed: u64) -> (World, Node) {
+    let world = World::new(seed);
+    let node = world.node();
+    (world, node)
+}
+
+/// Moves 1 from one account to another; returns the new balances and the commit.
+async fn transfer(engine: &Engine, from: u64, to: u64) -> Result<(Timestamp, [Row; 2]), Error> {
+    let mut t = begin(engine, Isolation::Serializable).await;
+    lock_table(&mut *t).await?;
+    let (given, taken) = (AtomicU64::new(0), AtomicU64::new(0));
+    change(&mut *t, from, |value| {
+        given.store(value - 1, Ordering::Relaxed);
+        value - 1
+    })
+    .await?;
+    coeval_env::yield_now().await;
+    change(&mut *t, to, |value| {
+        taken.store(value + 1, Ordering::Relaxed);
+        value + 1
+    })
+    .await?;
+    let balances = [(from, given.into_inner()), (to, taken.into_inner())];
+    Ok((commit(&mut *t).await?, balances))
+}
+
+#[test]
+fn a_backup_under_load_is_the_state_at_its_end() {
+    for seed in 0..8 {
+        let (world, node) = world(seed);
+        world
+            .run(node, async move {
+                let engine = Arc::new(open("/data").await);
+                load(&*engine, (0..ACCOUNTS).map(|key| (key, BALANCE))).await;
+                let made = Arc::new(Mutex::new(BTreeMap::new()));
+                let writers: Vec<_> = (0..3)
+                    .map(|writer| {
+                        let (engine, made) = (Arc::clone(&engine), Arc::clone(&made));
+                        coeval_env::spawn("writer", async move {
+                            for round in 0..150 {
+                                let from = (writer * 7 + round) % ACCOUNTS;
+                                let to = (from + 1 + round % 5) % ACCOUNTS;
+                                if let Ok((commit, balances)) = transfer(&engine, from, to).await {
+                                    made.lock().expect("no panic").insert(commit, balances);
+                                }
+                                coeval_env::sleep(Duration::from_millis(1)).await;
+                            }
+                        })
+                    })
+                    .collect();
+                coeval_env::sleep(Duration::from_millis(20)).await;
+                if seed % 2 == 0 {
+                    engine.checkpoint().await.expect("a checkpoint");
+                }
+                let taken = async { backup(&engine, "/backup").await };
+                let other = async {
+                    // Checkpoints meanwhile must not take anything away from it.
+                    for _ in 0..5 {
+                        engine.checkpoint().await.expect("a checkpoint");
+                        coeval_env::sleep(Duration::from_millis(1)).await;
+                    }
+                };
+                let (taken, ()) = tokio::join!(taken, other);
+                let taken = taken.expect("a backup");
+                for writer in writers {
+                    writer.await.expect("no panic");
+                }
+                engine.close().await.expect("it closes");
+                let restored = restore("/backup", "/new", None, RestoreTarget::End)
+                    .await
+                    .expect("a restore");
+                assert!(!restored.passed && restored.backup == taken);
+                let mut expected: BTreeMap<u64, u64> =
+                    (0..ACCOUNTS).map(|key| (key, BALANCE)).collect();
+                let made = made.lock().expect("no panic").clone();
+                let before = made.range(..=taken.end);
+                let count = before.clone().count();
+                expected.extend(before.flat_map(|(_, balances)| *balances));
+                assert!(count < made.len(), "it was taken in between: {count}");
+                assert!(count > 0, "it was taken in between");
+                let rows = rows("/new").await;
+                assert_eq!(rows, expected.into_iter().collect::<Vec<_>>());
+                assert_eq!(
+                    rows.iter().map(|row| row.1).sum::<u64>(),
+                    ACCOUNTS * BALANCE
+                );
+            })
+            .expect("no panic");
+    }
+}
+
+/// Commits ten seconds apart, some before the backup's checkpoint, some behind the
+/// backup's end.
+#[test]
+fn a_restore_to_a_point_in_time_lands_between_two_commits() {
+    let (world, node) = world(1);
+    world
+        .run(node, async {
+            let engine = open("/data").await;
+            load(&engine, [(1, 0)]).await;
+            let mut commits = Vec::new();
+            for number in 1..=9 {
+                coeval_env::sleep(Duration::from_secs(10)).await;
+                let mut t = begin(&engine, Isolation::ReadCommitted).await;
+                lock_table(&mut *t).await.expect("nobody else");
+                change(&mut *t, 1, |_| number).await.expect("nobody else");
+                let timestamp = commit(&mut *t).await.expect("nobody else");
+                coeval_txn::durable(&engine, timestamp).await.expect("well");
+                commits.push((timestamp, coeval_env::wall_clock()));
+                match number {
+                    2 => engine.checkpoint().await.expect("a checkpoint"),
+                    6 => {
+                        backup(&engine, "/backup").await.expect("a backup");
+                    }
+                    _ => {}
+                }
+            }
+            engine.close().await.expect("it closes");
+            let five = Duration::from_secs(5);
+            for number in 2..=9_u64 {
+                let (timestamp, time) = commits[number as usize - 1];
+                // The log behind the backup is in the old directory.
+                let log_from = (number > 5).then_some("/data");
+                for (name, target) in [
+                    ("time", RestoreTarget::Time(time + five)),
+                    ("timestamp", RestoreTarget::Timestamp(timestamp)),
+                ] {
+                    // The checkpoint holds the second, and may hold more behind it.
+                    if (name, number) == ("timestamp", 2) {
+                        continue;
+                    }
+                    let to = format!("/{name}-{number}");
+                    let restored = restore("/backup", &to, log_from, target)
+                        .await
+                        .expect("a restore");
+                    assert_eq!(restored.passed, number < 9, "{name} {number}");
+                    if number > 2 {
+                        let (last, at) = restored.last.expect("one behind the checkpoint");
+                        assert_eq!(last, timestamp);
+                        assert!(at <= time && at + five > time);
+                    }
+                    assert_eq!(rows(&to).await, [(1, number)], "{name} {number}");
+                }
+            }
+            // Before the checkpoint there is nothing to restore from.
+            let early = RestoreTarget::Time(commits[0].1 + five);
+            let refused = restore("/backup", "/early", None, early).await;
+            let refused = refused.expect_err("too early").to_string();
+            assert!(refused.contains("earlier backup"), "{refused}");
+            // What was restored is a database like any other.
+            let engine = open("/time-4").await;
+            load(&engine, [(2, 2)]).await;
+            engine.checkpoint().await.expect("a checkpoint");
+            engine.close().await.expect("it closes");
+            assert_eq!(rows("/time-4").await, [(1, 4), (2, 2)]);
+        })
+        .expect("no panic");
+}
+
+#[test]
+fn what_is_no_whole_backup_is_refused() {
+    let (world, node) = world(1);
+    world
+        .run(node, async {
+            let engine = open("/data").await;
+            load(&engine, (0..200).map(|key| (key, key))).await;
+            engine.checkpoint().await.expect("a checkpoint");
+            load(&engine, (200..220).map(|key| (key, key))).await;
+            let installed = engine.log().installed();
+            coeval_txn::durable(&engine, installed).await.expect("well");
+            backup(&engine, "/backup").await.expect("a backup");
+            assert!(backup(&engine, "/backup").await.is_err(), "not empty");
+            // One that is broken off.
+            let mut stream = engine.backup().expect("it has a directory");
+            let mut unpacker = Unpacker::new(Path::new("/broken")).await.expect("empty");
+            let first = poll_fn(|context| stream.poll_next(context)).await;
+            let piece = first.expect("some").expect("the disk is well");
+            unpacker.feed(&piece).await.expect("a beginning");
+            let refused = unpacker.finish().await.expect_err("it has no end");
+            assert!(refused.to_string().contains("broken off"), "{refused}");
+            let refused = restore("/broken", "/a", None, RestoreTarget::End).await;
+            assert!(refused.is_err());
+            engine.close().await.expect("it closes");
+        })
+        .expect("no panic");
+    let files: Vec<_> = world
+        .files(node)
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("/backup"))
+        .collect();
+    assert!(files.len() >= 4, "CONTROL, BACKUP, a checkpoint, log");
+    for (number, (path, bytes)) in files.iter().enumerate() {
+        let name = path.to_str().expect("plain");
+        // Within what is listed; a segment ends in zeros that are not.
+        let at = (bytes.len() as u64 / 3).min(5000);
+        world.damage(node, name, at, |byte| byte ^ 1);
+        let to = format!("/damaged-{number}");
+        let refused = world
+            .run(node, async move {
+                restore("/backup", &to, None, RestoreTarget::End).await
+            })
+            .expect("no panic");
+        let refused = refused.expect_err("it is damaged");
+        assert!(
+            matches!(&refused, coeval_log::Error::Damaged { file, .. } if file == path),
+            "{name}: {refused}"
+        );
+        world.damage(node, name, at, |byte| byte ^ 1);
+    }
+    let whole = world
+        .run(node, async {
+            restore("/backup", "/whole", None, RestoreTarget::End)
+                .await
+                .expect("a restore");
+            rows("/whole").await.len()
+        })
+        .expect("no panic");
+    assert_eq!(whole, 220);
+}
