@@ -19,8 +19,10 @@
 //! and found the lock taken again says so (`woken = false`, under the bucket's
 //! mutex) *before* it tries once more, which is W1 to W3 anew.
 //!
-//! A waiter that leaves, whatever the reason, after it was woken passes the
-//! wake-up on to the next: it may have been the only one.
+//! A waiter that leaves without the lock passes a wake-up on to the next, whatever
+//! the reason, and whether or not it counts as woken: it may have looked again, found
+//! the lock free and the row not what it wanted, or the record dead. No release comes
+//! after that, and the next one's wake-up was its own.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -146,7 +148,8 @@ impl Queues {
 
     /// Takes `owner` out of the lock's queue, and says whether it had been granted
     /// the lock there. `acquired` says that it has the lock, so that nobody else
-    /// needs a wake-up now.
+    /// needs a wake-up now; otherwise the next in the queue gets one, if only to find
+    /// the lock taken.
     pub(crate) fn leave(&self, name: &LockName, owner: TransactionId, acquired: bool) -> bool {
         let bucket = self.bucket(name);
         let mut queue = bucket.queue.lock().expect("no panic in a queue");
@@ -159,7 +162,7 @@ impl Queues {
         let left = queue.remove(at).expect("its position was just found");
         bucket.waiting.store(queue.len(), Ordering::Relaxed);
         let mut next = None;
-        if left.woken && !left.granted && !acquired {
+        if !left.granted && !acquired {
             next = queue
                 .iter_mut()
                 .find(|waiter| waiter.name == *name && !waiter.woken && !waiter.granted)
@@ -297,6 +300,19 @@ mod tests {
         assert_eq!((woken(&a), woken(&b)), (1, 1));
     }
 
+    /// A is woken, looks again, finds the lock free, and does not want it any more.
+    #[test]
+    fn one_who_looked_again_and_gives_up_passes_its_wake_up_on() {
+        let queues = Queues::new();
+        let ((a, wake_a), (b, wake_b)) = (waker(), waker());
+        queues.enqueue(&NAME, A, &wake_a);
+        queues.enqueue(&NAME, B, &wake_b);
+        queues.released(&NAME, |_| false);
+        assert_eq!(queues.look_again(&NAME, A, &wake_a), Turn::Try);
+        assert!(!queues.leave(&NAME, A, false));
+        assert_eq!((woken(&a), woken(&b)), (1, 1));
+    }
+
     #[test]
     fn one_passed_over_too_often_is_handed_the_lock() {
         let queues = Queues::new();
@@ -375,6 +391,41 @@ mod shuttled {
         .await;
     }
 
+    /// Waits as long as the lock is taken, and does not want it then: as one does who
+    /// waits to insert a key, and finds it there.
+    async fn wait_only(lock: &Lock, owner: TransactionId) {
+        let mut waiting = false;
+        poll_fn(|context| {
+            let mut told = false;
+            loop {
+                if lock.word.load(Ordering::Acquire) == owner.0 {
+                    // Handed over.
+                    assert!(lock.queues.leave(&NAME, owner, true));
+                    lock.word.store(0, Ordering::Release);
+                    lock.queues.released(&NAME, |owner| take(&lock.word, owner));
+                    return Poll::Ready(());
+                }
+                if lock.word.load(Ordering::Acquire) == 0 {
+                    if waiting && lock.queues.leave(&NAME, owner, false) {
+                        lock.word.store(0, Ordering::Release);
+                        lock.queues.released(&NAME, |owner| take(&lock.word, owner));
+                    }
+                    return Poll::Ready(());
+                }
+                if !waiting {
+                    waiting = true;
+                    lock.queues.enqueue(&NAME, owner, context.waker());
+                } else if told {
+                    return Poll::Pending;
+                } else {
+                    lock.queues.look_again(&NAME, owner, context.waker());
+                }
+                told = true;
+            }
+        })
+        .await;
+    }
+
     fn contend(forgetful: bool) {
         let lock = Arc::new(Lock {
             queues: Queues::new(),
@@ -403,6 +454,43 @@ mod shuttled {
     #[test]
     fn no_wake_up_is_lost() {
         shuttle::check_random(|| contend(false), 2000);
+    }
+
+    /// As above, one that waits only and two that take the lock.
+    #[test]
+    fn one_who_wants_the_lock_no_more_keeps_nobody_waiting() {
+        shuttle::check_random(
+            || {
+                let lock = Arc::new(Lock {
+                    queues: Queues::new(),
+                    word: AtomicU64::new(9),
+                    inside: AtomicU64::new(0),
+                });
+                let mut threads: Vec<_> = [1, 2]
+                    .map(|owner| {
+                        let lock = Arc::clone(&lock);
+                        thread::spawn(move || {
+                            block_on(wait_only(&lock, TransactionId(owner)));
+                        })
+                    })
+                    .into();
+                let inserter = Arc::clone(&lock);
+                threads.push(thread::spawn(move || {
+                    for round in 0..2 {
+                        if round == 1 {
+                            block_on(acquire(&inserter, TransactionId(9), false));
+                        }
+                        inserter.word.store(0, Ordering::Release);
+                        let word = &inserter.word;
+                        inserter.queues.released(&NAME, |owner| take(word, owner));
+                    }
+                }));
+                for thread in threads {
+                    thread.join().expect("no panic");
+                }
+            },
+            5000,
+        );
     }
 
     #[test]
