@@ -476,6 +476,15 @@ mod shuttled {
                     .into();
                 let inserter = Arc::clone(&lock);
                 threads.push(thread::spawn(move || {
+                    while inserter
+                        .queues
+                        .bucket(&NAME)
+                        .waiting
+                        .load(Ordering::Relaxed)
+                        < 2
+                    {
+                        thread::yield_now();
+                    }
                     for round in 0..2 {
                         if round == 1 {
                             block_on(acquire(&inserter, TransactionId(9), false));
