@@ -44,6 +44,9 @@ pub struct Dependency {
 /// Folders of the root that hold no source: build output, data directories, git's own.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "data", "coeval-data"];
 
+/// Likewise, by path: what fuzzing leaves.
+const SKIPPED_PATHS: &[&str] = &["fuzz/target", "fuzz/artifacts", "fuzz/corpus"];
+
 /// What is read as text. Raw results under `bench/record` are data.
 const TEXT_ENDINGS: &[&str] = &["rs", "toml", "md", "sh", "sql", "yml", "yaml", "txt"];
 
@@ -52,7 +55,10 @@ impl Workspace {
     pub fn load(root: &Path) -> io::Result<Self> {
         let mut workspace = Self::default();
         workspace.read_folder(root, root)?;
-        workspace.packages = packages(root)?;
+        workspace.packages = packages(root, root)?;
+        // A workspace of its own, held to the same rules.
+        let fuzz = packages(root, &root.join("fuzz"))?;
+        workspace.packages.extend(fuzz);
         Ok(workspace)
     }
 
@@ -63,7 +69,9 @@ impl Workspace {
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                if folder != root || !SKIPPED_FOLDERS.contains(&name.as_str()) {
+                let skipped = folder == root && SKIPPED_FOLDERS.contains(&name.as_str())
+                    || SKIPPED_PATHS.contains(&relative(root, &path).as_str());
+                if !skipped {
                     self.read_folder(root, &path)?;
                 }
             } else if kind.is_file() {
@@ -114,8 +122,9 @@ fn relative(root: &Path, path: &Path) -> String {
         .join("/")
 }
 
-/// Asks cargo for the members. Needs neither the network nor a lock file.
-fn packages(root: &Path) -> io::Result<Vec<Package>> {
+/// Asks cargo for the members of the workspace in `folder`. Needs neither the network
+/// nor a lock file.
+fn packages(root: &Path, folder: &Path) -> io::Result<Vec<Package>> {
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     let output = Command::new(cargo)
         .args([
@@ -125,7 +134,7 @@ fn packages(root: &Path) -> io::Result<Vec<Package>> {
             "--format-version",
             "1",
         ])
-        .current_dir(root)
+        .current_dir(folder)
         .output()?;
     if !output.status.success() {
         return Err(io::Error::other(

@@ -38,7 +38,7 @@ mod tls;
 mod verify;
 mod workers;
 
-pub use access::{FileError, check_access_file};
+pub use access::{Consulted, FileError, consult};
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::{Effective, Settings};

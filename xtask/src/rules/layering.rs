@@ -81,6 +81,11 @@ const PLACES: &[Place] = &[
         tests_use: &[EVERYTHING],
     },
     Place {
+        name: "fuzz",
+        uses: &[EVERYTHING],
+        tests_use: &[],
+    },
+    Place {
         name: "xtask",
         uses: &[],
         tests_use: &[],

@@ -5,5 +5,6 @@ mod checkpoints;
 mod crashes;
 mod damage;
 mod files;
+mod fuzz;
 mod support;
 mod waiting;

@@ -36,15 +36,6 @@ pub use file::FileError;
 pub(crate) use file::parse;
 pub(crate) use rule::{Method, Rule};
 
-/// Reads the text of a host-based access file, `path` being what errors call it, and
-/// says how many rules it has.
-///
-/// # Errors
-/// [`FileError`], with the line.
-pub fn check_access_file(path: &Path, text: &str) -> Result<usize, FileError> {
-    parse(path, text).map(|rules| rules.len())
-}
-
 /// Somebody who wants to log in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Applicant<'a> {
@@ -107,6 +98,43 @@ impl Rules {
         let careless = |rule: &&Rule| rule.method == Method::Trust && rule.reaches_others();
         rules.iter().find(careless).map(|rule| rule.line)
     }
+}
+
+/// What an access file says, asked without a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consulted {
+    /// What it asks of the one who was named, by the name of the method; `None` when no
+    /// line fits, and then nobody is let in.
+    pub asked: Option<&'static str>,
+    /// The first line that lets somebody from another machine in without more.
+    pub careless_line: Option<usize>,
+}
+
+/// Reads an access file's text, and asks it about somebody who has no role yet. `path`
+/// is for the error.
+///
+/// # Errors
+/// [`FileError`] with the line that makes no sense.
+pub fn consult(
+    path: &Path,
+    text: &str,
+    (address, tls): (IpAddr, bool),
+    (user, database): (&str, &str),
+) -> Result<Consulted, FileError> {
+    let rules = Rules::File(parse(path, text)?);
+    let method = rules.method(&Applicant {
+        address,
+        tls,
+        user,
+        database,
+        groups: &[],
+        has_password: false,
+        open: false,
+    });
+    Ok(Consulted {
+        asked: method.map(Method::as_str),
+        careless_line: rules.careless_line(),
+    })
 }
 
 fn by_default(applicant: &Applicant<'_>) -> Method {

@@ -1,6 +1,7 @@
-//! The command line: `coeval start`, `sql`, `dump`, `verify`, `backup`, `restore`,
-//! `config`, `version`.
+//! The command line: `coeval start`, `sql`, `dump`, `backup`, `restore`, `verify`,
+//! `config`, `completions`, `manual`, `version`.
 
+mod shell_help;
 mod start;
 
 use std::ffi::OsString;
@@ -148,6 +149,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
             Err(error) => fail(&error),
         },
+        Some(("completions", matches)) => shell_help::completions(matches, command()),
+        Some(("manual", matches)) => shell_help::manual(matches, command()),
         _ => {
             say(&version());
             ExitCode::SUCCESS
@@ -323,6 +326,8 @@ fn command() -> Command {
                 .about("Show every setting, its value, and where that came from")
                 .args(setting_arguments()),
         )
+        .subcommand(shell_help::completions_command())
+        .subcommand(shell_help::manual_command())
         .subcommand(Command::new("version").about("Show the version"))
 }
 

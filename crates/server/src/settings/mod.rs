@@ -13,6 +13,8 @@
 //! nothing is ignored silently. [`Settings`] is the documentation: `--help`, the
 //! file and the environment all read the table made from it.
 
+#[cfg(test)]
+mod page;
 mod source;
 mod value;
 

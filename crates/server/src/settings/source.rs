@@ -166,9 +166,14 @@ impl Effective {
         for key in KEYS {
             let origin = self.origin(key);
             let value = (key.get)(&self.settings);
-            let value = match value.parse::<i64>() {
-                Ok(number) => number.to_string(),
-                Err(_) => toml::Value::String(value).to_string(),
+            // A text that only looks like a number, as 007 does, stays a text.
+            let is_number = value
+                .parse::<i64>()
+                .is_ok_and(|number| number.to_string() == value);
+            let value = if is_number {
+                value
+            } else {
+                toml::Value::String(value).to_string()
             };
             for line in wrap(key.help) {
                 shown.push_str(&format!("# {line}\n"));
@@ -290,6 +295,9 @@ mod tests {
     fn what_is_shown_can_be_read() {
         let shown = Effective::new().show();
         assert_eq!(file(&shown).unwrap().settings, Settings::default());
+        // Found by the fuzz target `settings`.
+        let odd = file("log_level = \"007\"").unwrap();
+        assert_eq!(file(&odd.show()).unwrap().settings, odd.settings);
     }
 
     #[test]

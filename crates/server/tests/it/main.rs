@@ -25,6 +25,7 @@ mod crash;
 mod drivers;
 mod dump;
 mod flows;
+mod fuzz;
 mod gone;
 mod hostile;
 mod limits;

@@ -8,6 +8,7 @@ mod damage;
 mod disclosed;
 mod engines;
 mod extended;
+mod fuzz;
 mod reopen;
 mod simulated;
 mod transcript;

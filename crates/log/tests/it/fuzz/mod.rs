@@ -1,0 +1,21 @@
+//! What the fuzz targets `log` and `checkpoint` of the folder `fuzz` run, and their
+//! corpus replayed.
+
+pub mod checkpoint;
+mod directory;
+pub mod log;
+#[cfg(test)]
+#[path = "../../../../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+#[test]
+fn logs_are_refused_or_replayed_alike() {
+    replay::replay("log", log::run);
+}
+
+#[cfg(test)]
+#[test]
+fn checkpoints_are_refused_or_restored_alike() {
+    replay::replay("checkpoint", checkpoint::run);
+}

@@ -1,0 +1,11 @@
+//! Arbitrary bytes as a checkpoint. See the module it runs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[expect(dead_code, reason = "it has another target's, too")]
+#[path = "../../crates/log/tests/it/fuzz/mod.rs"]
+mod entry;
+
+fuzz_target!(|input: &[u8]| entry::checkpoint::run(input));

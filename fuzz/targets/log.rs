@@ -1,0 +1,11 @@
+//! Arbitrary bytes as the contents of a log. See the module it runs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[expect(dead_code, reason = "it has another target's, too")]
+#[path = "../../crates/log/tests/it/fuzz/mod.rs"]
+mod entry;
+
+fuzz_target!(|input: &[u8]| entry::log::run(input));

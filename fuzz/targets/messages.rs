@@ -1,0 +1,10 @@
+//! Arbitrary bytes as messages of a client. See the module it runs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/pgwire/tests/it/fuzz.rs"]
+mod entry;
+
+fuzz_target!(|input: &[u8]| entry::run(input));

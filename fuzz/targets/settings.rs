@@ -1,0 +1,10 @@
+//! Arbitrary text as a settings file. See the module it runs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/server/tests/it/fuzz/settings.rs"]
+mod entry;
+
+fuzz_target!(|input: &[u8]| entry::run(input));
