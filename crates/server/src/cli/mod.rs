@@ -1,6 +1,7 @@
 //! The command line: `coeval start`, `sql`, `dump`, `backup`, `restore`, `verify`,
-//! `config`, `completions`, `manual`, `version`.
+//! `check`, `config`, `completions`, `manual`, `version`.
 
+mod check;
 mod shell_help;
 mod start;
 
@@ -129,6 +130,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let directory = matches.get_one::<String>("directory");
             verify::run(Path::new(directory.expect("clap wants one")))
         }
+        Some(("check", matches)) => check::run(matches),
         Some(("backup", matches)) => {
             let text = |name| matches.get_one::<String>(name).map(String::as_str);
             let directory = Path::new(text("to").expect("required"));
@@ -262,6 +264,7 @@ fn command() -> Command {
                         .help("The data directory of a server that does not run, or a copy"),
                 ),
         )
+        .subcommand(check::command())
         .subcommand(
             Command::new("backup")
                 .about("Copy everything a running server has into a directory")

@@ -1,0 +1,166 @@
+//! Zones of one register, and the score of each.
+
+use crate::history::Register;
+
+/// Further than any moment of a history; two of them can be added.
+const FAR: i128 = 1 << 100;
+
+/// When an operation ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interval {
+    start: i128,
+    finish: i128,
+}
+
+impl Interval {
+    /// Where the initial state was written.
+    pub(super) const BEFORE_ALL: Self = Self {
+        start: -FAR,
+        finish: -FAR,
+    };
+
+    /// Without a finish, it may be at any time.
+    pub(super) fn new(start: u64, finish: Option<u64>) -> Self {
+        Self {
+            start: start.into(),
+            finish: finish.map_or(FAR, i128::from),
+        }
+    }
+}
+
+/// A value's write and reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cluster {
+    pub(super) value: Register,
+    write_start: i128,
+    /// The least finish of a read.
+    read_finish: i128,
+    /// The least finish.
+    l: i128,
+    /// The greatest start.
+    h: i128,
+}
+
+/// A positive score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) gamma: u64,
+    pub(super) time: u64,
+    pub(super) because: Because,
+}
+
+/// What a value's score comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// A read of it finished before its write started.
+    ReadBeforeWrite,
+    /// Its zone overlaps that of this value.
+    Other(Register),
+}
+
+impl Cluster {
+    /// Not read yet.
+    pub(super) fn new(value: Register, write: Interval) -> Self {
+        Self {
+            value,
+            write_start: write.start,
+            read_finish: FAR,
+            l: write.finish,
+            h: write.start,
+        }
+    }
+
+    /// Takes in a read.
+    pub(super) fn read(&mut self, read: Interval) {
+        self.read_finish = self.read_finish.min(read.finish);
+        self.l = self.l.min(read.finish);
+        self.h = self.h.max(read.start);
+    }
+
+    /// Whether its zone could collide with any: not if it may lie before everything, or
+    /// behind.
+    pub(super) fn constrains(&self) -> bool {
+        self.h > -FAR && self.l < FAR
+    }
+
+    fn is_forward(&self) -> bool {
+        self.l < self.h
+    }
+}
+
+/// The extreme zones of those before a place, or behind it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extreme {
+    any: Option<usize>,
+    forward: Option<usize>,
+}
+
+/// The score of each cluster, where it is positive.
+pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<Found>> {
+    let mut sorted: Vec<usize> = (0..clusters.len()).collect();
+    sorted.sort_by_key(|index| clusters[*index].l + clusters[*index].h);
+    let mut best: Vec<(i128, Because, i128)> = clusters
+        .iter()
+        .map(|cluster| {
+            let early = cluster.write_start - cluster.read_finish;
+            (early, Because::ReadBeforeWrite, cluster.read_finish)
+        })
+        .collect();
+    // χ is symmetric, and the same on either side where l + h are equal.
+    let mut offer = |index: usize, other: Option<usize>| {
+        let Some(other) = other else { return };
+        let (one, two) = (&clusters[index], &clusters[other]);
+        let chi = (one.h - two.l).min(two.h - one.l);
+        if chi > best[index].0 {
+            let middle = i128::midpoint(one.l.max(two.l), one.h.min(two.h));
+            best[index] = (chi, Because::Other(two.value), middle);
+        }
+    };
+    // Of those before it, the greatest h; of those behind it, the least l.
+    let mut before = Extreme::default();
+    for index in &sorted {
+        let cluster = &clusters[*index];
+        offer(*index, before.of(cluster));
+        before.take(*index, cluster, |other| clusters[other].h < cluster.h);
+    }
+    let mut behind = Extreme::default();
+    for index in sorted.iter().rev() {
+        let cluster = &clusters[*index];
+        offer(*index, behind.of(cluster));
+        behind.take(*index, cluster, |other| clusters[other].l > cluster.l);
+    }
+    best.into_iter()
+        .map(|(chi, because, time)| {
+            (chi > 0).then(|| Found {
+                gamma: nanoseconds(chi),
+                time: nanoseconds(time),
+                because,
+            })
+        })
+        .collect()
+}
+
+impl Extreme {
+    /// Two backward zones never collide.
+    fn of(&self, cluster: &Cluster) -> Option<usize> {
+        if cluster.is_forward() {
+            self.any
+        } else {
+            self.forward
+        }
+    }
+
+    fn take(&mut self, index: usize, cluster: &Cluster, is_less: impl Fn(usize) -> bool) {
+        if self.any.is_none_or(&is_less) {
+            self.any = Some(index);
+        }
+        if cluster.is_forward() && self.forward.is_none_or(&is_less) {
+            self.forward = Some(index);
+        }
+    }
+}
+
+/// A time or a difference of times, as far as it can be said.
+fn nanoseconds(time: i128) -> u64 {
+    u64::try_from(time.max(0)).unwrap_or(u64::MAX)
+}

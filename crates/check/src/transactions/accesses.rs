@@ -1,0 +1,178 @@
+//! Who did what to which object: all operations, by object and transaction.
+//!
+//! Also decides who takes part. Committed transactions do. One of unknown outcome
+//! does when somebody who takes part has read what it wrote: then it did commit. An
+//! unknown one that nobody saw is left out, with what it read: whether it happened or
+//! not, no accusation rests on it.
+
+use std::collections::BTreeMap;
+
+use super::Unjudgeable;
+use super::graph::number;
+use crate::history::{History, Operation, Outcome, Register};
+
+/// Lists or registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    List,
+    Register,
+}
+
+impl Kind {
+    fn of(operation: &Operation) -> Self {
+        match operation {
+            Operation::Append { .. } | Operation::ReadList { .. } => Self::List,
+            Operation::Write { .. } | Operation::Read { .. } => Self::Register,
+        }
+    }
+}
+
+/// An operation, by its place. Sorted by object, transaction and place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Access {
+    pub(super) key: u64,
+    pub(super) transaction: u32,
+    operation: u32,
+}
+
+impl Access {
+    /// What was done.
+    pub(super) fn operation<'history>(&self, history: &'history History) -> &'history Operation {
+        &history.transactions[self.transaction as usize].operations[self.operation as usize]
+    }
+}
+
+/// All operations on objects of one kind, of those who take part, and the writes of
+/// aborted transactions. In order of objects, then transactions, then time.
+pub(super) fn accesses(history: &History, takes_part: &[bool], kind: Kind) -> Vec<Access> {
+    let mut accesses = Vec::new();
+    for (index, transaction) in history.transactions.iter().enumerate() {
+        let aborted = transaction.outcome == Outcome::Aborted;
+        if !takes_part[index] && !aborted {
+            continue;
+        }
+        for (place, operation) in transaction.operations.iter().enumerate() {
+            if Kind::of(operation) == kind && (!aborted || operation.is_write()) {
+                accesses.push(Access {
+                    key: operation.key(),
+                    transaction: number(index),
+                    operation: number(place),
+                });
+            }
+        }
+    }
+    accesses.sort_unstable();
+    accesses
+}
+
+/// What was written to one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Written {
+    pub(super) value: i64,
+    pub(super) transaction: u32,
+    /// Whether its transaction wrote nothing to this object afterwards.
+    pub(super) is_last: bool,
+}
+
+/// The writes of one object, by value.
+///
+/// # Errors
+/// When a value was written twice: a read of it does not say whose it is.
+pub(super) fn written(
+    history: &History,
+    of_key: &[Access],
+    into: &mut Vec<Written>,
+) -> Result<(), Unjudgeable> {
+    into.clear();
+    for access in of_key {
+        let value = match access.operation(history) {
+            Operation::Append { element, .. } => *element,
+            Operation::Write { value, .. } => *value,
+            Operation::ReadList { .. } | Operation::Read { .. } => continue,
+        };
+        if let Some(before) = into.last_mut()
+            && before.transaction == access.transaction
+        {
+            before.is_last = false;
+        }
+        into.push(Written {
+            value,
+            transaction: access.transaction,
+            is_last: true,
+        });
+    }
+    into.sort_unstable();
+    match into.windows(2).find(|pair| pair[0].value == pair[1].value) {
+        None => Ok(()),
+        Some(pair) => Err(Unjudgeable::WrittenTwice {
+            key: of_key[0].key,
+            value: pair[0].value,
+            by: [pair[0].transaction as usize, pair[1].transaction as usize],
+        }),
+    }
+}
+
+/// Finds a value among an object's writes.
+pub(super) fn find(written: &[Written], value: i64) -> Option<&Written> {
+    let place = written.binary_search_by_key(&value, |write| write.value);
+    place.ok().map(|place| &written[place])
+}
+
+/// Who takes part: a flag for each transaction.
+pub(super) fn takes_part(history: &History) -> Vec<bool> {
+    let transactions = &history.transactions;
+    let mut takes_part: Vec<bool> = transactions
+        .iter()
+        .map(|transaction| transaction.is_committed())
+        .collect();
+    // What unknown transactions wrote, and to which objects.
+    let mut unknown: BTreeMap<(Kind, u64), BTreeMap<i64, usize>> = BTreeMap::new();
+    for (index, transaction) in transactions.iter().enumerate() {
+        if transaction.outcome != Outcome::Unknown {
+            continue;
+        }
+        for operation in &transaction.operations {
+            if let Operation::Append {
+                key,
+                element: value,
+            }
+            | Operation::Write { key, value } = operation
+            {
+                let object = unknown.entry((Kind::of(operation), *key)).or_default();
+                object.insert(*value, index);
+            }
+        }
+    }
+    if unknown.is_empty() {
+        return takes_part;
+    }
+    let mut to_read: Vec<usize> = (0..transactions.len())
+        .filter(|index| takes_part[*index])
+        .collect();
+    while let Some(reader) = to_read.pop() {
+        for operation in &transactions[reader].operations {
+            let Some(object) = unknown.get(&(Kind::of(operation), operation.key())) else {
+                continue;
+            };
+            let seen = match operation {
+                Operation::ReadList {
+                    elements: Some(elements),
+                    ..
+                } => elements.as_slice(),
+                Operation::Read {
+                    value: Some(Register::Value(value)),
+                    ..
+                } => std::slice::from_ref(value),
+                _ => continue,
+            };
+            for value in seen {
+                if let Some(writer) = object.get(value)
+                    && !std::mem::replace(&mut takes_part[*writer], true)
+                {
+                    to_read.push(*writer);
+                }
+            }
+        }
+    }
+    takes_part
+}

@@ -1,0 +1,301 @@
+//! Finds cycles in a dependency graph, short ones, one for each name.
+//!
+//! Whether there is a cycle of some kind is decided exactly, in linear time, by strong
+//! components of the part of the graph that such a cycle lies in:
+//!
+//! | a cycle of | lies in a strong component of |
+//! | --- | --- |
+//! | G0 | ww and order edges |
+//! | G1c | ww, wr and order edges, and has a wr edge in it |
+//! | no two adjacent rw (G-single, long fork, G-nonadjacent) | the graph of states below, and has an rw edge in it |
+//! | any | all edges |
+//!
+//! The graph of states has each node twice: as reached by an rw edge, and as reached
+//! otherwise. From the first, no rw edge leads on. So its closed walks are those of the
+//! graph without adjacent rw edges.
+//!
+//! Then a breadth-first search inside the component finds an example that is as short
+//! as those that begin with its first edge can be; of several first edges the shortest
+//! is taken, as long as a budget lasts. A cycle without real time or process is
+//! preferred to one with. So the *verdict* does not depend on the budget, only how many
+//! and how short the examples are.
+
+use std::collections::VecDeque;
+
+use super::anomaly::{Order, Phenomenon};
+use super::graph::{Edge, Graph, edge, number};
+
+/// Edges looked at for examples, over one graph. The first search in a component is
+/// made whatever has been spent.
+const BUDGET: u64 = 100_000_000;
+/// How many first edges are tried for one name in one component.
+const FIRST_EDGES: usize = 48;
+/// In how many components that is done. In the others, the first edge has to do.
+pub(super) const COMPONENTS: usize = 64;
+
+/// A closed walk: its transactions, and what leads from each to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cycle {
+    pub(super) transactions: Vec<u32>,
+    pub(super) says: Vec<u8>,
+}
+
+impl Cycle {
+    /// What it is called.
+    pub(super) fn phenomenon(&self) -> Phenomenon {
+        let is = |kind: u8| self.says.iter().filter(move |says| *says & kind != 0);
+        let length = self.says.len();
+        let rw = is(edge::RW).count();
+        let adjacent = (0..length).any(|place| {
+            self.says[place] & self.says[(place + 1) % length] & edge::RW != 0 && rw > 1
+        });
+        match rw {
+            0 if is(edge::WR).count() == 0 => Phenomenon::G0,
+            0 => Phenomenon::G1c,
+            1 => Phenomenon::GSingle,
+            _ if adjacent => Phenomenon::G2Item,
+            2 if length == 4 && is(edge::WR).count() == 2 => Phenomenon::LongFork,
+            _ => Phenomenon::GNonadjacent,
+        }
+    }
+
+    /// The order it takes to see it; the graph's is the one that versions may have been
+    /// inferred from.
+    pub(super) fn seen_in(&self, graphs: Order) -> Order {
+        let all = self.says.iter().fold(0, |all, says| all | says);
+        let by_order = if all & edge::BY_ORDER == 0 {
+            Order::Values
+        } else {
+            graphs
+        };
+        let edges = match all {
+            all if all & edge::REALTIME != 0 => Order::RealTime,
+            all if all & edge::PROCESS != 0 => Order::Process,
+            _ => Order::Values,
+        };
+        by_order.max(edges)
+    }
+}
+
+/// Examples of every kind of cycle in a strong component. There is at least one; and
+/// one without adjacent rw edges, and one without any, if there are such.
+pub(super) fn examples(graph: &Graph, members: Vec<u32>, budget: &mut Budget) -> Vec<Cycle> {
+    let (part, was) = graph.part(members);
+    let mut found = Vec::new();
+    for (kinds, first) in [
+        (edge::WW | edge::THROUGH | edge::ORDERS, edge::WW),
+        (edge::NOT_RW, edge::WR),
+    ] {
+        for members in part.components(kinds) {
+            let (part, inner) = part.part(members);
+            let cycle = shortest(&part, first, kinds, budget);
+            found.extend(cycle.map(|cycle| cycle.renamed(&inner)));
+        }
+    }
+    let states = states(&part);
+    let mut has_nonadjacent = false;
+    for members in states.components(edge::KINDS) {
+        let (inner, inner_was) = states.part(members);
+        let names: Vec<u32> = inner_was
+            .iter()
+            .map(|state| node_of(&part, *state))
+            .collect();
+        let cycle = shortest(&inner, edge::RW, edge::KINDS, budget);
+        if let Some(cycle) = cycle {
+            has_nonadjacent = true;
+            found.push(cycle.renamed(&names));
+        }
+    }
+    // Any cycle with rw edges that are adjacent; if all are, the first will be.
+    let is_adjacent = |cycle: &Cycle| cycle.phenomenon() == Phenomenon::G2Item;
+    let cycle = search(&part, edge::RW, edge::KINDS, budget, is_adjacent);
+    debug_assert!(has_nonadjacent || !found.is_empty() || cycle.is_some());
+    found.extend(cycle);
+    found.into_iter().map(|cycle| cycle.renamed(&was)).collect()
+}
+
+/// How much may still be spent on examples that are shorter.
+#[derive(Debug)]
+pub(super) struct Budget {
+    edges: u64,
+    /// How many first edges are tried.
+    pub(super) first_edges: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            edges: BUDGET,
+            first_edges: FIRST_EDGES,
+        }
+    }
+}
+
+impl Cycle {
+    /// With the names that nodes had before a part was taken.
+    fn renamed(mut self, was: &[u32]) -> Self {
+        for node in &mut self.transactions {
+            *node = was[*node as usize];
+        }
+        self
+    }
+}
+
+/// The graph of states: of each node, as reached by others and as reached by rw edges.
+/// Transactions come first here, too.
+fn states(part: &Graph) -> Graph {
+    let mut edges: Vec<Edge> = Vec::new();
+    for node in 0..number(part.nodes()) {
+        let [other, by_rw] = [false, true].map(|by_rw| state_of(part, node, by_rw));
+        for (target, says) in part.edges(node) {
+            let [target, target_by_rw] = [false, true].map(|by_rw| state_of(part, target, by_rw));
+            if says & edge::RW != 0 {
+                edges.push((other, target_by_rw, says));
+            } else if says & edge::THROUGH != 0 {
+                // It says what the edge before it said.
+                edges.push((other, target, says));
+                edges.push((by_rw, target_by_rw, says));
+            } else {
+                edges.push((other, target, says));
+                edges.push((by_rw, target, says));
+            }
+        }
+    }
+    let (transactions, nodes) = (part.transactions(), number(part.nodes()));
+    Graph::new(2 * transactions, 2 * nodes, &edges)
+}
+
+fn state_of(part: &Graph, node: u32, by_rw: bool) -> u32 {
+    let (transactions, nodes) = (part.transactions(), number(part.nodes()));
+    let second = u32::from(by_rw);
+    if part.is_transaction(node) {
+        node + second * transactions
+    } else {
+        node + transactions + second * (nodes - transactions)
+    }
+}
+
+fn node_of(part: &Graph, state: u32) -> u32 {
+    let (transactions, nodes) = (part.transactions(), number(part.nodes()));
+    if state < 2 * transactions {
+        state % transactions
+    } else {
+        transactions + (state - 2 * transactions) % (nodes - transactions)
+    }
+}
+
+fn shortest(part: &Graph, first: u8, kinds: u8, budget: &mut Budget) -> Option<Cycle> {
+    search(part, first, kinds, budget, |_| true)
+}
+
+/// The shortest cycle that begins with an edge of this kind, over several such edges,
+/// and satisfies.
+fn search(
+    part: &Graph,
+    first: u8,
+    kinds: u8,
+    budget: &mut Budget,
+    satisfies: impl Fn(&Cycle) -> bool,
+) -> Option<Cycle> {
+    let mut firsts = Vec::new();
+    for node in 0..number(part.nodes()) {
+        if part.is_transaction(node) {
+            firsts.extend(
+                part.edges(node)
+                    .filter(|(_, says)| says & first != 0)
+                    .map(|(target, says)| (node, target, says)),
+            );
+        }
+    }
+    let step = firsts.len().div_ceil(budget.first_edges).max(1);
+    let mut best: Option<Cycle> = None;
+    let rank = |cycle: &Cycle| (cycle.seen_in(Order::RealTime), cycle.says.len());
+    for (tried, (from, to, says)) in firsts.into_iter().step_by(step).enumerate() {
+        if tried > 0 && budget.edges == 0 {
+            break;
+        }
+        let without = kinds & !edge::ORDERS;
+        let path =
+            path(part, to, from, without, budget).or_else(|| path(part, to, from, kinds, budget));
+        let Some(mut cycle) = path else {
+            continue;
+        };
+        // The path is from the edge's target back to its source.
+        cycle.transactions.insert(0, from);
+        cycle.says.insert(0, says);
+        cycle.simplify(part);
+        if satisfies(&cycle) && best.as_ref().is_none_or(|best| rank(&cycle) < rank(best)) {
+            best = Some(cycle);
+        }
+    }
+    best
+}
+
+impl Cycle {
+    /// Leaves virtual nodes out: what led to the first of a row leads to what follows.
+    /// As it comes, the last node is the first again.
+    fn simplify(&mut self, part: &Graph) {
+        let mut transactions = Vec::new();
+        let mut kept = Vec::new();
+        for (node, says) in self.transactions.iter().zip(&self.says) {
+            if part.is_transaction(*node) {
+                transactions.push(*node);
+                kept.push(*says);
+            }
+        }
+        self.transactions = transactions;
+        self.says = kept;
+    }
+}
+
+/// The way with the fewest transactions from one node to another; none if they are not
+/// connected. The edges of the way are `says`, its nodes `transactions` without the last.
+fn path(part: &Graph, from: u32, to: u32, kinds: u8, budget: &mut Budget) -> Option<Cycle> {
+    const NOT_YET: u32 = u32::MAX;
+    let mut came: Vec<(u32, u8)> = vec![(NOT_YET, 0); part.nodes()];
+    let mut cost = vec![u32::MAX; part.nodes()];
+    let mut queue = VecDeque::from([(from, 0)]);
+    cost[from as usize] = 0;
+    while let Some((node, at)) = queue.pop_front() {
+        if at > cost[node as usize] {
+            continue;
+        }
+        if node == to {
+            break;
+        }
+        for (target, says) in part.edges(node) {
+            budget.edges = budget.edges.saturating_sub(1);
+            if says & kinds == 0 {
+                continue;
+            }
+            // A virtual node costs nothing.
+            let counts = u32::from(part.is_transaction(target));
+            if at + counts < cost[target as usize] {
+                cost[target as usize] = at + counts;
+                came[target as usize] = (node, says);
+                if counts == 0 {
+                    queue.push_front((target, at));
+                } else {
+                    queue.push_back((target, at + counts));
+                }
+            }
+        }
+    }
+    if cost[to as usize] == u32::MAX {
+        return None;
+    }
+    let mut cycle = Cycle {
+        transactions: Vec::new(),
+        says: Vec::new(),
+    };
+    let mut node = to;
+    while node != from {
+        let (before, says) = came[node as usize];
+        cycle.transactions.push(before);
+        cycle.says.push(says);
+        node = before;
+    }
+    cycle.transactions.reverse();
+    cycle.says.reverse();
+    Some(cycle)
+}

@@ -1,0 +1,430 @@
+//! Registers: the order of versions has to be inferred.
+//!
+//! A read of a register shows one value, and so who wrote it, but not what was there
+//! before. What is inferred, and why it accuses nobody wrongly:
+//!
+//! 1. **The initial state comes first.** By definition.
+//! 2. **Writes follow reads.** A transaction that reads v and then writes w puts w
+//!    after v. If w were before v, then ww edges would lead from it to the writer of
+//!    v, and a wr edge back: G1c, which every level forbids. So under whatever level
+//!    is promised, either v precedes w, or the promise is broken.
+//! 3. **The order of a process**, for levels that promise to respect it: what a
+//!    process read or wrote last precedes what it reads or writes next. Else the two
+//!    transactions would be in a cycle with at most one rw edge.
+//! 4. **Real time**, for levels that promise that: a version that some transaction saw
+//!    or made before another one started, precedes what that one saw or made.
+//!
+//! What follows from 3 and 4 is marked, and an anomaly that rests on it bears the
+//! order in its name. *Not* inferred: the order of blind writes that nothing relates;
+//! that of values by their size; that two reads in one transaction are in order (read
+//! committed promises that, and it adds nothing).
+//!
+//! Versions that precede each other are an anomaly by themselves, cyclic versions. The
+//! orders they came from are then not used for this register.
+//!
+//! ```text
+//! T1  w 5 1                     initial ─► 1      (1)
+//! T2  r 5 → 1, w 5 2                       1 ─► 2 (2)
+//! T3  w 5 3                     initial ─► 3      3 is not ordered against 1 and 2,
+//!                                          unless T3 began after T2 finished (4)
+//! ```
+//!
+//! For 4, let e(v) be the first moment at which a transaction that saw or made v had
+//! finished, and s(v) the last at which one started. Then v precedes w exactly if
+//! e(v) < s(w): the pairs of all transactions come down to two numbers a version.
+//!
+//! Source: Elle, §4.3 (recoverability of registers), where these are options.
+
+use std::collections::BTreeSet;
+
+use super::Unjudgeable;
+use super::accesses::{Access, Kind, Written, accesses, find, written};
+use super::anomaly::{Order, Phenomenon};
+use super::findings::Findings;
+use super::graph::{Graph, edge, number};
+use super::inside;
+use super::lists::lost_updates;
+use super::versions::{NOBODY, Version, Versions};
+use crate::history::{History, Operation, Outcome, Register};
+
+/// What a transaction had to do with a register: the first version it met there, and
+/// the last.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    /// The initial version stands for the register.
+    initial: Version,
+    transaction: u32,
+    first: Version,
+    last: Version,
+}
+
+/// All registers, before an order of transactions is taken into account.
+pub(super) struct Registers {
+    /// Every register's initial version, followed by all that were written to it.
+    versions: Versions,
+    /// By writes that follow reads.
+    follows: Vec<(Version, Version)>,
+    touches: Vec<Touch>,
+    /// Where registers begin.
+    initials: Vec<Version>,
+}
+
+impl Registers {
+    /// Collects versions and readers. Notes what is wrong beside cycles.
+    pub(super) fn collect(
+        history: &History,
+        takes_part: &[bool],
+        findings: &mut Findings,
+    ) -> Result<Self, Unjudgeable> {
+        let all = accesses(history, takes_part, Kind::Register);
+        let mut registers = Self {
+            versions: Versions::default(),
+            follows: Vec::new(),
+            touches: Vec::new(),
+            initials: Vec::new(),
+        };
+        let mut writes = Vec::new();
+        let mut updates = Vec::new();
+        for of_key in all.chunk_by(|a, b| a.key == b.key) {
+            let key = of_key[0].key;
+            written(history, of_key, &mut writes)?;
+            writes.retain(|write| {
+                takes_part[write.transaction as usize]
+                    || history.transactions[write.transaction as usize].outcome == Outcome::Aborted
+            });
+            let initial = registers.versions.add(key, Register::Absent, NOBODY);
+            registers.initials.push(initial);
+            for write in &writes {
+                let takes_part = takes_part[write.transaction as usize];
+                let writer = if takes_part {
+                    write.transaction
+                } else {
+                    NOBODY
+                };
+                let label = Register::Value(write.value);
+                registers.versions.add(key, label, writer);
+            }
+            for of_transaction in of_key.chunk_by(|a, b| a.transaction == b.transaction) {
+                if takes_part[of_transaction[0].transaction as usize] {
+                    inside::register(history, of_transaction, findings);
+                    let one = One {
+                        history,
+                        writes: &writes,
+                        initial,
+                    };
+                    registers.touch(&one, of_transaction, &mut updates, findings);
+                }
+            }
+        }
+        registers.versions.seal();
+        lost_updates(&registers.versions, updates, "register", findings);
+        Ok(registers)
+    }
+
+    /// Takes in what one transaction did with one register.
+    fn touch(
+        &mut self,
+        one: &One<'_>,
+        of_transaction: &[Access],
+        updates: &mut Vec<(Version, u32)>,
+        findings: &mut Findings,
+    ) {
+        let transaction = of_transaction[0].transaction;
+        let mut first = None;
+        let mut last = None;
+        let mut has_written = false;
+        for access in of_transaction {
+            let version = match access.operation(one.history) {
+                Operation::Write { value, .. } => {
+                    let version = one.version(*value);
+                    if let (Some(before), Some(version)) = (last, version) {
+                        self.follows.push((before, version));
+                        if !has_written {
+                            updates.push((before, transaction));
+                        }
+                    }
+                    has_written = true;
+                    version
+                }
+                Operation::Read {
+                    value: Some(value), ..
+                } if !has_written => {
+                    let version = one.read(*value, access, findings);
+                    if let Some(version) = version {
+                        self.versions.read(version, transaction);
+                    }
+                    version
+                }
+                _ => continue,
+            };
+            first = first.or(version);
+            last = version.or(last);
+        }
+        if let (Some(first), Some(last)) = (first, last) {
+            self.touches.push(Touch {
+                initial: one.initial,
+                transaction,
+                first,
+                last,
+            });
+        }
+    }
+
+    /// The versions in the order that holds if this order of transactions counts.
+    pub(super) fn versions(
+        &self,
+        history: &History,
+        order: Order,
+        findings: &mut Findings,
+    ) -> Versions {
+        let mut versions = self.versions.clone();
+        let mut plain = self.follows.clone();
+        plain.retain(|(before, after)| before != after);
+        let cyclic = self.cyclic(&plain);
+        plain.retain(|(before, _)| !cyclic.contains(&self.initial(*before)));
+        if order == Order::Values {
+            self.note(history, &cyclic, order, findings);
+        }
+        let mut by_order = match order {
+            Order::Values => Vec::new(),
+            Order::Process => self.by_process(history),
+            Order::RealTime => self.by_real_time(history),
+        };
+        by_order
+            .retain(|(before, after)| before != after && !cyclic.contains(&self.initial(*before)));
+        if !by_order.is_empty() {
+            let mut both = by_order.clone();
+            both.extend(&plain);
+            let cyclic = self.cyclic(&both);
+            self.note(history, &cyclic, order, findings);
+            by_order.retain(|(before, _)| !cyclic.contains(&self.initial(*before)));
+        }
+        for (before, after) in self.first_versions(&plain) {
+            versions.order(before, after, false);
+        }
+        for (before, after) in plain {
+            versions.order(before, after, false);
+        }
+        for (before, after) in by_order {
+            versions.order(before, after, true);
+        }
+        versions.seal();
+        versions
+    }
+
+    /// The register of a version, by its initial one.
+    fn initial(&self, version: Version) -> Version {
+        let place = self.initials.partition_point(|initial| *initial <= version);
+        self.initials[place - 1]
+    }
+
+    /// Pairs of the initial state and every version that follows no other.
+    fn first_versions(&self, order: &[(Version, Version)]) -> Vec<(Version, Version)> {
+        let mut follows = vec![false; self.versions.len()];
+        for initial in &self.initials {
+            follows[*initial as usize] = true;
+        }
+        for (before, after) in order {
+            // The initial state itself is what everything follows anyhow.
+            if self.initials.binary_search(before).is_err() {
+                follows[*after as usize] = true;
+            }
+        }
+        (0..number(self.versions.len()))
+            .filter(|version| !follows[*version as usize])
+            .map(|version| (self.initial(version), version))
+            .collect()
+    }
+
+    /// The registers whose versions precede each other in this order.
+    fn cyclic(&self, order: &[(Version, Version)]) -> BTreeSet<Version> {
+        let mut edges: Vec<_> = self.first_versions(order);
+        edges.extend(order);
+        let edges: Vec<_> = edges
+            .into_iter()
+            .map(|(before, after)| (before, after, edge::WW))
+            .collect();
+        let nodes = number(self.versions.len());
+        let components = Graph::new(nodes, nodes, &edges).components(edge::WW);
+        components
+            .iter()
+            .map(|members| self.initial(members[0]))
+            .collect()
+    }
+
+    fn note(
+        &self,
+        history: &History,
+        cyclic: &BTreeSet<Version>,
+        order: Order,
+        findings: &mut Findings,
+    ) {
+        for initial in cyclic {
+            findings.add(Phenomenon::CyclicVersions, order, || {
+                let key = self.versions.key(*initial);
+                let touches = self.touches.iter();
+                let mut touches: Vec<&Touch> =
+                    touches.filter(|touch| touch.initial == *initial).collect();
+                touches
+                    .sort_by_key(|touch| history.transactions[touch.transaction as usize].started);
+                touches
+                    .into_iter()
+                    .take(12)
+                    .map(|touch| {
+                        let label = |version| inside::state(self.versions.label(version));
+                        let (first, last) = (label(touch.first), label(touch.last));
+                        let step = if first == last {
+                            format!("met register {key} as {first}")
+                        } else {
+                            format!("met register {key} as {first} and left it as {last}")
+                        };
+                        (touch.transaction, step)
+                    })
+                    .collect()
+            });
+        }
+    }
+
+    /// What a process met last precedes what it meets next.
+    fn by_process(&self, history: &History) -> Vec<(Version, Version)> {
+        let of = |touch: &Touch| &history.transactions[touch.transaction as usize];
+        let mut touches = self.touches.clone();
+        touches.sort_by_key(|touch| {
+            let transaction = of(touch);
+            (touch.initial, transaction.process, transaction.started)
+        });
+        let mut order = Vec::new();
+        // The last touch of this register by this process of which it knows that it is done.
+        let mut before: Option<Touch> = None;
+        for touch in touches {
+            let transaction = of(&touch);
+            if let Some(before) = before
+                && before.initial == touch.initial
+                && of(&before).process == transaction.process
+            {
+                order.push((before.last, touch.first));
+            }
+            if transaction.acknowledged_at().is_some() {
+                before = Some(touch);
+            }
+        }
+        order
+    }
+
+    /// What was met by one who had finished precedes what is met by one who started
+    /// after that.
+    fn by_real_time(&self, history: &History) -> Vec<(Version, Version)> {
+        let mut ended = vec![u64::MAX; self.versions.len()];
+        let mut started = vec![None; self.versions.len()];
+        for touch in &self.touches {
+            let transaction = &history.transactions[touch.transaction as usize];
+            for version in [touch.first as usize, touch.last as usize] {
+                let at = transaction.acknowledged_at().unwrap_or(u64::MAX);
+                ended[version] = ended[version].min(at);
+                started[version] = started[version].max(Some(transaction.started));
+            }
+        }
+        let mut order = Vec::new();
+        let mut by_end: Vec<Version> = Vec::new();
+        let all = self.initials.iter().skip(1).copied();
+        let ends = all.chain([number(self.versions.len())]);
+        for (initial, end) in self.initials.iter().zip(ends) {
+            by_end.clear();
+            by_end.extend((*initial..end).filter(|version| ended[*version as usize] < u64::MAX));
+            by_end.sort_unstable_by_key(|version| ended[*version as usize]);
+            // Up to each place, the three versions that were met last.
+            let mut latest: Vec<[Option<(u64, Version)>; 3]> = Vec::new();
+            let mut best = [None; 3];
+            for version in &by_end {
+                let this = started[*version as usize].map(|at| (at, *version));
+                best = match this {
+                    _ if this > best[0] => [this, best[0], best[1]],
+                    _ if this > best[1] => [best[0], this, best[1]],
+                    _ => [best[0], best[1], best[2].max(this)],
+                };
+                latest.push(best);
+            }
+            for after in *initial..end {
+                let Some(start) = started[after as usize] else {
+                    continue;
+                };
+                // All of these precede it.
+                let upto = by_end.partition_point(|version| ended[*version as usize] < start);
+                let Some(met_last) = upto.checked_sub(1).map(|last| latest[last]) else {
+                    continue;
+                };
+                let mut others = met_last.into_iter().flatten();
+                let mut other = || others.find(|(_, version)| *version != after);
+                let Some((at, newest)) = other() else {
+                    continue;
+                };
+                if at > ended[after as usize] {
+                    // Each precedes the other.
+                    order.push((after, newest));
+                    order.push((newest, after));
+                }
+                // Of those that precede it, most precede the newest, too.
+                let nearest = by_end[..upto]
+                    .iter()
+                    .rev()
+                    .take_while(|before| ended[**before as usize] >= at)
+                    .filter(|before| **before != after);
+                order.extend(nearest.map(|before| (*before, after)));
+                let beside = other().map_or(0, |(at, _)| at);
+                if ended[newest as usize] >= beside {
+                    order.push((newest, after));
+                }
+            }
+        }
+        order
+    }
+}
+
+/// One register.
+struct One<'run> {
+    history: &'run History,
+    writes: &'run [Written],
+    initial: Version,
+}
+
+impl One<'_> {
+    fn version(&self, value: i64) -> Option<Version> {
+        let place = self
+            .writes
+            .binary_search_by_key(&value, |write| write.value)
+            .ok()?;
+        Some(self.initial + 1 + number(place))
+    }
+
+    /// The version that a read shows, if it is one; notes what is wrong with it.
+    fn read(&self, value: Register, access: &Access, findings: &mut Findings) -> Option<Version> {
+        let (key, reader) = (access.key, access.transaction);
+        let Register::Value(value) = value else {
+            return Some(self.initial);
+        };
+        let Some(write) = find(self.writes, value) else {
+            findings.add(Phenomenon::GarbageRead, Order::Values, || {
+                let step = format!("read {value} in register {key}, which nobody wrote");
+                vec![(reader, step)]
+            });
+            return None;
+        };
+        let writer = write.transaction;
+        let wrote = |then: &str| format!("wrote {value} to register {key}, and {then}");
+        if self.history.transactions[writer as usize].outcome == Outcome::Aborted {
+            findings.add(Phenomenon::G1a, Order::Values, || {
+                vec![(writer, wrote("aborted")), (reader, "read it".to_owned())]
+            });
+            return None;
+        }
+        if !write.is_last && writer != reader {
+            findings.add(Phenomenon::G1b, Order::Values, || {
+                vec![
+                    (writer, wrote("replaced it itself")),
+                    (reader, format!("read {value}")),
+                ]
+            });
+        }
+        self.version(value)
+    }
+}

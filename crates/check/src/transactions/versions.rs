@@ -1,0 +1,207 @@
+//! The versions of all objects: who wrote each, who read it, which came next.
+//!
+//! Both kinds of object, lists and registers, end in this one form, and from here on
+//! the judge no longer knows them apart:
+//!
+//! ```text
+//! versions of key 5     absent ────► [1] ────► [1 2] ────► [1 2 4]
+//! written by              –           T3         T0           T7
+//! read by                T3           T0       T1, T2          –
+//!
+//! edges                 T3 wr T0    T3 ww T0    T0 wr T1, T2    T1, T2 rw T7  …
+//! ```
+//!
+//! For each version v and each direct successor s of it:
+//!
+//! - writer(v) **ww** writer(s),
+//! - writer(v) **wr** each reader of v,
+//! - each reader of v **rw** writer(s).
+//!
+//! An order of versions may be partial; then the successors are those of which it is
+//! known that they come later and not known that another comes between. A path of
+//! edges says no less than Adya's direct dependency: an rw edge may stand for an rw
+//! edge with ww edges behind it, never for something else.
+//!
+//! Source: Adya, "Weak Consistency: A Generalized Theory and Optimistic
+//! Implementations for Distributed Transactions", 1999, §3.1 and §4.4.
+
+use super::graph::{Edges, edge, number};
+use crate::history::Register;
+
+/// Stands for "no transaction": the initial state, or nobody knows.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// The version of an object, by its place in [`Versions`].
+pub(super) type Version = u32;
+
+/// That one version directly precedes another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Successor {
+    pub(super) before: Version,
+    pub(super) after: Version,
+    /// Whether it was inferred from the order of processes or of real time.
+    pub(super) by_order: bool,
+}
+
+/// All versions of all objects of one kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Versions {
+    keys: Vec<u64>,
+    /// What a read of the version shows: of a register its value, of a list its last
+    /// element.
+    labels: Vec<Register>,
+    writers: Vec<u32>,
+    /// (version, transaction), sorted, each once.
+    readers: Vec<(Version, u32)>,
+    /// Sorted, each pair once.
+    successors: Vec<Successor>,
+}
+
+/// Between which versions of which key an edge runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between {
+    /// The object.
+    pub key: u64,
+    /// What the source wrote or read: a value, or a list's last element.
+    pub from: Register,
+    /// What the target wrote or read.
+    pub to: Register,
+}
+
+impl Versions {
+    /// Adds a version.
+    pub(super) fn add(&mut self, key: u64, label: Register, writer: u32) -> Version {
+        self.keys.push(key);
+        self.labels.push(label);
+        self.writers.push(writer);
+        number(self.keys.len() - 1)
+    }
+
+    /// Adds that a transaction read a version.
+    pub(super) fn read(&mut self, version: Version, reader: u32) {
+        self.readers.push((version, reader));
+    }
+
+    /// Adds that a version directly precedes another.
+    pub(super) fn order(&mut self, before: Version, after: Version, by_order: bool) {
+        self.successors.push(Successor {
+            before,
+            after,
+            by_order,
+        });
+    }
+
+    /// To be called when all is added.
+    pub(super) fn seal(&mut self) {
+        self.readers.sort_unstable();
+        self.readers.dedup();
+        self.successors.sort_unstable();
+        // What is known anyhow stands first, and stays.
+        self.successors
+            .dedup_by_key(|successor| (successor.before, successor.after));
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Of which object.
+    pub(super) fn key(&self, version: Version) -> u64 {
+        self.keys[version as usize]
+    }
+
+    /// What a read of it shows.
+    pub(super) fn label(&self, version: Version) -> Register {
+        self.labels[version as usize]
+    }
+
+    /// Who wrote it.
+    pub(super) fn writer(&self, version: Version) -> u32 {
+        self.writers[version as usize]
+    }
+
+    /// Who read it.
+    pub(super) fn readers(&self, version: Version) -> &[(Version, u32)] {
+        let start = self.readers.partition_point(|(read, _)| *read < version);
+        let length = self.readers[start..].partition_point(|(read, _)| *read == version);
+        &self.readers[start..start + length]
+    }
+
+    /// Adds all dependencies between transactions.
+    pub(super) fn edges(&self, edges: &mut Edges) {
+        let mut readers = self.readers.as_slice();
+        let mut successors = self.successors.as_slice();
+        let mut sources = Vec::new();
+        let mut targets = [Vec::new(), Vec::new()];
+        for version in 0..number(self.len()) {
+            let here = readers.iter().take_while(|(read, _)| *read == version);
+            let (here, rest) = readers.split_at(here.count());
+            readers = rest;
+            let next = successors.iter();
+            let next = next.take_while(|successor| successor.before == version);
+            let (next, rest) = successors.split_at(next.count());
+            successors = rest;
+
+            let writer = self.writer(version);
+            sources.clear();
+            if writer != NOBODY {
+                sources.push((writer, edge::WW));
+            }
+            for (_, reader) in here {
+                // A transaction that wrote what it read before others do depends on nobody.
+                if *reader != writer {
+                    sources.push((*reader, edge::RW));
+                    if writer != NOBODY {
+                        edges.add(writer, *reader, edge::WR);
+                    }
+                }
+            }
+            for successor in next {
+                targets[usize::from(successor.by_order)].push(self.writer(successor.after));
+            }
+            for (by_order, targets) in targets.iter_mut().enumerate() {
+                if by_order == 1 {
+                    for (_, says) in &mut sources {
+                        *says |= edge::BY_ORDER;
+                    }
+                }
+                targets.retain(|target| *target != NOBODY);
+                targets.sort_unstable();
+                targets.dedup();
+                if !targets.is_empty() {
+                    edges.all_pairs(&sources, targets);
+                }
+                targets.clear();
+            }
+        }
+    }
+
+    /// Why there is an edge of this kind between two transactions, if it is for
+    /// versions of these objects. Looks at all versions; for the few edges of a cycle.
+    pub(super) fn between(&self, from: u32, to: u32, kind: u8) -> Option<Between> {
+        let is_source = |version: Version| match kind {
+            edge::RW => {
+                let readers = self.readers(version);
+                self.writer(version) != from && readers.binary_search(&(version, from)).is_ok()
+            }
+            _ => self.writer(version) == from,
+        };
+        let found = if kind == edge::WR {
+            let mut read = self.readers.iter().filter(|(_, reader)| *reader == to);
+            let version = read.find(|(version, _)| is_source(*version))?.0;
+            (version, version)
+        } else {
+            let mut next = self.successors.iter();
+            let successor = next.find(|successor| {
+                self.writer(successor.after) == to && is_source(successor.before)
+            })?;
+            (successor.before, successor.after)
+        };
+        Some(Between {
+            key: self.key(found.0),
+            from: self.label(found.0),
+            to: self.label(found.1),
+        })
+    }
+}

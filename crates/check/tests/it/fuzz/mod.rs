@@ -1,0 +1,14 @@
+//! What the fuzz target of this crate runs, and its corpus, replayed.
+//!
+//! Targets of the folder `fuzz` include these files.
+
+pub mod history;
+
+#[cfg(test)]
+#[path = "../../../../../fuzz/replay.rs"]
+mod replay;
+
+#[test]
+fn kept_histories() {
+    replay::replay("history", history::run);
+}

@@ -1,0 +1,8 @@
+//! Judges and the readers of histories, from outside.
+
+mod fuzz;
+mod golden;
+mod history;
+mod large;
+mod soundness;
+mod store;

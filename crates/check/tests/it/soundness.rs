@@ -1,0 +1,159 @@
+//! No judge accuses a store of what it does not do, and each catches the store that
+//! does what the judge is there for.
+
+use coeval_check::history::History;
+use coeval_check::transactions::{Level, judge, story};
+use coeval_check::{recency, registers};
+
+use super::store::{Isolation, history};
+
+const SEEDS: u64 = 150;
+
+fn histories(isolation: Isolation) -> impl Iterator<Item = (u64, bool, History)> {
+    (0..SEEDS).flat_map(move |seed| {
+        [true, false].map(|lists| {
+            // Short ones say which transactions it takes, long ones tangle.
+            let transactions = 8 + (seed as usize % 5) * 12;
+            (seed, lists, history(isolation, lists, transactions, seed))
+        })
+    })
+}
+
+/// The store permits these levels in every run, and violates the others in some, with
+/// lists as with registers.
+fn permits_exactly(isolation: Isolation, permitted: &[Level]) {
+    let mut caught = [[0; 6]; 2];
+    for (seed, lists, history) in histories(isolation) {
+        let judgement = judge(&history, &Level::ALL).unwrap();
+        for (place, level) in Level::ALL.into_iter().enumerate() {
+            let violation = judgement.violations(level).next();
+            if let Some(anomaly) = violation {
+                assert!(
+                    !permitted.contains(&level),
+                    "{isolation:?}, {lists}, seed {seed}, {level}: {}",
+                    story(&history, anomaly)
+                );
+                caught[usize::from(lists)][place] += 1;
+            }
+            let alone = judge(&history, &[level]).unwrap();
+            assert_eq!(
+                alone.permits(level),
+                violation.is_none(),
+                "{isolation:?}, {seed}, {level}"
+            );
+        }
+    }
+    for (place, level) in Level::ALL.into_iter().enumerate() {
+        let caught = caught.map(|by_level| by_level[place]);
+        let is_permitted = permitted.contains(&level);
+        assert!(
+            is_permitted || caught.iter().all(|caught| *caught > 0),
+            "{isolation:?}: {level} {caught:?}"
+        );
+    }
+}
+
+#[test]
+fn a_serial_store_permits_everything() {
+    permits_exactly(Isolation::Serial, &Level::ALL);
+}
+
+#[test]
+fn stale_reads_are_serializable_and_not_strictly() {
+    let permitted = [
+        Level::ReadCommitted,
+        Level::SnapshotIsolation,
+        Level::Serializable,
+    ];
+    permits_exactly(Isolation::SerialWithStaleReads, &permitted);
+}
+
+#[test]
+fn fresh_snapshots_permit_strong_snapshot_isolation() {
+    let permitted = [
+        Level::ReadCommitted,
+        Level::SnapshotIsolation,
+        Level::StrongSessionSnapshotIsolation,
+        Level::StrongSnapshotIsolation,
+    ];
+    permits_exactly(Isolation::StrongSnapshot, &permitted);
+}
+
+#[test]
+fn snapshots_of_the_session_permit_its_strong_form() {
+    let permitted = [
+        Level::ReadCommitted,
+        Level::SnapshotIsolation,
+        Level::StrongSessionSnapshotIsolation,
+    ];
+    permits_exactly(Isolation::SessionSnapshot, &permitted);
+}
+
+#[test]
+fn old_snapshots_permit_snapshot_isolation() {
+    let permitted = [Level::ReadCommitted, Level::SnapshotIsolation];
+    permits_exactly(Isolation::AnySnapshot, &permitted);
+}
+
+#[test]
+fn statements_that_see_commits_permit_read_committed() {
+    permits_exactly(Isolation::ReadCommitted, &[Level::ReadCommitted]);
+}
+
+#[test]
+fn dirty_reads_permit_nothing() {
+    permits_exactly(Isolation::ReadUncommitted, &[]);
+}
+
+/// Whether the judges of single objects find nothing in any run, and where not, how
+/// often they do.
+fn single(isolation: Isolation) -> [usize; 3] {
+    let mut found = [0; 3];
+    for (_, _, history) in histories(isolation) {
+        let judged = [
+            recency::judge(&history).unwrap().missed.len(),
+            recency::sessions::judge(&history).unwrap().went_back.len(),
+            usize::from(!registers::judge(&history).unwrap().is_linearizable()),
+        ];
+        for (found, judged) in found.iter_mut().zip(judged) {
+            *found += judged;
+        }
+    }
+    found
+}
+
+#[test]
+fn judges_of_single_objects_find_what_is_there() {
+    for isolation in [
+        Isolation::Serial,
+        Isolation::StrongSnapshot,
+        Isolation::ReadCommitted,
+    ] {
+        assert_eq!(single(isolation), [0, 0, 0], "{isolation:?}");
+    }
+    let [missed, back, linear] = single(Isolation::SessionSnapshot);
+    assert!(
+        missed > 20 && back == 0 && linear > 20,
+        "{missed} {back} {linear}"
+    );
+    let [missed, back, linear] = single(Isolation::AnySnapshot);
+    assert!(
+        missed > 20 && back > 20 && linear > 20,
+        "{missed} {back} {linear}"
+    );
+}
+
+/// Whoever misses an acknowledged commit is in a cycle with real time.
+#[test]
+fn recency_agrees_with_the_graph() {
+    for (seed, lists, history) in histories(Isolation::AnySnapshot) {
+        let missed = recency::judge(&history).unwrap().missed;
+        let judgement = judge(&history, &[Level::StrongSnapshotIsolation]).unwrap();
+        if !missed.is_empty() {
+            assert!(
+                !judgement.permits(Level::StrongSnapshotIsolation),
+                "seed {seed}, {lists}: {missed:?}"
+            );
+        }
+    }
+}

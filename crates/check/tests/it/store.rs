@@ -1,0 +1,273 @@
+//! A small database of several versions, with as much isolation as it is told to have,
+//! and clients that record what they see.
+//!
+//! One thread, one seed: at every step some client begins, does an operation, or ends.
+//! The store keeps every committed state of every object with the moment of its
+//! commit. What a level means is a few lines here and owes nothing to graphs, which is
+//! what makes it worth comparing the judges with.
+
+use std::collections::BTreeMap;
+
+use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
+
+/// How the store isolates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Whole transactions, one after another, at the moment of commit.
+    Serial,
+    /// The same; but who only reads may see any earlier moment.
+    SerialWithStaleReads,
+    /// A snapshot of the moment of begin; the first to commit a write wins.
+    StrongSnapshot,
+    /// A snapshot of any moment since the process's last commit.
+    SessionSnapshot,
+    /// A snapshot of any moment.
+    AnySnapshot,
+    /// Each operation sees what is committed by then; writers wait for none, they abort.
+    ReadCommitted,
+    /// Each operation sees what others have written, committed or not.
+    ReadUncommitted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    List(Vec<i64>),
+    Register(Register),
+}
+
+/// A generator of which the seed is all there is to know.
+pub struct Random(pub u64);
+
+impl Random {
+    /// Evenly from 0 up to below a bound.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+struct Running {
+    started: u64,
+    snapshot: u64,
+    wants: Vec<(bool, u64)>,
+    done: Vec<Operation>,
+    own: BTreeMap<u64, State>,
+    aborts: bool,
+}
+
+struct Store {
+    isolation: Isolation,
+    lists: bool,
+    random: Random,
+    clock: u64,
+    next_value: i64,
+    /// By object, its committed states with their moments.
+    committed: BTreeMap<u64, Vec<(u64, State)>>,
+    running: Vec<Option<Running>>,
+    last_commit: Vec<u64>,
+    transactions: Vec<Transaction>,
+}
+
+/// A history of so many transactions of four clients on three objects.
+pub fn history(isolation: Isolation, lists: bool, transactions: usize, seed: u64) -> History {
+    let mut store = Store {
+        isolation,
+        lists,
+        random: Random(seed),
+        clock: 0,
+        next_value: 0,
+        committed: BTreeMap::new(),
+        running: (0..4).map(|_| None).collect(),
+        last_commit: vec![0; 4],
+        transactions: Vec::new(),
+    };
+    while store.transactions.len() < transactions {
+        let client = store.random.below(4) as usize;
+        store.clock += 1;
+        store.step(client);
+    }
+    History {
+        transactions: store.transactions,
+    }
+}
+
+impl Store {
+    fn step(&mut self, client: usize) {
+        let Some(mut running) = self.running[client].take() else {
+            self.running[client] = Some(self.begin(client));
+            return;
+        };
+        let is_serial = matches!(
+            self.isolation,
+            Isolation::Serial | Isolation::SerialWithStaleReads
+        );
+        if is_serial {
+            // A few steps pass before all happens at once.
+            if self.random.below(3) > 0 {
+                self.running[client] = Some(running);
+                return;
+            }
+            let only_reads = running.wants.iter().all(|(writes, _)| !writes);
+            let is_stale = self.isolation == Isolation::SerialWithStaleReads && only_reads;
+            running.snapshot = match is_stale {
+                true => self.random.below(self.clock),
+                false => self.clock,
+            };
+            for (writes, key) in std::mem::take(&mut running.wants) {
+                self.operation(&mut running, writes, key);
+            }
+        } else if let Some((writes, key)) = running.wants.pop() {
+            if self.operation(&mut running, writes, key) {
+                self.running[client] = Some(running);
+            } else {
+                self.end(client, running, false);
+            }
+            return;
+        }
+        let commits = !running.aborts && self.may_commit(&running);
+        self.end(client, running, commits);
+    }
+
+    fn begin(&mut self, client: usize) -> Running {
+        let snapshot = match self.isolation {
+            Isolation::AnySnapshot => self.random.below(self.clock + 1),
+            Isolation::SessionSnapshot => {
+                let since = self.last_commit[client];
+                since + self.random.below(self.clock + 1 - since)
+            }
+            _ => self.clock,
+        };
+        let count = 1 + self.random.below(4);
+        let wants = (0..count)
+            .map(|_| (self.random.below(2) == 0, self.random.below(3)))
+            .collect();
+        Running {
+            started: self.clock,
+            snapshot,
+            wants,
+            done: Vec::new(),
+            own: BTreeMap::new(),
+            aborts: self.random.below(10) == 0,
+        }
+    }
+
+    /// Does an operation. Whether the transaction goes on.
+    fn operation(&mut self, running: &mut Running, writes: bool, key: u64) -> bool {
+        let by_statement = matches!(
+            self.isolation,
+            Isolation::ReadCommitted | Isolation::ReadUncommitted
+        );
+        let others = || {
+            self.running
+                .iter()
+                .flatten()
+                .filter_map(|other| other.own.get(&key))
+        };
+        if self.isolation == Isolation::ReadCommitted && writes && others().count() > 0 {
+            return false;
+        }
+        let moment = if by_statement {
+            self.clock
+        } else {
+            running.snapshot
+        };
+        let dirty = others()
+            .next_back()
+            .filter(|_| self.isolation == Isolation::ReadUncommitted);
+        let seen = match running.own.get(&key).or(dirty) {
+            Some(state) => state.clone(),
+            None => self.at(key, moment),
+        };
+        running.done.push(if writes {
+            self.next_value += 1;
+            let value = self.next_value;
+            let (operation, next) = match seen {
+                State::List(mut elements) => {
+                    elements.push(value);
+                    (
+                        Operation::Append {
+                            key,
+                            element: value,
+                        },
+                        State::List(elements),
+                    )
+                }
+                State::Register(_) => {
+                    let next = State::Register(Register::Value(value));
+                    (Operation::Write { key, value }, next)
+                }
+            };
+            running.own.insert(key, next);
+            operation
+        } else {
+            match seen {
+                State::List(elements) => Operation::ReadList {
+                    key,
+                    elements: Some(elements),
+                },
+                State::Register(value) => Operation::Read {
+                    key,
+                    value: Some(value),
+                },
+            }
+        });
+        true
+    }
+
+    fn at(&self, key: u64, moment: u64) -> State {
+        let mut versions = self.committed.get(&key).into_iter().flatten();
+        let seen = versions.rfind(|(at, _)| *at <= moment);
+        let initial = if self.lists {
+            State::List(Vec::new())
+        } else {
+            State::Register(Register::Absent)
+        };
+        seen.map_or(initial, |(_, state)| state.clone())
+    }
+
+    /// The first committer wins, where there are snapshots.
+    fn may_commit(&self, running: &Running) -> bool {
+        let by_snapshot = matches!(
+            self.isolation,
+            Isolation::StrongSnapshot | Isolation::SessionSnapshot | Isolation::AnySnapshot
+        );
+        !by_snapshot
+            || running.own.keys().all(|key| {
+                let versions = self.committed.get(key).into_iter().flatten();
+                versions
+                    .last()
+                    .is_none_or(|(at, _)| *at <= running.snapshot)
+            })
+    }
+
+    fn end(&mut self, client: usize, running: Running, commits: bool) {
+        let is_unknown = self.random.below(12) == 0;
+        if commits {
+            for (key, state) in running.own {
+                self.committed
+                    .entry(key)
+                    .or_default()
+                    .push((self.clock, state));
+            }
+            self.last_commit[client] = self.clock;
+        }
+        let outcome = match (is_unknown, commits) {
+            (true, _) => Outcome::Unknown,
+            (false, true) => Outcome::Committed,
+            (false, false) => Outcome::Aborted,
+        };
+        // The answer takes its time.
+        self.clock += 1;
+        self.transactions.push(Transaction {
+            process: client as u64,
+            started: running.started,
+            finished: (!is_unknown).then_some(self.clock),
+            outcome,
+            read_only: false,
+            operations: running.done,
+        });
+    }
+}
