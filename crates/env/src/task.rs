@@ -121,6 +121,18 @@ pub fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
     }
 }
 
+/// Lets other threads that are ready to run on this core go first, if there are any:
+/// on an idle core it comes back at once. For dedicated threads whose work gets
+/// cheaper by the piece when more of it has gathered. In a simulated world, where
+/// threads are tasks, it does nothing.
+pub fn give_way() {
+    match current() {
+        World::Real => real::task::give_way(),
+        #[cfg(feature = "sim")]
+        World::Sim(_) => {}
+    }
+}
+
 /// Lets the executor's other tasks run first.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub async fn yield_now() {

@@ -21,6 +21,7 @@ use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
 use crate::memory::{self, Memory, MemoryAccounts};
+use crate::pool::Pool;
 use crate::recovery::Recovery;
 use crate::running::Running;
 use crate::statistics::{self, Counters, Statistics};
@@ -47,11 +48,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     pub(crate) counters: Counters,
     /// States of ended transactions, to be used again.
-    #[expect(
-        clippy::vec_box,
-        reason = "the box goes to the transaction and comes back; moving it is the point"
-    )]
-    pool: Mutex<Vec<Box<State>>>,
+    pub(crate) pool: Pool,
     /// How checkpoints are going.
     pub(crate) checkpoints: Progress,
     /// A fault that tests put back: predicates are not validated.
@@ -86,7 +83,7 @@ impl Shared {
             recovered: Mutex::new(recovered),
             retired: Mutex::default(),
             counters: Counters::default(),
-            pool: Mutex::default(),
+            pool: Pool::default(),
             checkpoints: Progress::default(),
             skips_predicates: AtomicBool::new(false),
         })
@@ -126,22 +123,17 @@ impl Shared {
     }
 
     fn take_state(&self) -> Result<Box<State>, Error> {
-        let pooled = self.pool.lock().expect("no panic in the pool").pop();
-        if let Some(state) = pooled {
+        if let Some(state) = self.pool.take() {
             return Ok(state);
         }
-        let place = self.running.claim().ok_or(Error::OutOfMemory)?;
-        Ok(Box::new(State::new(place, self.log.entry_builder())))
+        match self.running.claim() {
+            Some(place) => Ok(Box::new(State::new(place, self.log.entry_builder()))),
+            None => self.pool.take_any().ok_or(Error::OutOfMemory),
+        }
     }
 
     pub(crate) fn give_back(&self, state: Box<State>) {
-        /// Kept for as many transactions as run at once in a busy server.
-        const KEPT: usize = 256;
-        let mut pool = self.pool.lock().expect("no panic in the pool");
-        if pool.len() < KEPT {
-            pool.push(state);
-        } else {
-            drop(pool);
+        if let Some(state) = self.pool.keep(state) {
             self.running.give_back(state.place());
         }
     }

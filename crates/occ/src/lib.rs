@@ -54,6 +54,7 @@ mod conflicts;
 mod engine;
 mod locks;
 mod memory;
+mod pool;
 mod ranges;
 mod recovery;
 mod running;

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow, Range};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 
+use arc_swap::ArcSwap;
 use coeval_memory::epoch::Domain;
 use coeval_storage::index::{append_rid, split_rid};
 use coeval_storage::{IndexUpkeep, OrderedIndex, Remaining, Table};
@@ -185,7 +186,16 @@ fn with_buffers<R>(work: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>) -> R) -> R {
     result
 }
 
-pub(crate) type Indexes = Arc<[Arc<Index>]>;
+/// The indexes of a storage at one moment. Looking at them changes no memory that
+/// another core looks at.
+pub(crate) type Indexes = arc_swap::Guard<Arc<Vec<Arc<Index>>>>;
+
+/// One of them.
+pub(crate) fn find(indexes: &[Arc<Index>], id: IndexId) -> Result<&Arc<Index>, Error> {
+    let mut indexes = indexes.iter();
+    let found = indexes.find(|index| index.id == id);
+    found.ok_or(Error::Unknown("index"))
+}
 
 /// Removes the entries of versions that are gone.
 #[derive(Debug)]
@@ -214,7 +224,7 @@ pub(crate) struct Storage {
     /// For rows in the order of their RIDs: used when there was no primary index
     /// at the beginning.
     rows: Option<RangeMap>,
-    indexes: RwLock<Indexes>,
+    indexes: ArcSwap<Vec<Arc<Index>>>,
     slots: usize,
     /// Whether there may be garbage that the sweeper has not seen.
     written: AtomicBool,
@@ -238,7 +248,7 @@ impl Storage {
         if primaries > 1 {
             return Err(Error::Unknown("storage with two primary indexes"));
         }
-        let indexes: Indexes = definition
+        let indexes: Vec<_> = definition
             .indexes
             .iter()
             .map(|index| {
@@ -262,11 +272,11 @@ impl Storage {
             schema_version: AtomicU64::new(definition.schema_version),
             locks: TableLocks::new(),
             rows: (primaries == 0).then(|| RangeMap::new(space, slots)),
-            indexes: RwLock::new(indexes),
+            indexes: ArcSwap::from_pointee(indexes),
             slots,
             written: AtomicBool::new(false),
         };
-        for index in &*storage.indexes() {
+        for index in storage.indexes().iter() {
             storage.fill(index, threads, domain);
         }
         Ok(storage)
@@ -315,7 +325,7 @@ impl Storage {
     }
 
     pub(crate) fn indexes(&self) -> Indexes {
-        Arc::clone(&self.indexes.read().expect("no panic while it was held"))
+        self.indexes.load()
     }
 
     /// Memory that the indexes take, in bytes.
@@ -327,13 +337,7 @@ impl Storage {
     }
 
     pub(crate) fn index(&self, id: IndexId) -> Result<Arc<Index>, Error> {
-        self.indexes
-            .read()
-            .expect("no panic while it was held")
-            .iter()
-            .find(|index| index.id == id)
-            .cloned()
-            .ok_or(Error::Unknown("index"))
+        find(&self.indexes(), id).cloned()
     }
 
     /// Where the writes of rows register that no index orders.
@@ -347,16 +351,18 @@ impl Storage {
     }
 
     pub(crate) fn add_index(&self, index: Arc<Index>) {
-        let mut indexes = self.indexes.write().expect("no panic while it was held");
-        *indexes = indexes.iter().cloned().chain([index]).collect();
+        self.indexes.rcu(|indexes| {
+            let mut indexes = Vec::clone(indexes);
+            indexes.push(Arc::clone(&index));
+            indexes
+        });
     }
 
     pub(crate) fn remove_index(&self, id: IndexId) {
-        let mut indexes = self.indexes.write().expect("no panic while it was held");
-        *indexes = indexes
-            .iter()
-            .filter(|index| index.id != id)
-            .cloned()
-            .collect();
+        self.indexes.rcu(|indexes| {
+            let mut indexes = Vec::clone(indexes);
+            indexes.retain(|index| index.id != id);
+            indexes
+        });
     }
 }

@@ -204,6 +204,7 @@ fn forget_retired(shared: &Shared) {
                 let mut storages = shared.storages.write().expect("no panic while it was held");
                 let dropped = storages.remove(&storage);
                 drop(storages);
+                shared.pool.forget_storages();
                 shared.conflicts.forget(storage);
                 drop(dropped);
             }

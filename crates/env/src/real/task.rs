@@ -117,3 +117,7 @@ pub(crate) fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -
             .collect()
     })
 }
+
+pub(crate) fn give_way() {
+    std::thread::yield_now();
+}

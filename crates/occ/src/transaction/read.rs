@@ -43,7 +43,7 @@ use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp};
 use super::Run;
 use super::state::{Read, StorageAt};
 use crate::engine::Shared;
-use crate::storage::{Storage, Upkeep};
+use crate::storage::{Storage, Upkeep, find};
 
 /// Half-open bounds of entries: at or above the first, below the second.
 struct EntryBounds {
@@ -183,7 +183,8 @@ impl Run<'_> {
         self.check_read()?;
         let at = self.state.storage(self.shared, storage)?;
         let table = std::sync::Arc::clone(&self.state.storages[at]);
-        let index = table.index(index)?;
+        let indexes = table.indexes();
+        let index = find(&indexes, index)?;
         if index.kind == IndexKind::Secondary {
             return Err(Error::Unknown("primary or unique index"));
         }
@@ -286,7 +287,8 @@ impl Run<'_> {
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error> {
         let table = std::sync::Arc::clone(&self.state.storages[at]);
-        let index = table.index(index)?;
+        let indexes = table.indexes();
+        let index = find(&indexes, index)?;
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
         if !index.is_usable(snapshot) {
             return Err(Error::SchemaChanged(request.storage));

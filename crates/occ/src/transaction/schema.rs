@@ -46,7 +46,7 @@ impl Run<'_> {
         let at = self.state.storage(self.shared, storage)?;
         let id = self.state.id;
         loop {
-            let table = Arc::clone(&self.state.storages[at]);
+            let table = Arc::clone(&*self.state.storages[at]);
             let held = self.table_held(&table);
             let exclusive = held.is_some_and(|held| held.exclusive);
             let taken = match mode {

@@ -17,6 +17,10 @@ use crate::running::Place;
 use crate::statistics::AbortCause;
 use crate::storage::{Index, Storage};
 
+/// A storage, with a count of references that no other transaction counts on: so to
+/// take one for a moment writes to no cache line that other cores read.
+pub(super) type StorageHandle = Arc<Arc<Storage>>;
+
 /// Position of a storage in [`State::storages`].
 pub(super) type StorageAt = usize;
 
@@ -92,7 +96,11 @@ pub(crate) struct State {
     /// What an abort that comes now would be counted as.
     pub(super) failure: AbortCause,
 
-    pub(super) storages: Vec<Arc<Storage>>,
+    /// Those this transaction works with, and perhaps some that earlier ones of this
+    /// state have worked with.
+    pub(super) storages: Vec<StorageHandle>,
+    /// What [`crate::pool::Pool`] counts, when the storages were last looked at.
+    generation: u64,
     pub(super) held: Vec<Held>,
     /// Once a commit has begun: how many of them, from the first, were written.
     pub(super) written: usize,
@@ -139,6 +147,7 @@ impl State {
             undisclosed: Timestamp::ZERO,
             failure: AbortCause::Rollback,
             storages: Vec::new(),
+            generation: 0,
             held: Vec::new(),
             written: 0,
             tables: Vec::new(),
@@ -182,7 +191,6 @@ impl State {
         self.snapshot = None;
         // The log keeps chunks of a transaction until then.
         self.entries.clear();
-        self.storages.clear();
         clear(&mut self.held);
         clear(&mut self.tables);
         clear(&mut self.keys);
@@ -202,12 +210,23 @@ impl State {
         self.keys_used = 0;
     }
 
+    /// Between transactions: keeps the storages, for the next one, if they are few
+    /// and none has been dropped since the generation was this.
+    pub(crate) fn keep_storages(&mut self, generation: u64) {
+        const KEPT: usize = 8;
+        if self.generation != generation || self.storages.len() > KEPT {
+            self.storages.clear();
+            self.storages.shrink_to(KEPT);
+            self.generation = generation;
+        }
+    }
+
     /// The position of a storage in this transaction's list.
     pub(super) fn storage(&mut self, shared: &Shared, id: StorageId) -> Result<StorageAt, Error> {
         if let Some(at) = self.storages.iter().position(|storage| storage.id == id) {
             return Ok(at);
         }
-        self.storages.push(shared.storage(id)?);
+        self.storages.push(Arc::new(shared.storage(id)?));
         Ok(self.storages.len() - 1)
     }
 

@@ -11,10 +11,10 @@ use coeval_types::{RowRef, TransactionId};
 
 use super::Run;
 use super::commit::has_effect;
-use super::state::{Held, Undo};
+use super::state::{Held, StorageHandle, Undo};
 use crate::locks::keys::Taken;
 use crate::locks::queues::LockName;
-use crate::storage::{Index, Storage};
+use crate::storage::Index;
 
 impl Run<'_> {
     pub(super) fn savepoint(&mut self) -> Savepoint {
@@ -263,7 +263,7 @@ impl Run<'_> {
 }
 
 /// Takes a change of the schema back, while the table is still locked alone.
-fn undo_schema(storages: &[Arc<Storage>], step: &Undo) {
+fn undo_schema(storages: &[StorageHandle], step: &Undo) {
     match step {
         Undo::Row { .. } => {}
         Undo::Schema { storage, previous } => {

@@ -290,7 +290,7 @@ impl Run<'_> {
         {
             Some(at) => at,
             None => {
-                self.state.storages.push(Arc::clone(storage));
+                self.state.storages.push(Arc::new(Arc::clone(storage)));
                 self.state.storages.len() - 1
             }
         };
