@@ -32,10 +32,6 @@ use crate::transaction::State;
 /// Kept on each shelf, at most.
 const KEPT: usize = 64;
 
-#[expect(
-    clippy::vec_box,
-    reason = "the box goes to the transaction and comes back; moving it is the point"
-)]
 type Shelf = Mutex<Vec<Box<State>>>;
 
 /// All shelves.
@@ -46,7 +42,10 @@ pub(crate) struct Pool {
     generation: CachePadded<AtomicU64>,
 }
 
-#[expect(clippy::vec_box, reason = "as above")]
+#[expect(
+    clippy::vec_box,
+    reason = "the box goes to the transaction and comes back; moving it is the point"
+)]
 fn lock(shelf: &Shelf) -> MutexGuard<'_, Vec<Box<State>>> {
     shelf.lock().unwrap_or_else(PoisonError::into_inner)
 }
