@@ -37,7 +37,7 @@ fn history(seed: u64) -> History {
     let clients = 1 + random.below(5);
     let count = 1 + random.below(24);
     let moments = 20 + random.below(200);
-    let slack = [0, 0, 2, 10][random.below(4) as usize];
+    let slack = [0, 5, 20, 60][random.below(4) as usize];
     let mut free = vec![0; clients as usize];
     // (start, finish, the moment it happens, whether it writes, whether it is unknown)
     let mut plans = Vec::new();

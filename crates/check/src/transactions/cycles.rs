@@ -120,6 +120,8 @@ pub(super) struct Budget {
     edges: u64,
     /// How many first edges are tried.
     pub(super) first_edges: usize,
+    /// Whether the search at hand has had its first edge.
+    is_begun: bool,
 }
 
 impl Default for Budget {
@@ -127,6 +129,7 @@ impl Default for Budget {
         Self {
             edges: BUDGET,
             first_edges: FIRST_EDGES,
+            is_begun: false,
         }
     }
 }
@@ -197,6 +200,7 @@ fn search(
     budget: &mut Budget,
     satisfies: impl Fn(&Cycle) -> bool,
 ) -> Option<Cycle> {
+    budget.is_begun = false;
     let mut firsts = Vec::new();
     for node in 0..number(part.nodes()) {
         if part.is_transaction(node) {
@@ -210,25 +214,51 @@ fn search(
     let step = firsts.len().div_ceil(budget.first_edges).max(1);
     let mut best: Option<Cycle> = None;
     let rank = |cycle: &Cycle| (cycle.seen_in(Order::RealTime), cycle.says.len());
-    for (tried, (from, to, says)) in firsts.into_iter().step_by(step).enumerate() {
-        if tried > 0 && budget.edges == 0 {
-            break;
-        }
-        let without = kinds & !edge::ORDERS;
-        let path =
-            path(part, to, from, without, budget).or_else(|| path(part, to, from, kinds, budget));
-        let Some(mut cycle) = path else {
-            continue;
+    let mut offer = |first: Edge, best: &mut Option<Cycle>| {
+        let Some(cycle) = close(part, first, kinds, budget) else {
+            return false;
         };
-        // The path is from the edge's target back to its source.
-        cycle.transactions.insert(0, from);
-        cycle.says.insert(0, says);
-        cycle.simplify(part);
-        if satisfies(&cycle) && best.as_ref().is_none_or(|best| rank(&cycle) < rank(best)) {
-            best = Some(cycle);
+        let is_better = satisfies(&cycle)
+            && best.as_ref().is_none_or(|best| rank(&cycle) < rank(best));
+        if is_better {
+            *best = Some(cycle);
+        }
+        is_better
+    };
+    for first in firsts.into_iter().step_by(step) {
+        offer(first, &mut best);
+    }
+    // Another edge of the best may be the first of a better one.
+    let mut is_better = true;
+    while is_better && let Some(cycle) = best.clone() {
+        is_better = false;
+        let length = cycle.says.len();
+        for place in (0..length).filter(|place| cycle.says[*place] & first != 0) {
+            let (from, to) = (
+                cycle.transactions[place],
+                cycle.transactions[(place + 1) % length],
+            );
+            is_better |= offer((from, to, cycle.says[place]), &mut best);
         }
     }
     best
+}
+
+/// The shortest cycle that begins with this edge, if the budget is not spent. One
+/// without edges of order is preferred.
+fn close(part: &Graph, (from, to, says): Edge, kinds: u8, budget: &mut Budget) -> Option<Cycle> {
+    if budget.edges == 0 && budget.is_begun {
+        return None;
+    }
+    budget.is_begun = true;
+    let without = kinds & !edge::ORDERS;
+    let path = path(part, to, from, without, budget);
+    let mut cycle = path.or_else(|| self::path(part, to, from, kinds, budget))?;
+    // The path is from the edge's target back to its source.
+    cycle.transactions.insert(0, from);
+    cycle.says.insert(0, says);
+    cycle.simplify(part);
+    Some(cycle)
 }
 
 impl Cycle {
@@ -299,3 +329,6 @@ fn path(part: &Graph, from: u32, to: u32, kinds: u8, budget: &mut Budget) -> Opt
     cycle.says.reverse();
     Some(cycle)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 //!   be, how many there may be at once.
 //! - `login`, `tls`, `audit`: who is let in, and what is noted of it; `scram` plays the client.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
+//! - `check`: histories, judged by the binary.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP.
@@ -19,6 +20,7 @@ mod admission;
 mod audit;
 mod backups;
 mod cancel;
+mod check;
 mod checkpoints;
 mod copy;
 mod crash;

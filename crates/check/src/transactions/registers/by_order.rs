@@ -1,0 +1,103 @@
+//! Which version precedes which, by the order of those who met them.
+//!
+//! Not every pair is told, only enough that all others follow: of the versions that
+//! precede one in real time, those between which and it no other stands.
+
+use super::super::graph::number;
+use super::super::versions::Version;
+use super::{Registers, Touch};
+use crate::history::History;
+
+/// What a process met last precedes what it meets next.
+pub(super) fn of_processes(touches: &[Touch], history: &History) -> Vec<(Version, Version)> {
+    let of = |touch: &Touch| &history.transactions[touch.transaction as usize];
+    let mut touches = touches.to_vec();
+    touches.sort_by_key(|touch| {
+        let transaction = of(touch);
+        (touch.initial, transaction.process, transaction.started)
+    });
+    let mut order = Vec::new();
+    // The last touch of this register by this process of which it knows that it is done.
+    let mut before: Option<Touch> = None;
+    for touch in touches {
+        let transaction = of(&touch);
+        if let Some(before) = before
+            && before.initial == touch.initial
+            && of(&before).process == transaction.process
+        {
+            order.push((before.last, touch.first));
+        }
+        if transaction.acknowledged_at().is_some() {
+            before = Some(touch);
+        }
+    }
+    order
+}
+
+/// What was met by one who had finished precedes what is met by one who started
+/// after that.
+pub(super) fn of_real_time(registers: &Registers, history: &History) -> Vec<(Version, Version)> {
+    let mut ended = vec![u64::MAX; registers.versions.len()];
+    let mut started = vec![None; registers.versions.len()];
+    for touch in &registers.touches {
+        let transaction = &history.transactions[touch.transaction as usize];
+        for version in [touch.first as usize, touch.last as usize] {
+            let at = transaction.acknowledged_at().unwrap_or(u64::MAX);
+            ended[version] = ended[version].min(at);
+            started[version] = started[version].max(Some(transaction.started));
+        }
+    }
+    let mut order = Vec::new();
+    let mut by_end: Vec<Version> = Vec::new();
+    let all = registers.initials.iter().skip(1).copied();
+    let ends = all.chain([number(registers.versions.len())]);
+    for (initial, end) in registers.initials.iter().zip(ends) {
+        by_end.clear();
+        by_end.extend((*initial..end).filter(|version| ended[*version as usize] < u64::MAX));
+        by_end.sort_unstable_by_key(|version| ended[*version as usize]);
+        // Up to each place, the three versions that were met last.
+        let mut latest: Vec<[Option<(u64, Version)>; 3]> = Vec::new();
+        let mut best = [None; 3];
+        for version in &by_end {
+            let this = started[*version as usize].map(|at| (at, *version));
+            best = match this {
+                _ if this > best[0] => [this, best[0], best[1]],
+                _ if this > best[1] => [best[0], this, best[1]],
+                _ => [best[0], best[1], best[2].max(this)],
+            };
+            latest.push(best);
+        }
+        for after in *initial..end {
+            let Some(start) = started[after as usize] else {
+                continue;
+            };
+            // All of these precede it.
+            let upto = by_end.partition_point(|version| ended[*version as usize] < start);
+            let Some(met_last) = upto.checked_sub(1).map(|last| latest[last]) else {
+                continue;
+            };
+            let mut others = met_last.into_iter().flatten();
+            let mut other = || others.find(|(_, version)| *version != after);
+            let Some((at, newest)) = other() else {
+                continue;
+            };
+            if at > ended[after as usize] {
+                // Each precedes the other.
+                order.push((after, newest));
+                order.push((newest, after));
+            }
+            // Of those that precede it, most precede the newest, too.
+            let nearest = by_end[..upto]
+                .iter()
+                .rev()
+                .take_while(|before| ended[**before as usize] >= at)
+                .filter(|before| **before != after);
+            order.extend(nearest.map(|before| (*before, after)));
+            let beside = other().map_or(0, |(at, _)| at);
+            if ended[newest as usize] >= beside {
+                order.push((newest, after));
+            }
+        }
+    }
+    order
+}
