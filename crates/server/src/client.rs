@@ -18,6 +18,18 @@ pub(crate) const DEFAULT_URL: &str = "postgres://127.0.0.1:5433";
 /// What to tell the user: the URL makes no sense, or nobody is there.
 pub(crate) async fn connect(url: &str, application: &str) -> Result<Client, String> {
     let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
+    complete(&mut config);
+    config.application_name(application);
+    let connected = config.connect(NoTls).await;
+    let (client, connection) = connected.map_err(|error| format!("{url}: {}", explain(&error)))?;
+    // Notices come with the connection; it says them and goes on.
+    coeval_env::spawn("connection", drive(connection));
+    Ok(client)
+}
+
+/// Adds what a URL need not say: the user who runs this, and the password of the
+/// environment.
+pub(crate) fn complete(config: &mut Config) {
     if config.get_user().is_none() {
         let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
         config.user(user.unwrap_or_else(|| "coeval".to_owned()));
@@ -27,12 +39,6 @@ pub(crate) async fn connect(url: &str, application: &str) -> Result<Client, Stri
     {
         config.password(password);
     }
-    config.application_name(application);
-    let connected = config.connect(NoTls).await;
-    let (client, connection) = connected.map_err(|error| format!("{url}: {}", explain(&error)))?;
-    // Notices come with the connection; it says them and goes on.
-    coeval_env::spawn("connection", drive(connection));
-    Ok(client)
 }
 
 async fn drive(mut connection: Connection<Socket, NoTlsStream>) {

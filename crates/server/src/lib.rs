@@ -19,6 +19,7 @@ mod access;
 mod admin;
 mod audit;
 mod backup;
+mod bench;
 pub mod cli;
 mod client;
 mod dump;

@@ -25,6 +25,8 @@ const LINE: Duration = Duration::from_secs(5);
 pub(crate) enum Unit {
     /// Shown as megabytes.
     Bytes,
+    /// Shown as seconds.
+    Milliseconds,
     /// Shown as they are, under this name.
     Of(&'static str),
 }
@@ -52,6 +54,11 @@ impl Progress {
             shown: now,
             drawn: false,
         }
+    }
+
+    /// Says what it is in other words from now on.
+    pub(crate) fn rename(&mut self, what: String) {
+        self.what = what;
     }
 
     /// So much is done, of so much; `of` may be an estimate. Cheap enough to be
@@ -94,6 +101,7 @@ fn counts(unit: Unit, (done, of): (u64, u64)) -> String {
     let of = of.max(done);
     match unit {
         Unit::Bytes => format!("{} of {} MB", done / 1_000_000, of.div_ceil(1_000_000)),
+        Unit::Milliseconds => format!("{} of {} s", done / 1_000, of.div_ceil(1_000)),
         Unit::Of(name) => format!("{done} of {of} {name}"),
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: `coeval start`, `sql`, `dump`, `backup`, `restore`, `verify`,
-//! `check`, `config`, `completions`, `manual`, `version`.
+//! `bench`, `check`, `config`, `completions`, `manual`, `version`.
 
+mod bench;
 mod check;
 mod shell_help;
 mod start;
@@ -29,6 +30,7 @@ Examples:
   coeval start --data-dir /var/lib/coeval --listen 127.0.0.1:6000
   coeval start --listen 0.0.0.0:5433 --tls-certificate-file cert.pem --tls-key-file key.pem
   coeval start --ephemeral                 in memory, at a free port, for tests
+  coeval bench tpcc --warehouses 4         measure it
   coeval config --config coeval.toml       what is set, and where that was said";
 
 const START_EXAMPLES: &str = "\
@@ -144,6 +146,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 ExitCode::from(2)
             }
         },
+        Some(("bench", matches)) => bench::bench(matches),
         Some(("config", matches)) => match settings(matches) {
             Ok(effective) => {
                 say(&effective.show());
@@ -324,6 +327,7 @@ fn command() -> Command {
                         .help("Only commits up to this one, as 3/73728"),
                 ),
         )
+        .subcommand(bench::command())
         .subcommand(
             Command::new("config")
                 .about("Show every setting, its value, and where that came from")

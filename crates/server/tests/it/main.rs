@@ -13,6 +13,7 @@
 //! - `admin`: metrics and health over HTTP.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
 //!   drive it, killed on the way.
+//! - `workloads`: every workload on the engine alone and over the wire; `coeval bench`.
 
 mod activity;
 mod admin;
@@ -44,3 +45,4 @@ mod tls;
 mod tools;
 mod verify;
 mod wire;
+mod workloads;

@@ -1,0 +1,109 @@
+//! Where a workload runs: opened before, closed after.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use coeval_env::fs;
+use coeval_occ::{Engine, Settings};
+use coeval_txn::Serial;
+use coeval_workload::store::{Database, Table};
+use tokio_postgres::Config;
+
+use super::{Place, Protocol};
+
+/// A database, and what has to be closed after it.
+pub(super) struct Opened {
+    pub(super) database: Database,
+    /// What commits survive, for the report.
+    pub(super) durability: String,
+    engine: Option<Arc<Engine>>,
+}
+
+/// Opens it, with nothing in it where it is in this process.
+pub(super) async fn open(place: &Place, tables: Vec<Table>) -> Result<Opened, String> {
+    match place {
+        Place::Server(url) => {
+            let database = Database::over_wire(configuration(url)?, tables);
+            Ok(Opened {
+                database,
+                durability: "as the server is set".to_owned(),
+                engine: None,
+            })
+        }
+        Place::Engine {
+            protocol: Protocol::Serial,
+            directory: None,
+        } => Ok(Opened {
+            database: Database::in_process(Arc::new(Serial::new()), tables),
+            durability: "in memory".to_owned(),
+            engine: None,
+        }),
+        Place::Engine {
+            protocol: Protocol::Serial,
+            directory: Some(_),
+        } => Err("serial keeps everything in memory; --data-dir goes with occ".to_owned()),
+        Place::Engine {
+            protocol: Protocol::Occ,
+            directory,
+        } => {
+            let (engine, durability) = match directory {
+                None => (
+                    Engine::ephemeral(Settings::default()).map_err(|error| error.to_string())?,
+                    "in memory",
+                ),
+                Some(directory) => {
+                    refuse_used(directory).await?;
+                    let opened = Engine::open(directory, Settings::default()).await;
+                    let (engine, _) = opened.map_err(|error| error.to_string())?;
+                    (engine, "durable before it is acknowledged")
+                }
+            };
+            let engine = Arc::new(engine);
+            Ok(Opened {
+                database: Database::in_process(engine.clone(), tables),
+                durability: durability.to_owned(),
+                engine: Some(engine),
+            })
+        }
+    }
+}
+
+impl Opened {
+    pub(super) async fn close(self) {
+        if let Some(engine) = self.engine {
+            // What the run has shown stands, however its files are left.
+            let _ = engine.close().await;
+        }
+    }
+}
+
+/// A directory with something in it may be somebody's database.
+async fn refuse_used(directory: &Path) -> Result<(), String> {
+    let is_used = async {
+        let there = fs::exists(directory).await?;
+        Ok(there && !fs::read_dir(directory).await?.is_empty())
+    };
+    let is_used: std::io::Result<bool> = is_used.await;
+    match is_used {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(format!("{} is not empty", directory.display())),
+        Err(error) => Err(format!("{}: {error}", directory.display())),
+    }
+}
+
+/// How to connect, as the user who runs this when the URL names none.
+fn configuration(url: &str) -> Result<Config, String> {
+    let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
+    crate::client::complete(&mut config);
+    config.application_name("coeval bench");
+    Ok(config)
+}
+
+/// Writes a file of results, in place of one that was there.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's own file, outside of any database"
+)]
+pub(super) async fn write_file(name: &str, bytes: &[u8]) -> Result<(), String> {
+    std::fs::write(name, bytes).map_err(|error| format!("{name}: {error}"))
+}

@@ -1,0 +1,422 @@
+//! `coeval bench`: what it can be asked.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use coeval_txn::Isolation;
+use coeval_workload::driver::{Length, Options};
+use coeval_workload::loads::tpcc::Scale;
+use coeval_workload::loads::ycsb::{Letter, Settings as Ycsb};
+
+use crate::bench::{self, Load, Place, Plan, Protocol};
+
+const EXAMPLES: &str = "\
+Examples:
+  coeval bench tpcc --warehouses 4 --threads 2 --seconds 30
+  coeval bench tpcc --url postgres://127.0.0.1:5433 --clients 16 --json result.json
+  coeval bench ycsb --workload B --records 1000000 --theta 0.7 --data-dir /tmp/bench
+  coeval bench bank --isolation read-committed --rate 2000 --clients 32
+  coeval bench list-append --clients 8 --transactions 100000 --record history.jsonl
+
+Without --url the engine runs in this process, without SQL and without sockets; in
+memory, so that a commit survives nothing, unless --data-dir names a directory. With
+--url tables named after the workload (tpcc_warehouse, …) are dropped and made again
+on that server, unless --skip-load says that they are there.
+
+Every run ends with a look at everything: no money gone, no row torn, TPC-C's twelve
+consistency conditions. docs/operations/bench.md describes each field of --json.
+
+Exit codes:
+  0  the run came to its end, and nothing was wrong
+  1  something was wrong, a transaction failed for good, or there was no server
+  2  the arguments make no sense";
+
+fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("N")
+        .default_value(default)
+        .value_parser(value_parser!(u64).range(1..))
+        .help(help)
+}
+
+fn fraction(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name(value)
+        .value_parser(value_parser!(f64))
+        .help(help)
+}
+
+fn file(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("FILE").help(help)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .action(ArgAction::SetTrue)
+        .help(help)
+}
+
+/// What every workload can be told.
+fn common() -> Vec<Arg> {
+    vec![
+        Arg::new("url")
+            .long("url")
+            .value_name("URL")
+            .conflicts_with_all(["protocol", "data-dir"])
+            .help("A server, as postgres://127.0.0.1:5433 [default: an engine in this process]"),
+        Arg::new("protocol")
+            .long("protocol")
+            .value_parser(["occ", "serial"])
+            .default_value("occ")
+            .help("The engine in this process"),
+        Arg::new("data-dir")
+            .long("data-dir")
+            .value_name("DIR")
+            .help("Make commits durable in this directory, which is empty or does not exist"),
+        Arg::new("isolation")
+            .long("isolation")
+            .value_parser(["read-committed", "snapshot", "serializable"])
+            .default_value("serializable")
+            .help("The isolation level; snapshot is REPEATABLE READ in SQL"),
+        number(
+            "threads",
+            "1",
+            "Threads of the load, and in this process of the engine",
+        ),
+        Arg::new("clients")
+            .long("clients")
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..))
+            .help("Clients, spread over the threads [default: one for each]"),
+        fraction("seconds", "S", "How long to measure [default: 10]")
+            .conflicts_with("transactions"),
+        Arg::new("transactions")
+            .long("transactions")
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..))
+            .help("Measure so many transactions instead"),
+        fraction(
+            "warm-up",
+            "S",
+            "Seconds before anything is measured [default: 1]",
+        ),
+        fraction(
+            "rate",
+            "R",
+            "Let R transactions arrive in a second, whether or not there is a free client \
+             (open loop); latencies count from when they should have begun",
+        ),
+        Arg::new("seed")
+            .long("seed")
+            .value_name("N")
+            .default_value("1")
+            .value_parser(value_parser!(u64))
+            .help("Where chance begins"),
+        file("json", "Write the result as JSON; - for standard output"),
+        file("csv", "Write the result as CSV"),
+        file("plot", "Draw throughput second by second: .svg or .png"),
+        file(
+            "record",
+            "Write what every client did and was told, for coeval check: .edn or .jsonl",
+        ),
+        flag(
+            "skip-load",
+            "With --url: the tables are there, from a run before",
+        ),
+        flag("skip-check", "Do not look at everything in the end"),
+    ]
+}
+
+fn workload(name: &'static str, about: &'static str, own: Vec<Arg>) -> Command {
+    Command::new(name).about(about).args(own).args(common())
+}
+
+/// The definition of `coeval bench`.
+pub(super) fn command() -> Command {
+    Command::new("bench")
+        .about("Run a workload against an engine or a server, and measure it")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(workload(
+            "tpcc",
+            "TPC-C: orders, payments, deliveries; no keying and thinking times",
+            vec![
+                number("warehouses", "1", "Warehouses, about 100 MB of rows each"),
+                number(
+                    "items",
+                    "100000",
+                    "Items; fewer than the standard's make a small test",
+                ),
+                number("customers", "3000", "Customers of each district; likewise"),
+            ],
+        ))
+        .subcommand(workload(
+            "ycsb",
+            "YCSB: reads, writes and short scans of one table by key",
+            vec![
+                Arg::new("workload")
+                    .long("workload")
+                    .value_parser(["A", "B", "C", "D", "E", "F"])
+                    .ignore_case(true)
+                    .default_value("A")
+                    .help(
+                        "A: half updates. B: 5 % updates. C: reads. D: reads of the newest, 5 % \
+                         inserts. E: scans, 5 % inserts. F: half read-modify-writes",
+                    ),
+                number("records", "100000", "Rows to begin with"),
+                number("fields", "10", "Fields of a row, up to 60"),
+                number("field-bytes", "100", "Bytes of a field, at least 8"),
+                fraction(
+                    "theta",
+                    "T",
+                    "Skew of the Zipfian keys, 0 for none [default: 0.99]",
+                ),
+                number("operations", "1", "Operations of a transaction"),
+            ],
+        ))
+        .subcommand(workload(
+            "smallbank",
+            "SmallBank: short transactions on customers, some of them hot",
+            vec![
+                number("customers", "100000", "Customers"),
+                number("hot", "100", "Of them, so many are hot"),
+                Arg::new("hot-percent")
+                    .long("hot-percent")
+                    .value_name("N")
+                    .default_value("90")
+                    .value_parser(value_parser!(u64).range(0..=100))
+                    .help("Of a hundred transactions so many are about hot ones"),
+            ],
+        ))
+        .subcommand(workload(
+            "bank",
+            "Transfers between accounts, and sums of everything beside them",
+            vec![
+                number("accounts", "1000", "Accounts, at least 2"),
+                Arg::new("totals")
+                    .long("totals")
+                    .value_name("N")
+                    .default_value("10")
+                    .value_parser(value_parser!(u64).range(0..=100))
+                    .help("Of a hundred transactions so many are sums"),
+            ],
+        ))
+        .subcommand(workload(
+            "list-append",
+            "Appends to lists and reads of them, for histories that show their order",
+            vec![
+                number("keys", "10", "Lists in use at a time"),
+                number(
+                    "list-length",
+                    "32",
+                    "Elements of a list, about, before a new one is begun",
+                ),
+                number("operations", "4", "Operations of a transaction, at most"),
+            ],
+        ))
+        .subcommand(workload(
+            "rw-register",
+            "Writes and reads of registers, for histories",
+            vec![
+                number("keys", "100", "Registers"),
+                number("operations", "4", "Operations of a transaction, at most"),
+            ],
+        ))
+}
+
+fn whole(matches: &ArgMatches, name: &str) -> u64 {
+    matches.get_one::<u64>(name).copied().unwrap_or(1)
+}
+
+fn small(matches: &ArgMatches, name: &str) -> Result<u32, String> {
+    let value = whole(matches, name);
+    u32::try_from(value).map_err(|_| format!("--{name} {value} is too many"))
+}
+
+fn count(matches: &ArgMatches, name: &str) -> Result<usize, String> {
+    small(matches, name).map(|value| value as usize)
+}
+
+fn text(matches: &ArgMatches, name: &str) -> Option<String> {
+    matches.get_one::<String>(name).cloned()
+}
+
+/// Seconds on the command line.
+fn seconds(matches: &ArgMatches, name: &str, default: f64) -> Result<Duration, String> {
+    let seconds = matches.get_one::<f64>(name).copied().unwrap_or(default);
+    let duration = Duration::try_from_secs_f64(seconds);
+    duration.map_err(|error| format!("--{name} {seconds}: {error}"))
+}
+
+/// Which workload, and how large.
+fn load(name: &str, matches: &ArgMatches) -> Result<Load, String> {
+    Ok(match name {
+        "tpcc" => Load::Tpcc(Scale {
+            warehouses: small(matches, "warehouses")?,
+            items: small(matches, "items")?,
+            customers: small(matches, "customers")?,
+        }),
+        "ycsb" => {
+            let letter = text(matches, "workload").and_then(|letter| Letter::parse(&letter));
+            let theta = matches.get_one::<f64>("theta").copied();
+            let settings = Ycsb {
+                letter: letter.unwrap_or(Letter::A),
+                records: whole(matches, "records"),
+                fields: count(matches, "fields")?,
+                field_bytes: count(matches, "field-bytes")?,
+                theta: theta.unwrap_or(Ycsb::default().theta),
+                operations: whole(matches, "operations"),
+            };
+            if settings.fields > 60 || settings.field_bytes < 8 {
+                return Err("a row has up to 60 fields of 8 bytes and more".to_owned());
+            }
+            if settings.theta.is_nan() || settings.theta < 0.0 {
+                return Err("--theta is at least 0".to_owned());
+            }
+            Load::Ycsb(settings)
+        }
+        "smallbank" => Load::SmallBank {
+            customers: whole(matches, "customers"),
+            hot: whole(matches, "hot"),
+            percent: whole(matches, "hot-percent"),
+        },
+        "bank" => Load::Bank {
+            accounts: small(matches, "accounts")?,
+            totals: whole(matches, "totals"),
+        },
+        "list-append" => Load::ListAppend {
+            keys: whole(matches, "keys"),
+            length: whole(matches, "list-length"),
+            operations: whole(matches, "operations"),
+        },
+        _ => Load::RwRegister {
+            keys: whole(matches, "keys"),
+            operations: whole(matches, "operations"),
+        },
+    })
+}
+
+fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
+    let place = match text(matches, "url") {
+        Some(url) => Place::Server(url),
+        None => Place::Engine {
+            protocol: match text(matches, "protocol").as_deref() {
+                Some("serial") => Protocol::Serial,
+                _ => Protocol::Occ,
+            },
+            directory: text(matches, "data-dir").map(Into::into),
+        },
+    };
+    let threads = count(matches, "threads")?;
+    let clients = match matches.contains_id("clients") {
+        true => count(matches, "clients")?,
+        false => threads,
+    };
+    let length = match matches.get_one::<u64>("transactions") {
+        Some(&transactions) => Length::Transactions(transactions),
+        None => Length::Time(seconds(matches, "seconds", 10.0)?),
+    };
+    let rate = matches.get_one::<f64>("rate").copied();
+    if rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err("--rate is above 0".to_owned());
+    }
+    let skip_load = matches.get_flag("skip-load");
+    if skip_load && !matches!(place, Place::Server(_)) {
+        return Err("--skip-load goes with --url: a new engine has no rows".to_owned());
+    }
+    let record = text(matches, "record");
+    let options = Options {
+        threads,
+        clients,
+        isolation: match text(matches, "isolation").as_deref() {
+            Some("read-committed") => Isolation::ReadCommitted,
+            Some("snapshot") => Isolation::SnapshotIsolation,
+            _ => Isolation::Serializable,
+        },
+        warm_up: seconds(matches, "warm-up", 1.0)?,
+        length,
+        rate,
+        exact: true,
+        seed: matches.get_one::<u64>("seed").copied().unwrap_or(1),
+        load: !skip_load,
+        check: !matches.get_flag("skip-check"),
+        record: record.is_some(),
+        durability: String::new(),
+    };
+    Ok(Plan {
+        load: load(name, matches)?,
+        place,
+        options,
+        json: text(matches, "json"),
+        csv: text(matches, "csv"),
+        plot: text(matches, "plot"),
+        record,
+    })
+}
+
+/// Runs what the arguments say.
+pub(super) fn bench(matches: &ArgMatches) -> ExitCode {
+    let Some((name, matches)) = matches.subcommand() else {
+        return ExitCode::from(2);
+    };
+    match plan(name, matches) {
+        Ok(plan) => bench::run(&plan),
+        Err(error) => {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "coeval bench: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(arguments: &[&str]) -> Result<Plan, String> {
+        let arguments = ["bench"].iter().chain(arguments);
+        let matches = command()
+            .try_get_matches_from(arguments)
+            .map_err(|error| error.to_string())?;
+        let (name, matches) = matches.subcommand().unwrap();
+        plan(name, matches)
+    }
+
+    #[test]
+    fn what_nobody_says_is_sensible() {
+        let plan = planned(&["tpcc", "--warehouses", "4", "--threads", "2"]).unwrap();
+        assert!(matches!(plan.load, Load::Tpcc(scale) if scale == Scale::standard(4)));
+        assert!(matches!(
+            plan.place,
+            Place::Engine {
+                protocol: Protocol::Occ,
+                directory: None
+            }
+        ));
+        assert_eq!((plan.options.threads, plan.options.clients), (2, 2));
+        assert_eq!(plan.options.isolation, Isolation::Serializable);
+        assert!(plan.options.load && plan.options.check && !plan.options.record);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for arguments in [
+            &["tpcc", "--warehouses", "0"][..],
+            &["tpcc", "--skip-load"],
+            &["ycsb", "--workload", "Z"],
+            &["ycsb", "--fields", "61"],
+            &["ycsb", "--theta", "-1"],
+            &["bank", "--rate", "0"],
+            &["bank", "--seconds", "-1"],
+            &["bank", "--url", "postgres://x", "--data-dir", "y"],
+            &["bank", "--seconds", "1", "--transactions", "5"],
+        ] {
+            assert!(planned(arguments).is_err(), "{arguments:?}");
+        }
+    }
+}

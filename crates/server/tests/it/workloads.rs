@@ -1,0 +1,282 @@
+//! Workloads on `occ` at every level of isolation, and over the wire; `coeval bench`.
+//!
+//! Each run judges itself at its end. That the judges object to what is wrong is shown in
+//! the tests of `coeval-workload`.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::Arc;
+
+use coeval_check::history::Outcome as Ended;
+use coeval_occ::{Engine, Settings};
+use coeval_txn::Isolation;
+use coeval_workload::driver::{self, Length, Options, Outcome};
+use coeval_workload::loads::bank::Bank;
+use coeval_workload::loads::list_append::ListAppend;
+use coeval_workload::loads::rw_register::RwRegister;
+use coeval_workload::loads::smallbank::SmallBank;
+use coeval_workload::loads::tpcc::{Scale, Tpcc};
+use coeval_workload::loads::ycsb::{Letter, Settings as YcsbSettings, Ycsb};
+use coeval_workload::store::Database;
+use coeval_workload::workload::Workload;
+
+use crate::support::with_server;
+
+const LEVELS: [Isolation; 3] = [
+    Isolation::ReadCommitted,
+    Isolation::SnapshotIsolation,
+    Isolation::Serializable,
+];
+
+fn options(isolation: Isolation, transactions: u64) -> Options {
+    Options {
+        threads: 2,
+        clients: 4,
+        isolation,
+        length: Length::Transactions(transactions),
+        record: true,
+        ..Options::default()
+    }
+}
+
+async fn drive<W: Workload>(workload: W, place: Place, options: &Options) -> Outcome {
+    let workload = Arc::new(workload);
+    let tables = workload.tables();
+    let database = match place {
+        Place::Occ => {
+            let engine = Engine::ephemeral(Settings::default()).unwrap();
+            Database::in_process(Arc::new(engine), tables)
+        }
+        Place::Wire(address) => {
+            let mut config = tokio_postgres::Config::new();
+            config.host(address.ip().to_string());
+            config.port(address.port()).user("postgres");
+            Database::over_wire(config, tables)
+        }
+    };
+    let outcome = driver::run(&workload, &database, options, &mut |_| {}).await;
+    let outcome = outcome.unwrap_or_else(|failure| panic!("{}: {failure}", workload.name()));
+    let report = &outcome.report;
+    assert!(report.is_sound(), "{report:?}");
+    assert!(report.checked);
+    let Length::Transactions(wanted) = options.length else {
+        return outcome;
+    };
+    assert_eq!(
+        (report.completed, report.unknown),
+        (wanted, 0),
+        "{report:?}"
+    );
+    // What was tried again is in the history as well.
+    let history = outcome.history.as_ref().expect("it was recorded");
+    let committed = |ended: Ended| {
+        let transactions = history.transactions.iter();
+        transactions.filter(|one| one.outcome == ended).count() as u64
+    };
+    assert_eq!(committed(Ended::Committed), wanted - report.rolled_back);
+    assert_eq!(
+        committed(Ended::Aborted),
+        report.aborted + report.rolled_back
+    );
+    outcome
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Occ,
+    Wire(SocketAddr),
+}
+
+fn ycsb(letter: Letter, operations: u64) -> Ycsb {
+    Ycsb::new(YcsbSettings {
+        letter,
+        records: 300,
+        fields: 3,
+        field_bytes: 20,
+        operations,
+        ..YcsbSettings::default()
+    })
+}
+
+fn tpcc() -> Tpcc {
+    let scale = Scale {
+        warehouses: 2,
+        items: 100,
+        customers: 10,
+    };
+    Tpcc::new(scale, 7)
+}
+
+/// Everything, so much of it, at one level.
+async fn all(place: Place, isolation: Isolation, transactions: u64) {
+    let options = options(isolation, transactions);
+    for letter in [Letter::A, Letter::D, Letter::E, Letter::F] {
+        drive(ycsb(letter, 1), place, &options).await;
+    }
+    drive(ycsb(Letter::A, 8), place, &options).await;
+    // No skew in what is judged: bank and TPC-C lock what they change. SmallBank's checks
+    // may skew below SERIALIZABLE, and its money adds up all the same.
+    drive(Bank::new(8, 30), place, &options).await;
+    drive(SmallBank::new(50, 5, 90), place, &options).await;
+    drive(ListAppend::new(4, 10, 4), place, &options).await;
+    drive(RwRegister::new(10, 4), place, &options).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_occ() {
+    for isolation in LEVELS {
+        all(Place::Occ, isolation, 300).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tpcc_on_occ() {
+    for isolation in LEVELS {
+        let outcome = drive(tpcc(), Place::Occ, &options(isolation, 400)).await;
+        let kinds = &outcome.report.kinds;
+        assert!(kinds.iter().all(|kind| kind.completed > 0), "{kinds:?}");
+    }
+}
+
+#[test]
+fn over_the_wire() {
+    with_server(|address| async move {
+        for isolation in LEVELS {
+            all(Place::Wire(address), isolation, 40).await;
+        }
+    });
+}
+
+#[test]
+fn tpcc_over_the_wire() {
+    with_server(|address| async move {
+        for isolation in LEVELS {
+            let options = options(isolation, 60);
+            drive(tpcc(), Place::Wire(address), &options).await;
+        }
+    });
+}
+
+fn bench(arguments: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_coeval"))
+        .arg("bench")
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+/// The fields that the page describes: the first column of its tables.
+fn described() -> std::collections::BTreeSet<String> {
+    let page = include_str!("../../../../docs/operations/bench.md");
+    let field = |line: &str| {
+        let name = line.strip_prefix("| `")?.split('`').next()?;
+        (!name.starts_with("--")).then(|| name.to_owned())
+    };
+    page.lines().filter_map(field).collect()
+}
+
+fn names(prefix: &str, value: &serde_json::Value, into: &mut std::collections::BTreeSet<String>) {
+    for (name, value) in value.as_object().expect("an object") {
+        let name = format!("{prefix}{name}");
+        match value {
+            // What is in them depends on the workload.
+            serde_json::Value::Object(_) if name != "parameters" && name != "aborts" => {
+                names(&format!("{name}."), value, into);
+            }
+            serde_json::Value::Array(of) if of.first().is_some_and(|one| one.is_object()) => {
+                names(&format!("{name}[]."), &of[0], into);
+            }
+            _ => {
+                into.insert(name);
+            }
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "looks at the program's files")]
+fn a_bench_writes_the_fields_that_its_page_describes() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("result.json");
+    let csv = folder.path().join("result.csv");
+    let data = folder.path().join("data");
+    let mut arguments = vec!["tpcc", "--items", "100", "--customers", "20"];
+    arguments.extend(["--threads", "2", "--clients", "4", "--seconds", "1.5"]);
+    arguments.extend(["--warm-up", "0", "--json", json.to_str().unwrap()]);
+    arguments.extend(["--csv", csv.to_str().unwrap()]);
+    arguments.extend(["--data-dir", data.to_str().unwrap()]);
+    let picture = folder.path().join("result.png");
+    arguments.extend(["--plot", picture.to_str().unwrap()]);
+    let output = bench(&arguments);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        printed.contains("everything is as it has to be"),
+        "{printed}"
+    );
+    let text = std::fs::read_to_string(&json).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["workload"], "tpcc");
+    assert_eq!(report["backend"], "occ");
+    assert_eq!(report["durability"], "durable before it is acknowledged");
+    assert!(report["transactions_per_second"].as_f64().unwrap() > 0.0);
+    assert!(report["cpu_microseconds_per_transaction"].as_f64().unwrap() > 0.0);
+    let mut written = std::collections::BTreeSet::new();
+    names("", &report, &mut written);
+    assert_eq!(written, described());
+    let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
+    assert_eq!(lines, 7);
+    assert!(std::fs::read(&picture).unwrap().starts_with(b"\x89PNG"));
+    // The directory is a database now, and is not overwritten.
+    let again = bench(&arguments);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("not empty"));
+}
+
+#[test]
+fn a_bench_without_a_server_says_so() {
+    let output = bench(&["bank", "--url", "postgres://127.0.0.1:1", "--seconds", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("coeval bench: "), "{said}");
+    let output = bench(&["ycsb", "--workload", "Q"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Records a run of a workload, and has the judges of `models` look at it.
+fn recorded(workload: &str, isolation: &str, models: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history.jsonl");
+    let history = history.to_str().unwrap();
+    let mut arguments = vec![workload, "--isolation", isolation, "--record", history];
+    arguments.extend(["--transactions", "1000", "--warm-up", "0"]);
+    arguments.extend(["--threads", "2", "--clients", "8"]);
+    let output = bench(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_coeval"));
+    check.args(["check", history]);
+    for model in models {
+        check.args(["--model", model]);
+    }
+    let output = check.output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{workload}, {isolation}: {said}"
+    );
+    assert!(said.contains("transactions"), "{said}");
+}
+
+#[test]
+fn what_a_bench_records_stands_before_the_judges() {
+    recorded(
+        "list-append",
+        "serializable",
+        &["strict-serializable", "recency", "sessions"],
+    );
+    recorded("list-append", "snapshot", &["strong-snapshot-isolation"]);
+    recorded("list-append", "read-committed", &["read-committed"]);
+    recorded("rw-register", "serializable", &["strict-serializable"]);
+    recorded("bank", "serializable", &["bank"]);
+}

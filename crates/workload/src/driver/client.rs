@@ -1,0 +1,235 @@
+//! One client: request after request, each until it is done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_check::history::{Outcome, Transaction};
+use coeval_env as env;
+use coeval_txn::Isolation;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::control::{Control, Phase};
+use super::tally::Tally;
+use crate::store::{Failure, Session, Way};
+use crate::workload::{Client, Done, Nature, Workload};
+
+/// Between two attempts at a server that is not there.
+const RECONNECT: Duration = Duration::from_millis(20);
+
+/// A client, with all it needs.
+pub(super) struct Runner<W: Workload> {
+    pub(super) workload: Arc<W>,
+    pub(super) session: Session,
+    pub(super) client: Client,
+    pub(super) control: Arc<Control>,
+    pub(super) isolation: Isolation,
+    /// It has its thread for itself.
+    pub(super) alone: bool,
+    pub(super) recorded: Option<Vec<Transaction>>,
+    pub(super) tally: Tally,
+}
+
+/// What a client leaves behind.
+pub(super) struct Ended {
+    pub(super) tally: Tally,
+    pub(super) recorded: Vec<Transaction>,
+}
+
+/// How an attempt ended; an effect when all but the commit has been done.
+struct Attempt<E> {
+    began: bool,
+    failure: Option<Failure>,
+    effect: Option<E>,
+}
+
+impl<W: Workload> Runner<W> {
+    /// Connects, says so, and works until the run is over.
+    pub(super) async fn run(mut self, ready: UnboundedSender<Result<(), Failure>>) -> Ended {
+        let connected = self.connect().await;
+        let failed = connected.is_err();
+        // When nobody waits for it any more the run is over.
+        let _ = ready.send(connected);
+        drop(ready);
+        if !failed {
+            if self.recorded.is_some() {
+                self.session.record();
+            }
+            self.work().await;
+        }
+        Ended {
+            tally: self.tally,
+            recorded: self.recorded.unwrap_or_default(),
+        }
+    }
+
+    /// An empty transaction, so that the first one that counts finds a connection.
+    async fn connect(&mut self) -> Result<(), Failure> {
+        self.session
+            .begin(Way {
+                isolation: self.isolation,
+                read_only: true,
+                single: false,
+            })
+            .await?;
+        self.session.commit().await
+    }
+
+    async fn work(&mut self) {
+        let control = Arc::clone(&self.control);
+        control.wait_for_start().await;
+        let origin = control.origin();
+        // After an outcome that nobody knows, what follows is another process's: the
+        // lost transaction may still take effect beside it.
+        let mut process = self.client.number;
+        while control.may_begin() {
+            let intended = match &control.arrivals {
+                None => env::now(),
+                Some(arrivals) => {
+                    let over = || control.phase() == Phase::Done;
+                    match arrivals.next(over).await {
+                        Some(at) => at,
+                        None => return,
+                    }
+                }
+            };
+            let request = self.workload.draw(&mut self.client);
+            let nature = self.workload.nature(&request);
+            loop {
+                let started = env::now();
+                let attempt = self.attempt(&request, nature).await;
+                if attempt.began
+                    && let Some(recorded) = &mut self.recorded
+                {
+                    let since = |at: env::Instant| at.duration_since(origin).as_nanos() as u64;
+                    let outcome = match &attempt.failure {
+                        None => Outcome::Committed,
+                        Some(Failure::Unknown { .. }) => Outcome::Unknown,
+                        Some(_) => Outcome::Aborted,
+                    };
+                    recorded.push(Transaction {
+                        process,
+                        started: since(started),
+                        finished: (outcome != Outcome::Unknown).then(|| since(env::now())),
+                        outcome,
+                        read_only: nature.read_only,
+                        operations: self.session.recorded(),
+                    });
+                    if outcome == Outcome::Unknown {
+                        process += self.client.of;
+                    }
+                }
+                let pause = match &attempt.failure {
+                    Some(Failure::Aborted { cause, .. }) => cause == "connection",
+                    _ => false,
+                };
+                if self.settle(&request, nature, attempt, intended) {
+                    break;
+                }
+                if pause {
+                    env::sleep(RECONNECT).await;
+                } else if !self.alone {
+                    env::yield_now().await;
+                }
+            }
+            if !self.alone {
+                // In memory nothing waits by itself, and others share the thread.
+                env::yield_now().await;
+            }
+        }
+    }
+
+    async fn attempt(&mut self, request: &W::Request, nature: Nature) -> Attempt<W::Effect> {
+        let mut attempt = Attempt {
+            began: false,
+            failure: None,
+            effect: None,
+        };
+        let way = Way {
+            isolation: self.isolation,
+            read_only: nature.read_only,
+            single: nature.single,
+        };
+        let done = async {
+            self.session.begin(way).await?;
+            attempt.began = true;
+            let run = self
+                .workload
+                .run(request, &mut self.client, &mut self.session);
+            attempt.effect = Some(run.await?);
+            self.session.commit().await
+        };
+        attempt.failure = done.await.err();
+        if attempt.failure.is_some() {
+            self.session.abort().await;
+        }
+        attempt
+    }
+
+    /// Counts an attempt. Whether its request has ended.
+    fn settle(
+        &mut self,
+        request: &W::Request,
+        nature: Nature,
+        attempt: Attempt<W::Effect>,
+        intended: env::Instant,
+    ) -> bool {
+        let phase = self.control.phase();
+        let measured = phase == Phase::Measure;
+        let number = usize::try_from(self.client.number).unwrap_or(0);
+        let counter = &self.control.counters[number];
+        let kind = nature.kind;
+        match attempt.failure {
+            None => {
+                self.workload
+                    .ended(request, attempt.effect, Done::Committed);
+                counter.completed();
+                if measured {
+                    self.tally.kinds[kind].committed += 1;
+                    self.tally.kinds[kind].latencies.record(intended.elapsed());
+                }
+                true
+            }
+            Some(Failure::Rollback) => {
+                counter.completed();
+                if measured {
+                    self.tally.kinds[kind].rolled_back += 1;
+                    self.tally.kinds[kind].latencies.record(intended.elapsed());
+                }
+                true
+            }
+            Some(Failure::Unknown { .. }) => {
+                self.workload.ended(request, attempt.effect, Done::Perhaps);
+                counter.failed();
+                self.tally.unknown += u64::from(measured);
+                true
+            }
+            Some(Failure::Wrong(what)) => {
+                counter.failed();
+                self.tally.wrong(what);
+                self.tally.failed += u64::from(measured);
+                true
+            }
+            Some(Failure::Aborted {
+                cause,
+                message,
+                retry,
+            }) => {
+                counter.aborted();
+                let again = retry && phase != Phase::Done;
+                if measured {
+                    self.tally.abort(kind, cause.clone());
+                    self.tally.retries += u64::from(again);
+                    self.tally.failed += u64::from(!retry);
+                }
+                if !retry {
+                    let failure = || format!("{cause} {message}").trim().to_owned();
+                    self.tally.failure.get_or_insert_with(failure);
+                }
+                if !again {
+                    counter.failed();
+                }
+                !again
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What the driver and its clients tell each other.
+
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+
+use coeval_env::{self as env, Instant};
+use tokio::sync::Notify;
+
+use super::Length;
+use super::arrivals::Arrivals;
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Clients connect.
+    Prepare = 0,
+    /// They work, and nothing counts.
+    WarmUp = 1,
+    /// What ends counts.
+    Measure = 2,
+    /// They end what they have begun.
+    Done = 3,
+}
+
+/// What one client has ended, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Counter {
+    completed: AtomicU64,
+    aborted: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counter {
+    /// Only its client adds to it.
+    fn add(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// A request has been done.
+    pub(super) fn completed(&self) {
+        Self::add(&self.completed);
+    }
+
+    /// An attempt was undone.
+    pub(super) fn aborted(&self) {
+        Self::add(&self.aborted);
+    }
+
+    /// A request was given up.
+    pub(super) fn failed(&self) {
+        Self::add(&self.failed);
+    }
+}
+
+/// What all clients have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) completed: u64,
+    pub(super) aborted: u64,
+    /// Requests, done or given up.
+    pub(super) ended: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Control {
+    pub(super) phase: AtomicU8,
+    /// Not a watch channel, whose waiters tokio wakes in an order of its own chance.
+    started: Notify,
+    origin: OnceLock<Instant>,
+    pub(super) arrivals: Option<Arrivals>,
+    /// How many transactions may still begin while it is measured.
+    left: Option<AtomicI64>,
+    pub(super) counters: Vec<Counter>,
+}
+
+impl Control {
+    pub(super) fn new(clients: usize, arrivals: Option<Arrivals>, length: Length) -> Self {
+        let left = match length {
+            Length::Time(_) => None,
+            Length::Transactions(count) => {
+                Some(AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX)))
+            }
+        };
+        Self {
+            phase: AtomicU8::new(Phase::Prepare as u8),
+            started: Notify::new(),
+            origin: OnceLock::new(),
+            arrivals,
+            left,
+            counters: (0..clients).map(|_| Counter::default()).collect(),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Prepare,
+            1 => Phase::WarmUp,
+            2 => Phase::Measure,
+            _ => Phase::Done,
+        }
+    }
+
+    /// What times of a history count from.
+    pub(super) fn origin(&self) -> Instant {
+        *self.origin.get_or_init(env::now)
+    }
+
+    /// All clients are ready.
+    pub(super) fn begin(&self) {
+        self.origin();
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.begin();
+        }
+    }
+
+    /// Goes on to the next phase; the first one lets the clients go.
+    pub(super) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+        self.started.notify_waiters();
+    }
+
+    /// Waits until there is something to do.
+    pub(super) async fn wait_for_start(&self) {
+        let mut started = pin!(self.started.notified());
+        // Waits from here on, so that a start after this look is not missed.
+        started.as_mut().enable();
+        if self.phase() == Phase::Prepare {
+            started.await;
+        }
+    }
+
+    /// Whether another transaction may begin.
+    pub(super) fn may_begin(&self) -> bool {
+        match (self.phase(), &self.left) {
+            (Phase::Done, _) => false,
+            (Phase::Measure, Some(left)) => left.fetch_sub(1, Ordering::Relaxed) > 0,
+            _ => true,
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for counter in &self.counters {
+            let completed = counter.completed.load(Ordering::Relaxed);
+            counts.completed += completed;
+            counts.aborted += counter.aborted.load(Ordering::Relaxed);
+            counts.ended += completed + counter.failed.load(Ordering::Relaxed);
+        }
+        counts
+    }
+}

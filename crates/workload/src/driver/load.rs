@@ -1,0 +1,58 @@
+//! Filling the tables, the parts of a workload side by side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use coeval_env as env;
+
+use super::Tick;
+use crate::store::{Database, Failure};
+use crate::workload::Workload;
+
+/// Makes the tables and fills them, on so many threads.
+pub(super) async fn load<W: Workload>(
+    workload: &Arc<W>,
+    database: &Database,
+    threads: usize,
+    progress: &mut (dyn FnMut(&Tick) + Send),
+) -> Result<(), Failure> {
+    database.create().await?;
+    let parts = workload.parts();
+    let next = Arc::new(AtomicU64::new(0));
+    let ended = Arc::new(AtomicU64::new(0));
+    let wanted = usize::try_from(parts).unwrap_or(usize::MAX).min(threads);
+    let mut running = Vec::new();
+    for _ in 0..wanted.max(1) {
+        let workload = Arc::clone(workload);
+        let database = database.clone();
+        let (next, ended) = (Arc::clone(&next), Arc::clone(&ended));
+        running.push(env::spawn_dedicated("load", move || async move {
+            loop {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                if part >= parts {
+                    return Ok(());
+                }
+                let mut loader = database.loader().await?;
+                workload.load(part, &mut loader).await?;
+                loader.finish().await?;
+                ended.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    while !running.iter().all(env::JoinHandle::is_finished) {
+        progress(&Tick {
+            phase: "loading",
+            in_time: false,
+            done: ended.load(Ordering::Relaxed),
+            of: parts,
+            per_second: 0,
+        });
+        env::sleep(Duration::from_millis(5)).await;
+    }
+    for thread in running {
+        let loaded: Result<Result<(), Failure>, _> = thread.await;
+        loaded.map_err(|error| Failure::Wrong(error.to_string()))??;
+    }
+    database.finish_load().await
+}

@@ -1,0 +1,184 @@
+//! Bank: transfers between accounts, and sums of everything beside them.
+//!
+//! ```text
+//!   transfer   lock a, lock b; a - amount, b + amount      the sum stays
+//!   total      scan all accounts in one read-only transaction
+//! ```
+//!
+//! Every sum that a client sees, and the one at the end, is the sum of the beginning.
+//! A transfer locks its accounts in the order it draws them, so that deadlocks happen
+//! and are lived with.
+
+use coeval_check::history::{Operation, Register};
+use serde_json::json;
+
+use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::workload::{Client, Nature, Parameters, Workload};
+
+/// What every account opens with.
+const OPENING: i64 = 1_000;
+
+/// A bank.
+#[derive(Clone, Debug)]
+pub struct Bank {
+    accounts: i64,
+    /// Of a hundred transactions so many are sums.
+    totals: u64,
+    table: Table,
+}
+
+/// One transaction.
+#[derive(Clone, Copy, Debug)]
+pub enum Request {
+    /// From one account to another.
+    Transfer {
+        /// Who pays.
+        from: i64,
+        /// Who is paid.
+        to: i64,
+        /// How much.
+        amount: i64,
+    },
+    /// The sum of everything.
+    Total,
+}
+
+impl Bank {
+    /// Of so many accounts, at least 2; of a hundred transactions `totals` are sums.
+    #[must_use]
+    pub fn new(accounts: u32, totals: u64) -> Self {
+        let columns = [("id", Kind::Bigint), ("balance", Kind::Bigint)];
+        Self {
+            accounts: i64::from(accounts.max(2)),
+            totals: totals.min(100),
+            table: Table::new("bank_account", 1, &columns),
+        }
+    }
+
+    /// What is wrong with these balances, if anything.
+    fn judge(&self, accounts: usize, sum: i64) -> Option<String> {
+        let (wanted, total) = (self.accounts, self.accounts * OPENING);
+        if accounts as i64 != wanted {
+            return Some(format!("{accounts} accounts instead of {wanted}"));
+        }
+        (sum != total).then(|| format!("a sum of {sum} instead of {total}"))
+    }
+
+    async fn look(&self, session: &mut Session, note: bool) -> Result<Option<String>, Failure> {
+        let mut sum = 0;
+        let mut balances = Vec::new();
+        let accounts = session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                sum += row.integer(1);
+                if note {
+                    balances.push((row.integer(0), row.integer(1)));
+                }
+            })
+            .await?;
+        for (account, balance) in balances {
+            session.note(|| Operation::Read {
+                key: account.unsigned_abs(),
+                value: Some(Register::Value(balance)),
+            });
+        }
+        Ok(self.judge(accounts, sum))
+    }
+}
+
+impl Workload for Bank {
+    type Request = Request;
+    type Effect = ();
+
+    fn name(&self) -> &'static str {
+        "bank"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.table.clone()]
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["transfer", "total"]
+    }
+
+    fn parameters(&self) -> Parameters {
+        Parameters::from([
+            ("accounts".to_owned(), json!(self.accounts)),
+            ("totals_percent".to_owned(), json!(self.totals)),
+        ])
+    }
+
+    async fn load(&self, _part: u64, loader: &mut Loader) -> Result<(), Failure> {
+        let (mut maker, mut row) = (Maker::new(), Row::default());
+        for account in 0..self.accounts {
+            maker.integer(&self.table, account);
+            maker.integer(&self.table, OPENING).finish(&mut row);
+            loader.row(0, &row).await?;
+        }
+        Ok(())
+    }
+
+    fn draw(&self, client: &mut Client) -> Request {
+        let chance = &mut client.chance;
+        if chance.within(0..100) < self.totals {
+            return Request::Total;
+        }
+        let accounts = self.accounts.unsigned_abs();
+        let from = chance.within(0..accounts);
+        let to = (from + chance.within(1..accounts)) % accounts;
+        Request::Transfer {
+            from: from.cast_signed(),
+            to: to.cast_signed(),
+            amount: chance.within(1..10).cast_signed(),
+        }
+    }
+
+    fn nature(&self, request: &Request) -> Nature {
+        let total = matches!(request, Request::Total);
+        Nature {
+            kind: usize::from(total),
+            read_only: total,
+            single: total,
+        }
+    }
+
+    async fn run(
+        &self,
+        request: &Request,
+        _client: &mut Client,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        let Request::Transfer { from, to, amount } = *request else {
+            let wrong = self.look(session, session.is_recording()).await?;
+            return wrong.map_or(Ok(()), |wrong| Err(Failure::Wrong(wrong)));
+        };
+        let mut row = Row::default();
+        for (account, change) in [(from, -amount), (to, amount)] {
+            if !session.lock(0, &[account], &mut row).await? {
+                return Err(Failure::Wrong(format!("account {account} is missing")));
+            }
+            let balance = row.integer(1) + change;
+            row.set_integer(&self.table, 1, balance);
+            session.update(0, &row, &[1]).await?;
+        }
+        Ok(())
+    }
+
+    async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        let wrong = self.look(session, false).await?;
+        Ok(wrong.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_money_and_missing_accounts_are_seen() {
+        let bank = Bank::new(10, 50);
+        assert_eq!(bank.judge(10, 10_000), None);
+        assert!(bank.judge(10, 9_999).is_some());
+        assert!(bank.judge(9, 10_000).is_some());
+    }
+}

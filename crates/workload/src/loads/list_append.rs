@@ -1,0 +1,235 @@
+//! List-append: transactions that append to lists and read them.
+//!
+//! A list shows every element that was appended to it, in order. So whoever reads it
+//! sees the order of the versions too, and a judge of histories need not guess it
+//! (Alvaro, Kingsbury: *Elle*, VLDB 2020).
+//!
+//! ```text
+//!   T1  append 7 to x, read y → [3]
+//!   T2  append 4 to y, read x → [7]        T1 before T2, and not the other way round
+//! ```
+//!
+//! Elements are unique over all clients and attempts. Keys come and go, so that lists
+//! stay short: a window of a few keys moves on as elements are appended.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coeval_check::history::Operation;
+use serde_json::json;
+
+use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::workload::{Client, Done, Nature, Parameters, Workload};
+
+/// Lists.
+#[derive(Debug)]
+pub struct ListAppend {
+    /// How many keys are in use at a time.
+    keys: u64,
+    /// How long a list gets, about.
+    length: u64,
+    /// The most operations of a transaction.
+    operations: u64,
+    appended: AtomicU64,
+    table: Table,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Append a new element.
+    Append(u64),
+    /// Read the list.
+    Read(u64),
+}
+
+impl ListAppend {
+    /// With `keys` lists in use at a time, of about `length` elements, in transactions
+    /// of up to `operations` operations; each at least 1.
+    #[must_use]
+    pub fn new(keys: u64, length: u64, operations: u64) -> Self {
+        let columns = [("key", Kind::Bigint), ("elements", Kind::Text)];
+        Self {
+            keys: keys.max(1),
+            length: length.max(1),
+            operations: operations.max(1),
+            appended: AtomicU64::new(0),
+            table: Table::new("list_append", 1, &columns),
+        }
+    }
+}
+
+/// The elements of a list that was stored as a text.
+fn parse(text: &str) -> Result<Vec<i64>, Failure> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let element = |part: &str| part.parse::<i64>();
+    let elements: Result<Vec<i64>, _> = text.split(',').map(element).collect();
+    elements.map_err(|error| Failure::Wrong(format!("{text:?} is no list of numbers: {error}")))
+}
+
+impl Workload for ListAppend {
+    type Request = Vec<Step>;
+    /// How many elements were appended.
+    type Effect = u64;
+
+    fn name(&self) -> &'static str {
+        "list-append"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.table.clone()]
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["append", "read"]
+    }
+
+    fn parameters(&self) -> Parameters {
+        Parameters::from([
+            ("keys".to_owned(), json!(self.keys)),
+            ("list_length".to_owned(), json!(self.length)),
+            ("operations".to_owned(), json!(self.operations)),
+        ])
+    }
+
+    async fn load(&self, _part: u64, _loader: &mut Loader) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn draw(&self, client: &mut Client) -> Vec<Step> {
+        let first = self.appended.load(Ordering::Relaxed) / self.length;
+        let chance = &mut client.chance;
+        let count = chance.within(1..self.operations + 1);
+        let read_only = chance.once_in(4);
+        let mut step = || {
+            let key = first + chance.within(0..self.keys);
+            if read_only || chance.once_in(2) {
+                Step::Read(key)
+            } else {
+                Step::Append(key)
+            }
+        };
+        (0..count).map(|_| step()).collect()
+    }
+
+    fn nature(&self, request: &Vec<Step>) -> Nature {
+        let read_only = request.iter().all(|step| matches!(step, Step::Read(_)));
+        Nature {
+            kind: usize::from(read_only),
+            read_only,
+            single: read_only && request.len() == 1,
+        }
+    }
+
+    async fn run(
+        &self,
+        request: &Vec<Step>,
+        client: &mut Client,
+        session: &mut Session,
+    ) -> Result<u64, Failure> {
+        let mut row = Row::default();
+        let mut appended = 0;
+        for &step in request {
+            match step {
+                Step::Read(key) => {
+                    let found = session.get(0, &[key.cast_signed()], &mut row).await?;
+                    let elements = parse(if found { row.text(1) } else { "" })?;
+                    session.note(|| Operation::ReadList {
+                        key,
+                        elements: Some(elements),
+                    });
+                }
+                Step::Append(key) => {
+                    let element = client.unique().cast_signed();
+                    // Noted before it is tried: an attempt that fails may have done it.
+                    session.note(|| Operation::Append { key, element });
+                    append(&self.table, session, key, element, &mut row).await?;
+                    appended += 1;
+                }
+            }
+        }
+        Ok(appended)
+    }
+
+    fn ended(&self, _request: &Vec<Step>, effect: Option<u64>, _done: Done) {
+        self.appended
+            .fetch_add(effect.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        let mut lists = Vec::new();
+        session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                lists.push((row.integer(0), row.text(1).to_owned()));
+            })
+            .await?;
+        judge(&lists)
+    }
+}
+
+async fn append(
+    table: &Table,
+    session: &mut Session,
+    key: u64,
+    element: i64,
+    row: &mut Row,
+) -> Result<(), Failure> {
+    let key = key.cast_signed();
+    if session.lock(0, &[key], row).await? {
+        let list = format!("{},{element}", row.text(1));
+        row.set_text(1, &list);
+        return session.update(0, row, &[1]).await;
+    }
+    let mut maker = Maker::new();
+    maker.integer(table, key).text(&element.to_string());
+    maker.finish(row);
+    // Another client may have begun the list at this moment.
+    let inserted = session.insert(0, row).await;
+    inserted.map_err(Failure::or_retry_duplicate)
+}
+
+/// No element is there twice.
+fn judge(lists: &[(i64, String)]) -> Result<Vec<String>, Failure> {
+    let mut seen = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (key, list) in lists {
+        for element in parse(list)? {
+            if let Some(other) = seen.insert(element, key) {
+                wrong.push(format!("element {element} is in list {other} and in {key}"));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_twice_is_seen() {
+        let lists = [(1, "1,2,3".to_owned()), (2, "4".to_owned())];
+        assert_eq!(judge(&lists), Ok(Vec::new()));
+        let twice = [(1, "1,2".to_owned()), (2, "2".to_owned())];
+        assert_eq!(judge(&twice).unwrap().len(), 1);
+        assert!(judge(&[(1, "1,,2".to_owned())]).is_err());
+    }
+
+    #[test]
+    fn the_window_of_keys_moves_on() {
+        let lists = ListAppend::new(3, 10, 4);
+        let mut client = Client::new(0, 1, 7);
+        let keys = |lists: &ListAppend, client: &mut Client| {
+            let steps = (0..100).flat_map(|_| lists.draw(client));
+            let key = |step| match step {
+                Step::Append(key) | Step::Read(key) => key,
+            };
+            steps.map(key).collect::<std::collections::BTreeSet<u64>>()
+        };
+        assert_eq!(keys(&lists, &mut client), (0..3).collect());
+        lists.ended(&vec![], Some(25), Done::Committed);
+        assert_eq!(keys(&lists, &mut client), (2..5).collect());
+    }
+}

@@ -1,0 +1,17 @@
+//! The workloads.
+//!
+//! | workload | is for | at its end |
+//! | --- | --- | --- |
+//! | [`ycsb`] | reads and writes by key, and short scans | every row is whole, every insert is there |
+//! | [`bank`] | transfers, and sums of everything beside them | no money has come or gone |
+//! | [`list_append`] | histories that show their own version order | every list has each element once |
+//! | [`rw_register`] | histories of single values | every value has been written |
+//! | [`smallbank`] | short transactions on hot customers | the money is what was paid in |
+//! | [`tpcc`] | the whole of TPC-C | the twelve consistency conditions |
+
+pub mod bank;
+pub mod list_append;
+pub mod rw_register;
+pub mod smallbank;
+pub mod tpcc;
+pub mod ycsb;

@@ -1,0 +1,164 @@
+//! Read-write registers: transactions that write unique values and read them.
+//!
+//! What list-append shows of itself, a judge has to infer here: which value replaced
+//! which. In return a write is blind, as most writes of applications are, and an update
+//! can be lost without a trace in any list.
+//!
+//! A value says which register it was written to (it is a unique number times the count
+//! of registers, plus the register's own), so that a value at the wrong place is seen at
+//! once, without a history.
+
+use coeval_check::history::{Operation, Register};
+use serde_json::json;
+
+use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::workload::{Client, Nature, Parameters, Workload};
+
+/// Registers.
+#[derive(Debug)]
+pub struct RwRegister {
+    keys: u64,
+    operations: u64,
+    table: Table,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Write a new value.
+    Write(u64),
+    /// Read.
+    Read(u64),
+}
+
+impl RwRegister {
+    /// With `keys` registers, in transactions of up to `operations` operations; each at
+    /// least 1.
+    #[must_use]
+    pub fn new(keys: u64, operations: u64) -> Self {
+        let columns = [("key", Kind::Bigint), ("value", Kind::Bigint)];
+        Self {
+            keys: keys.max(1),
+            operations: operations.max(1),
+            table: Table::new("rw_register", 1, &columns),
+        }
+    }
+
+    /// What is wrong with a value at a register.
+    fn judge(&self, key: u64, value: i64) -> Option<String> {
+        let written = value > 0 && value.unsigned_abs() % self.keys == key;
+        (!written).then(|| format!("register {key} has {value}, which was not written to it"))
+    }
+}
+
+impl Workload for RwRegister {
+    type Request = Vec<Step>;
+    type Effect = ();
+
+    fn name(&self) -> &'static str {
+        "rw-register"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.table.clone()]
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["write", "read"]
+    }
+
+    fn parameters(&self) -> Parameters {
+        Parameters::from([
+            ("keys".to_owned(), json!(self.keys)),
+            ("operations".to_owned(), json!(self.operations)),
+        ])
+    }
+
+    async fn load(&self, _part: u64, _loader: &mut Loader) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn draw(&self, client: &mut Client) -> Vec<Step> {
+        let chance = &mut client.chance;
+        let count = chance.within(1..self.operations + 1);
+        let read_only = chance.once_in(4);
+        let mut step = || {
+            let key = chance.within(0..self.keys);
+            if read_only || chance.once_in(2) {
+                Step::Read(key)
+            } else {
+                Step::Write(key)
+            }
+        };
+        (0..count).map(|_| step()).collect()
+    }
+
+    fn nature(&self, request: &Vec<Step>) -> Nature {
+        let read_only = request.iter().all(|step| matches!(step, Step::Read(_)));
+        Nature {
+            kind: usize::from(read_only),
+            read_only,
+            single: read_only && request.len() == 1,
+        }
+    }
+
+    async fn run(
+        &self,
+        request: &Vec<Step>,
+        client: &mut Client,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        let (mut maker, mut row) = (Maker::new(), Row::default());
+        for &step in request {
+            match step {
+                Step::Read(key) => {
+                    let found = session.get(0, &[key.cast_signed()], &mut row).await?;
+                    let value = found.then(|| row.integer(1));
+                    if let Some(wrong) = value.and_then(|value| self.judge(key, value)) {
+                        return Err(Failure::Wrong(wrong));
+                    }
+                    session.note(|| Operation::Read {
+                        key,
+                        value: Some(value.map_or(Register::Absent, Register::Value)),
+                    });
+                }
+                Step::Write(key) => {
+                    let value = (client.unique() * self.keys + key).cast_signed();
+                    // Noted before it is tried: an attempt that fails may have done it.
+                    session.note(|| Operation::Write { key, value });
+                    maker.integer(&self.table, key.cast_signed());
+                    maker.integer(&self.table, value).finish(&mut row);
+                    if !session.put(0, &row, &[1]).await? {
+                        // Another client may write it for the first time as well.
+                        let inserted = session.insert(0, &row).await;
+                        inserted.map_err(Failure::or_retry_duplicate)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        let mut wrong = Vec::new();
+        session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                wrong.extend(self.judge(row.integer(0).cast_unsigned(), row.integer(1)));
+            })
+            .await?;
+        Ok(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_another_register_is_seen() {
+        let registers = RwRegister::new(10, 4);
+        assert_eq!(registers.judge(3, 123), None);
+        assert!(registers.judge(4, 123).is_some());
+        assert!(registers.judge(0, 0).is_some());
+    }
+}

@@ -1,0 +1,104 @@
+//! Delivery (clause 2.7): the oldest new order of each district is delivered.
+
+use crate::chance::Chance;
+use crate::store::{Cells, Failure, Row, Scan, Session, Value};
+
+use super::random::uniform;
+use super::schema::{CUSTOMER, NEW_ORDER, ORDER, ORDER_LINE, c, o, ol};
+use super::{DISTRICTS, Tpcc, missing, now};
+
+/// What a terminal asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    warehouse: i64,
+    carrier: i64,
+}
+
+impl Tpcc {
+    pub(super) fn draw_delivery(home: i64, chance: &mut Chance) -> Request {
+        Request {
+            warehouse: home,
+            carrier: uniform(chance, 1, 10),
+        }
+    }
+
+    pub(super) async fn deliver(
+        &self,
+        request: &Request,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        for district in 1..=DISTRICTS {
+            if let Some(order) = Self::take_oldest(request.warehouse, district, session).await? {
+                let key = [request.warehouse, district, order];
+                self.deliver_order(key, request.carrier, session).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest new order of a district, if there is one; its number.
+    async fn take_oldest(
+        warehouse: i64,
+        district: i64,
+        session: &mut Session,
+    ) -> Result<Option<i64>, Failure> {
+        let prefix = [Value::Integer(warehouse), Value::Integer(district)];
+        let scan = Scan {
+            limit: Some(1),
+            ..Scan::of(NEW_ORDER, &prefix)
+        };
+        let mut row = Row::default();
+        loop {
+            let mut oldest = None;
+            session
+                .scan(&scan, &mut |row| oldest = Some(row.integer(o::ID)))
+                .await?;
+            let Some(order) = oldest else {
+                return Ok(None);
+            };
+            // At READ COMMITTED another delivery may have taken it meanwhile; then the
+            // next look finds the next one.
+            let key = [warehouse, district, order];
+            if session.lock(NEW_ORDER, &key, &mut row).await? {
+                session.delete(NEW_ORDER, &row).await?;
+                return Ok(Some(order));
+            }
+        }
+    }
+
+    async fn deliver_order(
+        &self,
+        key: [i64; 3],
+        carrier: i64,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        let [warehouse, district, order] = key;
+        let mut row = Row::default();
+        if !session.lock(ORDER, &key, &mut row).await? {
+            return Err(missing("order", &key));
+        }
+        let (customer, lines) = (row.integer(o::C_ID), row.integer(o::OL_CNT));
+        row.set_integer(&self.tables[ORDER], o::CARRIER_ID, carrier);
+        session.update(ORDER, &row, &[o::CARRIER_ID]).await?;
+        let mut amount = 0;
+        let date = now();
+        for line in 1..=lines {
+            let key = [warehouse, district, order, line];
+            if !session.lock(ORDER_LINE, &key, &mut row).await? {
+                return Err(missing("order line", &key));
+            }
+            amount += row.integer(ol::AMOUNT);
+            row.set_integer(&self.tables[ORDER_LINE], ol::DELIVERY_D, date);
+            session.update(ORDER_LINE, &row, &[ol::DELIVERY_D]).await?;
+        }
+        let key = [warehouse, district, customer];
+        if !session.lock(CUSTOMER, &key, &mut row).await? {
+            return Err(missing("customer", &key));
+        }
+        let table = &self.tables[CUSTOMER];
+        row.set_integer(table, c::BALANCE, row.integer(c::BALANCE) + amount);
+        row.set_integer(table, c::DELIVERY_CNT, row.integer(c::DELIVERY_CNT) + 1);
+        let changed = [c::BALANCE, c::DELIVERY_CNT];
+        session.update(CUSTOMER, &row, &changed).await
+    }
+}

@@ -1,0 +1,157 @@
+//! Reads what the [conditions](super::conditions) are about, warehouse by warehouse, in
+//! the one snapshot of the check.
+
+use std::collections::BTreeMap;
+
+use crate::store::{Cells, Failure, Scan, Session, Value};
+
+use super::Tpcc;
+use super::conditions::{Customer, District, Order, Warehouse, judge};
+use super::schema::{
+    CUSTOMER, DISTRICT, HISTORY, NEW_ORDER, ORDER, ORDER_LINE, WAREHOUSE, c, d, h, o, ol, w,
+};
+
+/// Complaints that are shown; more say nothing new.
+const SHOWN: usize = 50;
+
+/// Sums of HISTORY, which has no key and is read once.
+#[derive(Default)]
+struct Payments {
+    warehouses: BTreeMap<i64, i64>,
+    districts: BTreeMap<(i64, i64), i64>,
+    customers: BTreeMap<(i64, i64, i64), i64>,
+}
+
+impl Tpcc {
+    /// Everything that does not hold.
+    pub(super) async fn look(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        let mut payments = Payments::default();
+        session
+            .scan(&Scan::of(HISTORY, &[]), &mut |row| {
+                let amount = row.integer(h::AMOUNT);
+                let (warehouse, district) = (row.integer(h::W_ID), row.integer(h::D_ID));
+                *payments.warehouses.entry(warehouse).or_default() += amount;
+                let place = (warehouse, district);
+                *payments.districts.entry(place).or_default() += amount;
+                let who = (
+                    row.integer(h::C_W_ID),
+                    row.integer(h::C_D_ID),
+                    row.integer(h::C_ID),
+                );
+                *payments.customers.entry(who).or_default() += amount;
+            })
+            .await?;
+        let mut complaints = Vec::new();
+        for id in 1..=i64::from(self.scale.warehouses) {
+            let warehouse = gather(id, &payments, session).await?;
+            if warehouse.districts.len() != 10 {
+                let count = warehouse.districts.len();
+                complaints.push(format!("warehouse {id} has {count} districts"));
+            }
+            complaints.extend(judge(&warehouse, self.scale.delivered()));
+            complaints.truncate(SHOWN);
+        }
+        Ok(complaints)
+    }
+}
+
+async fn gather(id: i64, payments: &Payments, session: &mut Session) -> Result<Warehouse, Failure> {
+    let prefix = [Value::Integer(id)];
+    let mut warehouse = Warehouse {
+        id,
+        history: payments.warehouses.get(&id).copied().unwrap_or(0),
+        ..Warehouse::default()
+    };
+    session
+        .scan(&Scan::of(WAREHOUSE, &prefix), &mut |row| {
+            warehouse.ytd = row.integer(w::YTD);
+        })
+        .await?;
+    let mut districts: BTreeMap<i64, District> = BTreeMap::new();
+    session
+        .scan(&Scan::of(DISTRICT, &prefix), &mut |row| {
+            let district = row.integer(d::ID);
+            districts.insert(
+                district,
+                District {
+                    id: district,
+                    ytd: row.integer(d::YTD),
+                    next_order: row.integer(d::NEXT_O_ID),
+                    history: payments
+                        .districts
+                        .get(&(id, district))
+                        .copied()
+                        .unwrap_or(0),
+                    ..District::default()
+                },
+            );
+        })
+        .await?;
+    session
+        .scan(&Scan::of(CUSTOMER, &prefix), &mut |row| {
+            let who = (id, row.integer(c::D_ID), row.integer(c::ID));
+            if let Some(district) = districts.get_mut(&who.1) {
+                // In the order of their numbers, from 1.
+                district.customers.push(Customer {
+                    balance: row.integer(c::BALANCE),
+                    paid: row.integer(c::YTD_PAYMENT),
+                    deliveries: row.integer(c::DELIVERY_CNT),
+                    history: payments.customers.get(&who).copied().unwrap_or(0),
+                    delivered: 0,
+                });
+            }
+        })
+        .await?;
+    session
+        .scan(&Scan::of(ORDER, &prefix), &mut |row| {
+            if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
+                district.orders.push(Order {
+                    id: row.integer(o::ID),
+                    customer: row.integer(o::C_ID),
+                    has_carrier: !row.is_null(o::CARRIER_ID),
+                    counted: row.integer(o::OL_CNT),
+                    ..Order::default()
+                });
+            }
+        })
+        .await?;
+    session
+        .scan(&Scan::of(NEW_ORDER, &prefix), &mut |row| {
+            if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
+                district.new_orders.push(row.integer(o::ID));
+            }
+        })
+        .await?;
+    session
+        .scan(&Scan::of(ORDER_LINE, &prefix), &mut |row| {
+            if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
+                let dated = !row.is_null(ol::DELIVERY_D);
+                add_line(district, row.integer(o::ID), dated, row.integer(ol::AMOUNT));
+            }
+        })
+        .await?;
+    warehouse.districts = districts.into_values().collect();
+    Ok(warehouse)
+}
+
+/// Counts a line with its order and, when it was delivered, with its customer.
+fn add_line(district: &mut District, order: i64, dated: bool, amount: i64) {
+    // Orders come sorted, because a range with a prefix is read in order.
+    let Ok(at) = district
+        .orders
+        .binary_search_by_key(&order, |order| order.id)
+    else {
+        district.stray_lines += 1;
+        return;
+    };
+    let order = &mut district.orders[at];
+    order.lines += 1;
+    if !dated {
+        order.undated += 1;
+        return;
+    }
+    let customer = usize::try_from(order.customer - 1).unwrap_or(usize::MAX);
+    if let Some(customer) = district.customers.get_mut(customer) {
+        customer.delivered += amount;
+    }
+}

@@ -1,0 +1,329 @@
+//! TPC-C: the orders, payments and deliveries of a wholesaler with many warehouses.
+//!
+//! Whole: five transactions in their mix, uneven choice of customers and items (NURand),
+//! 1 % of new orders rolled back, remote warehouses, customers by last name. No keying and
+//! thinking times, as research has it: each client sends one transaction after the other,
+//! so that a result is a throughput and no tpmC in the sense of the standard.
+//!
+//! | kind | of a hundred | reads | writes |
+//! | --- | --- | --- | --- |
+//! | new-order | 45 | warehouse, customer, 5 to 15 items | district, order, its lines, stock |
+//! | payment | 43 | customer by name in 60 % | warehouse, district, customer, history |
+//! | order-status | 4 | customer, the last order, its lines | |
+//! | delivery | 4 | the oldest new order of ten districts | order, lines, customer |
+//! | stock-level | 4 | lines of 20 orders, their stock | |
+//!
+//! # Where it departs from the standard
+//!
+//! - Amounts are whole cents and rates ten-thousandths, in integer columns.
+//! - A new order takes its stock in the order of warehouse and item (the unused item of
+//!   a rollback last), so that two of them wait rather than deadlock.
+//! - A delivery is one transaction over its ten districts, run at once and not queued.
+//! - A client has a share of the warehouses as its homes: those whose number leaves its
+//!   own when divided by the number of clients. So with one client for each warehouse it
+//!   has one home.
+//! - Items and customers can be fewer ([`Scale`]), for tests; the report says so.
+//!
+//! At the end all twelve consistency conditions of clause 3.3.2 are looked at
+//! ([`conditions`]).
+//!
+//! Source: TPC Benchmark C, Standard Specification, revision 5.11.
+
+pub mod conditions;
+mod delivery;
+mod look;
+mod new_order;
+mod payment;
+mod population;
+mod queries;
+mod random;
+mod schema;
+
+use serde_json::json;
+
+use crate::chance::Chance;
+use crate::store::{Failure, Loader, Session, Table};
+use crate::workload::{Client, Nature, Parameters, Workload};
+
+use random::Constants;
+
+/// How large the tables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Warehouses, at least 1.
+    pub warehouses: u32,
+    /// Items, 100,000 in the standard, at least 100.
+    pub items: u32,
+    /// Customers of each district, and orders at the beginning, 3,000 in the standard,
+    /// at least 10.
+    pub customers: u32,
+}
+
+impl Scale {
+    /// What the standard asks for.
+    #[must_use]
+    pub const fn standard(warehouses: u32) -> Self {
+        Self {
+            warehouses,
+            items: 100_000,
+            customers: 3_000,
+        }
+    }
+
+    fn bounded(self) -> Self {
+        Self {
+            warehouses: self.warehouses.max(1),
+            items: self.items.max(100),
+            customers: self.customers.max(10),
+        }
+    }
+
+    fn is_standard(self) -> bool {
+        self == Self::standard(self.warehouses)
+    }
+
+    /// How many of a district's first orders have been delivered: 2,100 of 3,000.
+    pub(crate) fn delivered(self) -> i64 {
+        i64::from(self.customers) * 7 / 10
+    }
+
+    /// The last names that there are, by their number: 1,000 of them, if there are as
+    /// many customers.
+    fn last_names(self) -> u64 {
+        u64::from(self.customers).min(1_000)
+    }
+}
+
+/// Districts of a warehouse.
+const DISTRICTS: i64 = 10;
+
+const KINDS: [&str; 5] = [
+    "new-order",
+    "payment",
+    "order-status",
+    "delivery",
+    "stock-level",
+];
+
+/// Of a hundred transactions, so many of each kind: the least that clause 5.2.3 allows
+/// of all but the first.
+const MIX: [u64; 5] = [45, 43, 4, 4, 4];
+
+/// The workload.
+#[derive(Debug)]
+pub struct Tpcc {
+    scale: Scale,
+    constants: Constants,
+    tables: Vec<Table>,
+}
+
+/// One transaction.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Clause 2.4.
+    NewOrder(new_order::Request),
+    /// Clause 2.5.
+    Payment(payment::Request),
+    /// Clause 2.6.
+    OrderStatus(queries::OrderStatus),
+    /// Clause 2.7.
+    Delivery(delivery::Request),
+    /// Clause 2.8.
+    StockLevel(queries::StockLevel),
+}
+
+/// A customer, as a terminal knows them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    Id(i64),
+    /// By the number of a last name.
+    Name(u64),
+}
+
+impl Tpcc {
+    /// Of this size, nearest to what its bounds allow. The seed decides what stands in
+    /// the tables.
+    #[must_use]
+    pub fn new(scale: Scale, seed: u64) -> Self {
+        Self {
+            scale: scale.bounded(),
+            constants: Constants::new(&mut Chance::of(seed, u64::MAX)),
+            tables: schema::tables(),
+        }
+    }
+
+    fn draw_kind(chance: &mut Chance) -> usize {
+        let mut left = chance.within(0..MIX.iter().sum());
+        let mut kind = 0;
+        while left >= MIX[kind] {
+            left -= MIX[kind];
+            kind += 1;
+        }
+        kind
+    }
+
+    /// One of a client's homes.
+    fn home(&self, client: &mut Client) -> i64 {
+        let warehouses = u64::from(self.scale.warehouses);
+        let first = client.number % warehouses;
+        let homes = (warehouses - first).div_ceil(client.of.max(1)).max(1);
+        let home = first + client.chance.within(0..homes) * client.of;
+        home.min(warehouses - 1).cast_signed() + 1
+    }
+
+    /// Another warehouse than this one, if there is one.
+    fn other(&self, warehouse: i64, chance: &mut Chance) -> i64 {
+        let warehouses = i64::from(self.scale.warehouses);
+        if warehouses == 1 {
+            return warehouse;
+        }
+        let step = random::uniform(chance, 1, warehouses - 1);
+        (warehouse - 1 + step) % warehouses + 1
+    }
+
+    fn customer(&self, chance: &mut Chance) -> i64 {
+        let customers = i64::from(self.scale.customers);
+        self.constants.customer(chance, customers)
+    }
+
+    /// By last name in 60 of a hundred cases.
+    fn who(&self, chance: &mut Chance) -> Who {
+        if chance.within(0..100) < 60 {
+            Who::Name(self.constants.name(chance, self.scale.last_names()))
+        } else {
+            Who::Id(self.customer(chance))
+        }
+    }
+}
+
+impl Workload for Tpcc {
+    type Request = Request;
+    type Effect = ();
+
+    fn name(&self) -> &'static str {
+        "tpcc"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        self.tables.clone()
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &KINDS
+    }
+
+    fn parameters(&self) -> Parameters {
+        let scale = self.scale;
+        Parameters::from([
+            ("warehouses".to_owned(), json!(scale.warehouses)),
+            ("items".to_owned(), json!(scale.items)),
+            ("customers_per_district".to_owned(), json!(scale.customers)),
+            ("scaled_down".to_owned(), json!(!scale.is_standard())),
+        ])
+    }
+
+    fn parts(&self) -> u64 {
+        u64::from(self.scale.warehouses) + 1
+    }
+
+    async fn load(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
+        self.populate(part, loader).await
+    }
+
+    fn draw(&self, client: &mut Client) -> Request {
+        let home = self.home(client);
+        let kind = Self::draw_kind(&mut client.chance);
+        match kind {
+            0 => Request::NewOrder(self.draw_new_order(home, &mut client.chance)),
+            1 => Request::Payment(self.draw_payment(home, &mut client.chance)),
+            2 => Request::OrderStatus(self.draw_order_status(home, &mut client.chance)),
+            3 => Request::Delivery(Self::draw_delivery(home, &mut client.chance)),
+            _ => Request::StockLevel(Self::draw_stock_level(home, client)),
+        }
+    }
+
+    fn nature(&self, request: &Request) -> Nature {
+        let (kind, read_only) = match request {
+            Request::NewOrder(_) => (0, false),
+            Request::Payment(_) => (1, false),
+            Request::OrderStatus(_) => (2, true),
+            Request::Delivery(_) => (3, false),
+            Request::StockLevel(_) => (4, true),
+        };
+        Nature {
+            kind,
+            read_only,
+            single: false,
+        }
+    }
+
+    async fn run(
+        &self,
+        request: &Request,
+        _client: &mut Client,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        match request {
+            Request::NewOrder(request) => self.new_order(request, session).await,
+            Request::Payment(request) => self.payment(request, session).await,
+            Request::OrderStatus(request) => self.order_status(request, session).await,
+            Request::Delivery(request) => self.deliver(request, session).await,
+            Request::StockLevel(request) => self.stock_level(request, session).await,
+        }
+    }
+
+    async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        self.look(session).await
+    }
+}
+
+/// A row that has to be there is not.
+fn missing(what: &str, key: &[i64]) -> Failure {
+    Failure::Wrong(format!("{what} {key:?} is missing"))
+}
+
+/// The time of day in microseconds since the Unix epoch, for dates in rows.
+fn now() -> i64 {
+    i64::try_from(coeval_env::wall_clock().as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_warehouse_is_a_home_and_only_its_clients() {
+        for (warehouses, clients) in [(1, 4), (4, 4), (10, 3), (3, 10)] {
+            let tpcc = Tpcc::new(Scale::standard(warehouses), 1);
+            let mut homes = std::collections::BTreeSet::new();
+            for number in 0..clients {
+                let mut client = Client::new(number, clients, 1);
+                for _ in 0..200 {
+                    let home = tpcc.home(&mut client);
+                    let warehouses = u64::from(warehouses);
+                    let index = home.unsigned_abs() - 1;
+                    assert!(index < warehouses);
+                    if clients <= warehouses {
+                        assert_eq!(index % clients, number);
+                    } else {
+                        assert_eq!(index, number % warehouses);
+                    }
+                    homes.insert(home);
+                }
+            }
+            assert_eq!(homes.len(), warehouses as usize);
+        }
+    }
+
+    #[test]
+    fn the_mix_is_what_it_says() {
+        let mut chance = Chance::new(3);
+        let mut counts = [0_u64; 5];
+        for _ in 0..100_000 {
+            counts[Tpcc::draw_kind(&mut chance)] += 1;
+        }
+        for (count, share) in counts.iter().zip(MIX) {
+            assert!(count.abs_diff(share * 1_000) < 500, "{counts:?}");
+        }
+    }
+}

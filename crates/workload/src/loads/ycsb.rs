@@ -1,0 +1,390 @@
+//! YCSB: reads and writes by key, and short scans.
+//!
+//! | letter | read | update | insert | scan | read-modify-write | keys |
+//! | --- | --- | --- | --- | --- | --- | --- |
+//! | A | 50 | 50 | | | | Zipfian, scrambled |
+//! | B | 95 | 5 | | | | likewise |
+//! | C | 100 | | | | | likewise |
+//! | D | 95 | | 5 | | | the newest most often |
+//! | E | | | 5 | 95 | | Zipfian, scrambled; 1 to 100 rows |
+//! | F | 50 | | | | 50 | likewise |
+//!
+//! A transaction is one operation by default, as there, or several. A read reads all
+//! fields, an update writes one. Keys are dense, because neither engine knows what the
+//! spread of YCSB's text keys would be for.
+//!
+//! A field begins with a tag, from which, the key and the field's number its bytes
+//! follow. So a row shows whether its fields are whole and its own: one in 64 of those
+//! that are read is looked at, and all of them at the end.
+//!
+//! Source: Cooper et al.: *Benchmarking Cloud Serving Systems with YCSB* (SoCC 2010).
+
+mod fields;
+mod mix;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coeval_types::RowRef;
+use serde_json::json;
+
+use crate::chance::Chance;
+use crate::distribution::{Zipfian, scramble};
+use crate::store::{Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::workload::{Client, Done, Nature, Parameters, Workload};
+
+use fields::{fill, is_whole};
+pub use mix::Letter;
+use mix::Operation;
+
+/// Rows of one part of the load.
+const PART: u64 = 20_000;
+
+/// What there is, and how it is met.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Which mix.
+    pub letter: Letter,
+    /// Rows to begin with, at least 1.
+    pub records: u64,
+    /// Fields of each, 1 to 60.
+    pub fields: usize,
+    /// Bytes of each field, at least 8.
+    pub field_bytes: usize,
+    /// How uneven keys are met; 0 for evenly.
+    pub theta: f64,
+    /// Operations of a transaction, at least 1.
+    pub operations: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            letter: Letter::A,
+            records: 100_000,
+            fields: 10,
+            field_bytes: 100,
+            theta: 0.99,
+            operations: 1,
+        }
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Ycsb {
+    settings: Settings,
+    zipfian: Zipfian,
+    table: Table,
+    /// The first key that nobody has drawn for an insert.
+    next: AtomicU64,
+    /// The first key that reads do not expect.
+    readable: AtomicU64,
+    inserted: AtomicU64,
+    perhaps: AtomicU64,
+}
+
+/// Operations, their keys, and a number that decides what is written.
+pub type Request = Vec<Step>;
+
+/// One operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    operation: Operation,
+    key: u64,
+    tag: u64,
+}
+
+impl Step {
+    /// Whether what is read is looked at: of 64 operations one, so that looking is not
+    /// what is measured.
+    const fn is_looked_at(&self) -> bool {
+        self.tag.is_multiple_of(64)
+    }
+}
+
+impl Ycsb {
+    /// With settings within their bounds, else the nearest.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let settings = Settings {
+            records: settings.records.max(1),
+            fields: settings.fields.clamp(1, 60),
+            field_bytes: settings.field_bytes.max(fields::TAG),
+            operations: settings.operations.max(1),
+            theta: settings.theta.max(0.0),
+            ..settings
+        };
+        let names: Vec<String> = (0..settings.fields)
+            .map(|number| format!("field{number}"))
+            .collect();
+        let mut columns = vec![("key", Kind::Bigint)];
+        columns.extend(names.iter().map(|name| (name.as_str(), Kind::Text)));
+        Self {
+            zipfian: Zipfian::new(settings.records, settings.theta),
+            table: Table::new("ycsb_usertable", 1, &columns),
+            next: AtomicU64::new(settings.records),
+            readable: AtomicU64::new(settings.records),
+            inserted: AtomicU64::new(0),
+            perhaps: AtomicU64::new(0),
+            settings,
+        }
+    }
+
+    fn key(&self, chance: &mut Chance) -> u64 {
+        let records = self.settings.records;
+        let rank = self.zipfian.rank(chance);
+        match self.settings.letter {
+            Letter::D => {
+                let newest = self.readable.load(Ordering::Relaxed) - 1;
+                newest - rank.min(newest)
+            }
+            _ if self.settings.theta == 0.0 => rank,
+            _ => scramble(rank, records),
+        }
+    }
+
+    fn row(&self, maker: &mut Maker, key: u64, tag: u64, text: &mut String, row: &mut Row) {
+        maker.integer(&self.table, key.cast_signed());
+        for field in 0..self.settings.fields {
+            fill(text, key, field, tag, self.settings.field_bytes);
+            maker.text(text);
+        }
+        maker.finish(row);
+    }
+
+    /// A row of which one field alone is known.
+    fn only(&self, key: u64, field: usize, text: &str, row: &mut Row) {
+        let mut maker = Maker::new();
+        maker.integer(&self.table, key.cast_signed());
+        for other in 0..self.settings.fields {
+            if other == field {
+                maker.text(text);
+            } else {
+                maker.null();
+            }
+        }
+        maker.finish(row);
+    }
+
+    fn judge(&self, row: RowRef<'_>) -> Option<String> {
+        let bytes = self.settings.field_bytes;
+        (!is_whole(row, self.settings.fields, bytes)).then(|| format!("a torn row: {row:?}"))
+    }
+
+    async fn step(&self, step: &Step, session: &mut Session) -> Result<(), Failure> {
+        let (mut row, mut text) = (Row::default(), String::new());
+        let key = [step.key.cast_signed()];
+        let field = usize::try_from(step.tag % self.settings.fields as u64).unwrap_or(0);
+        match step.operation {
+            Operation::Read => {
+                // What was drawn for an insert may not be there yet.
+                if session.get(0, &key, &mut row).await?
+                    && step.is_looked_at()
+                    && let Some(torn) = self.judge(row.row())
+                {
+                    return Err(Failure::Wrong(torn));
+                }
+            }
+            Operation::Update => {
+                fill(
+                    &mut text,
+                    step.key,
+                    field,
+                    step.tag,
+                    self.settings.field_bytes,
+                );
+                self.only(step.key, field, &text, &mut row);
+                if !session.put(0, &row, &[field + 1]).await? {
+                    return Err(Failure::Wrong(format!("key {} is missing", step.key)));
+                }
+            }
+            Operation::ReadModifyWrite => {
+                if !session.lock(0, &key, &mut row).await? {
+                    return Err(Failure::Wrong(format!("key {} is missing", step.key)));
+                }
+                fill(
+                    &mut text,
+                    step.key,
+                    field,
+                    step.tag,
+                    self.settings.field_bytes,
+                );
+                row.set_text(field + 1, &text);
+                session.update(0, &row, &[field + 1]).await?;
+            }
+            Operation::Insert => {
+                let mut maker = Maker::new();
+                self.row(&mut maker, step.key, step.tag, &mut text, &mut row);
+                session.insert(0, &row).await?;
+            }
+            Operation::Scan(limit) => {
+                let scan = Scan {
+                    from: Some(key[0]),
+                    limit: usize::try_from(limit).ok(),
+                    ..Scan::of(0, &[])
+                };
+                let mut torn = None;
+                session
+                    .scan(&scan, &mut |row| {
+                        if step.is_looked_at() && torn.is_none() {
+                            torn = self.judge(row);
+                        }
+                    })
+                    .await?;
+                if let Some(torn) = torn {
+                    return Err(Failure::Wrong(torn));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with so many rows.
+    fn judge_count(&self, rows: u64) -> Option<String> {
+        let least = self.settings.records + self.inserted.load(Ordering::Acquire);
+        let most = least + self.perhaps.load(Ordering::Acquire);
+        (!(least..=most).contains(&rows))
+            .then(|| format!("{rows} rows instead of {least} to {most}"))
+    }
+}
+
+fn inserts(request: &Request) -> u64 {
+    let insert = |step: &&Step| step.operation == Operation::Insert;
+    request.iter().filter(insert).count() as u64
+}
+
+impl Workload for Ycsb {
+    type Request = Request;
+    type Effect = ();
+
+    fn name(&self) -> &'static str {
+        "ycsb"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.table.clone()]
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        self.settings.letter.kinds()
+    }
+
+    fn parameters(&self) -> Parameters {
+        let settings = &self.settings;
+        Parameters::from([
+            ("letter".to_owned(), json!(format!("{:?}", settings.letter))),
+            ("records".to_owned(), json!(settings.records)),
+            ("fields".to_owned(), json!(settings.fields)),
+            ("field_bytes".to_owned(), json!(settings.field_bytes)),
+            ("theta".to_owned(), json!(settings.theta)),
+            ("operations".to_owned(), json!(settings.operations)),
+        ])
+    }
+
+    fn parts(&self) -> u64 {
+        self.settings.records.div_ceil(PART)
+    }
+
+    async fn load(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
+        let (mut maker, mut row, mut text) = (Maker::new(), Row::default(), String::new());
+        let end = ((part + 1) * PART).min(self.settings.records);
+        for key in part * PART..end {
+            self.row(&mut maker, key, 0, &mut text, &mut row);
+            loader.row(0, &row).await?;
+        }
+        Ok(())
+    }
+
+    fn draw(&self, client: &mut Client) -> Request {
+        let chance = &mut client.chance;
+        let mut step = || {
+            let percent = chance.within(0..100);
+            let operation = self.settings.letter.operation(percent, chance);
+            Step {
+                operation,
+                key: if operation == Operation::Insert {
+                    self.next.fetch_add(1, Ordering::Relaxed)
+                } else {
+                    self.key(chance)
+                },
+                tag: chance.next(),
+            }
+        };
+        (0..self.settings.operations).map(|_| step()).collect()
+    }
+
+    fn nature(&self, request: &Request) -> Nature {
+        let reads = |step: &Step| matches!(step.operation, Operation::Read | Operation::Scan(_));
+        let read_only = request.iter().all(reads);
+        let one_statement = |step: &Step| step.operation != Operation::ReadModifyWrite;
+        Nature {
+            kind: usize::from(!read_only),
+            read_only,
+            single: request.len() == 1 && request.iter().all(one_statement),
+        }
+    }
+
+    async fn run(
+        &self,
+        request: &Request,
+        _client: &mut Client,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        for step in request {
+            self.step(step, session).await?;
+        }
+        Ok(())
+    }
+
+    fn ended(&self, request: &Request, _effect: Option<()>, done: Done) {
+        let count = inserts(request);
+        if count == 0 {
+            return;
+        }
+        let counter = match done {
+            Done::Committed => &self.inserted,
+            Done::Perhaps => &self.perhaps,
+        };
+        counter.fetch_add(count, Ordering::AcqRel);
+        let newest = request.iter().map(|step| step.key + 1).max().unwrap_or(0);
+        self.readable.fetch_max(newest, Ordering::Relaxed);
+    }
+
+    async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        let mut wrong = None;
+        let rows = session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                if wrong.is_none() {
+                    wrong = self.judge(row);
+                }
+            })
+            .await?;
+        Ok(wrong
+            .into_iter()
+            .chain(self.judge_count(rows as u64))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_row_and_a_missing_row_are_seen() {
+        let ycsb = Ycsb::new(Settings {
+            records: 10,
+            fields: 2,
+            field_bytes: 20,
+            ..Settings::default()
+        });
+        let (mut row, mut text) = (Row::default(), String::new());
+        ycsb.row(&mut Maker::new(), 3, 99, &mut text, &mut row);
+        assert_eq!(ycsb.judge(row.row()), None);
+        fill(&mut text, 4, 1, 99, 20);
+        row.set_text(2, &text);
+        assert!(ycsb.judge(row.row()).is_some(), "a field of another row");
+        assert!(ycsb.judge_count(9).is_some());
+        assert_eq!(ycsb.judge_count(10), None);
+    }
+}

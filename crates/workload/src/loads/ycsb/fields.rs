@@ -1,0 +1,62 @@
+//! What stands in fields, and whether it is whole.
+//!
+//! ```text
+//!   tag, 8 hexadecimal digits │ letters that follow from tag, key and field
+//! ```
+
+use coeval_types::RowRef;
+
+use crate::chance::Chance;
+use crate::store::Cells;
+
+/// Bytes of a tag.
+pub(super) const TAG: usize = 8;
+
+/// Makes a field's text. Of the tag 32 bits count.
+pub(super) fn fill(text: &mut String, key: u64, field: usize, tag: u64, bytes: usize) {
+    use std::fmt::Write;
+    text.clear();
+    let tag = tag as u32;
+    // Writing to a string does not fail.
+    let _ = write!(text, "{tag:08x}");
+    let mut chance = chance(key, field, tag);
+    while text.len() < bytes {
+        let mut bits = chance.next();
+        // Twelve letters of five bits each; 32 of them, one byte each.
+        for _ in 0..12.min(bytes - text.len()) {
+            text.push(char::from(b'@' + (bits & 31) as u8));
+            bits >>= 5;
+        }
+    }
+}
+
+fn chance(key: u64, field: usize, tag: u32) -> Chance {
+    Chance::of(key, u64::from(tag) << 8 | field as u64)
+}
+
+/// Whether the fields of a row are what their tags and its key say.
+pub(super) fn is_whole(row: RowRef<'_>, fields: usize, bytes: usize) -> bool {
+    let key = row.integer(0).cast_unsigned();
+    (0..fields).all(|field| {
+        let text = row.text(field + 1).as_bytes();
+        let Some(tag) = text
+            .get(..TAG)
+            .and_then(|tag| std::str::from_utf8(tag).ok())
+            .and_then(|tag| u32::from_str_radix(tag, 16).ok())
+        else {
+            return false;
+        };
+        if text.len() != bytes {
+            return false;
+        }
+        let mut chance = chance(key, field, tag);
+        text[TAG..].chunks(12).all(|letters| {
+            let mut bits = chance.next();
+            letters.iter().all(|&letter| {
+                let expected = b'@' + (bits & 31) as u8;
+                bits >>= 5;
+                letter == expected
+            })
+        })
+    })
+}

@@ -1,0 +1,225 @@
+//! Rows, encoded as `coeval_types::row` has them, whichever way they came.
+//!
+//! A number is four or eight bytes by its column's kind, so that a number can be
+//! changed where it stands; a text is its bytes.
+
+use coeval_types::{Rid, RowBuilder, RowRef};
+
+use super::schema::{Column, Kind, Table};
+
+/// What a row's cells hold. A cell that is null, or not of the kind asked for, reads
+/// as 0 or as the empty text: columns are known to whoever reads them.
+pub trait Cells {
+    /// A number.
+    fn integer(&self, column: usize) -> i64;
+
+    /// A text.
+    fn text(&self, column: usize) -> &str;
+
+    /// Whether there is nothing.
+    fn is_null(&self, column: usize) -> bool;
+}
+
+fn number(cell: Option<&[u8]>) -> i64 {
+    match cell {
+        Some(bytes) if bytes.len() == 8 => {
+            i64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+        }
+        Some(bytes) if bytes.len() == 4 => {
+            i64::from(i32::from_le_bytes(bytes.try_into().expect("four bytes")))
+        }
+        _ => 0,
+    }
+}
+
+impl Cells for RowRef<'_> {
+    fn integer(&self, column: usize) -> i64 {
+        number(self.cell(column))
+    }
+
+    fn text(&self, column: usize) -> &str {
+        let bytes = self.cell(column).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn is_null(&self, column: usize) -> bool {
+        self.cell(column).is_none()
+    }
+}
+
+/// A row of one's own. Reused from one read to the next.
+#[derive(Clone, Debug)]
+pub struct Row {
+    bytes: Vec<u8>,
+    /// Which record it is of, where that is known.
+    pub(super) rid: Option<Rid>,
+}
+
+impl Default for Row {
+    /// A row without columns.
+    fn default() -> Self {
+        let mut row = Self {
+            bytes: Vec::new(),
+            rid: None,
+        };
+        RowBuilder::new().finish(&mut row.bytes);
+        row
+    }
+}
+
+impl Cells for Row {
+    fn integer(&self, column: usize) -> i64 {
+        number(self.row().cell(column))
+    }
+
+    fn text(&self, column: usize) -> &str {
+        let bytes = self.row().cell(column).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn is_null(&self, column: usize) -> bool {
+        self.row().cell(column).is_none()
+    }
+}
+
+impl Row {
+    /// The encoded row.
+    #[must_use]
+    pub fn row(&self) -> RowRef<'_> {
+        RowRef::trusted(&self.bytes)
+    }
+
+    /// Becomes a copy of a row that was read.
+    pub(super) fn take(&mut self, rid: Option<Rid>, row: RowRef<'_>) {
+        self.rid = rid;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(row.bytes());
+    }
+
+    /// Changes a number. Where the cell is as wide it is overwritten in place.
+    pub fn set_integer(&mut self, table: &Table, column: usize, value: i64) {
+        let mut buffer = [0; 8];
+        let bytes = encode(table.columns[column].kind, value, &mut buffer);
+        self.set(column, bytes);
+    }
+
+    /// Changes a text.
+    pub fn set_text(&mut self, column: usize, text: &str) {
+        self.set(column, text.as_bytes());
+    }
+
+    fn set(&mut self, column: usize, bytes: &[u8]) {
+        if let Some(cell) = self.row().cell(column)
+            && cell.len() == bytes.len()
+        {
+            let start = cell.as_ptr() as usize - self.bytes.as_ptr() as usize;
+            self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+            return;
+        }
+        let mut builder = RowBuilder::new();
+        for (position, cell) in self.row().cells().enumerate() {
+            builder.push(if position == column {
+                Some(bytes)
+            } else {
+                cell
+            });
+        }
+        self.bytes.clear();
+        builder.finish(&mut self.bytes);
+    }
+
+    /// Takes over these columns of another row.
+    pub(super) fn adopt(&mut self, other: &Self, columns: &[usize]) {
+        for &column in columns {
+            let cell = other.row().cell(column).unwrap_or_default();
+            self.set(column, cell);
+        }
+    }
+}
+
+fn encode(kind: Kind, value: i64, buffer: &mut [u8; 8]) -> &[u8] {
+    if kind == Kind::Int {
+        let value = i32::try_from(value).expect("a number that fits its column");
+        buffer[..4].copy_from_slice(&value.to_le_bytes());
+        &buffer[..4]
+    } else {
+        *buffer = value.to_le_bytes();
+        buffer
+    }
+}
+
+/// Makes rows cell by cell.
+#[derive(Debug, Default)]
+pub struct Maker {
+    builder: RowBuilder,
+    at: usize,
+}
+
+impl Maker {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next cell is a number.
+    ///
+    /// # Panics
+    /// When it does not fit its column: a mistake of the workload.
+    pub fn integer(&mut self, table: &Table, value: i64) -> &mut Self {
+        let Column { kind, .. } = table.columns[self.at];
+        let mut buffer = [0; 8];
+        self.builder.push(Some(encode(kind, value, &mut buffer)));
+        self.at += 1;
+        self
+    }
+
+    /// The next cell is a text.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        self.builder.push(Some(text.as_bytes()));
+        self.at += 1;
+        self
+    }
+
+    /// The next cell is empty.
+    pub fn null(&mut self) -> &mut Self {
+        self.builder.push_null();
+        self.at += 1;
+        self
+    }
+
+    /// The row is whole, and a new one begins.
+    pub fn finish(&mut self, row: &mut Row) {
+        self.at = 0;
+        row.rid = None;
+        row.bytes.clear();
+        self.builder.finish(&mut row.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_read_and_changed() {
+        let table = Table::new(
+            "t",
+            1,
+            &[("a", Kind::Int), ("b", Kind::Bigint), ("c", Kind::Text)],
+        );
+        let mut row = Row::default();
+        let mut maker = Maker::new();
+        maker.integer(&table, -7).null().text("seven");
+        maker.finish(&mut row);
+        assert_eq!(
+            (row.integer(0), row.is_null(1), row.text(2)),
+            (-7, true, "seven")
+        );
+        row.set_integer(&table, 0, 8);
+        row.set_integer(&table, 1, i64::MIN);
+        row.set_text(2, "eight of them");
+        assert_eq!((row.integer(0), row.integer(1)), (8, i64::MIN));
+        assert_eq!(row.text(2), "eight of them");
+    }
+}

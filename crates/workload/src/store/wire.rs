@@ -1,0 +1,368 @@
+//! Sessions over the wire, through PostgreSQL's protocol: a connection each, every
+//! statement prepared once.
+//!
+//! A connection that is lost is made again at the next begin, so that a load outlives
+//! the server that is killed under it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+
+use coeval_env as env;
+use coeval_types::RowRef;
+use futures_util::TryStreamExt;
+use tokio_postgres::config::Host;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Statement};
+
+use super::row::Cells;
+use super::schema::{Kind, Table};
+use super::session::{Scan, Visit, Way};
+use super::statement::{Range, Shape, bits, mask, set_isolation};
+use super::{Failure, Maker, Row, Value};
+
+/// Connects as the configuration says: through the env door when the host is an
+/// address, so that a simulated network will do as well.
+pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let address: Option<IpAddr> = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        Some(Host::Tcp(name)) => name.parse().ok(),
+        _ => None,
+    };
+    if let Some(address) = address
+        && let Ok(stream) = env::connect(SocketAddr::new(address, port)).await
+    {
+        let (client, connection) = config.connect_raw(stream, NoTls).await?;
+        env::spawn("connection", async move {
+            // How it ends is told to whoever waits for an answer on it.
+            let _ = connection.await;
+        });
+        return Ok(client);
+    }
+    // A name, a local socket, or nobody there, which this says in its own words.
+    let (client, connection) = config.connect(NoTls).await?;
+    env::spawn("connection", async move {
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
+/// A connection with what has been prepared on it.
+struct Connected {
+    client: Client,
+    statements: BTreeMap<Shape, Statement>,
+}
+
+/// A session.
+pub struct Wire {
+    config: Arc<Config>,
+    tables: Arc<[Table]>,
+    connected: Option<Connected>,
+    way: Option<Way>,
+    in_transaction: bool,
+    maker: Maker,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Wire")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+type Parameters<'a> = Vec<&'a (dyn ToSql + Sync)>;
+
+fn parameters<'a>(values: &'a [Value<'a>]) -> Parameters<'a> {
+    let erase = |value: &'a Value<'a>| value as &(dyn ToSql + Sync);
+    values.iter().map(erase).collect()
+}
+
+impl Wire {
+    pub(super) fn new(config: Arc<Config>, tables: Arc<[Table]>) -> Self {
+        Self {
+            config,
+            tables,
+            connected: None,
+            way: None,
+            in_transaction: false,
+            maker: Maker::new(),
+        }
+    }
+
+    /// Connects, if it is not connected.
+    pub(super) async fn connect(&mut self) -> Result<(), Failure> {
+        if let Some(connected) = &self.connected
+            && !connected.client.is_closed()
+        {
+            return Ok(());
+        }
+        self.connected = None;
+        let client = connect(&self.config).await;
+        self.connected = Some(Connected {
+            client: client.map_err(|error| Failure::statement(&error))?,
+            statements: BTreeMap::new(),
+        });
+        (self.way, self.in_transaction) = (None, false);
+        Ok(())
+    }
+
+    pub(super) async fn begin(&mut self, way: Way) -> Result<(), Failure> {
+        self.abort().await;
+        self.connect().await?;
+        if way.single {
+            let set = self.way.map(|old| old.isolation) == Some(way.isolation);
+            if !set {
+                let text = set_isolation(way.isolation);
+                let connected = self.connected()?;
+                let done = connected.client.batch_execute(&text).await;
+                done.map_err(|error| Failure::statement(&error))?;
+            }
+            self.way = Some(way);
+            return Ok(());
+        }
+        let isolation = self.way.map(|old| old.isolation);
+        self.way = Some(Way {
+            isolation: isolation.unwrap_or(way.isolation),
+            ..way
+        });
+        self.in_transaction = true;
+        self.execute(Shape::Begin(way.isolation, way.read_only), &[])
+            .await
+            .map(drop)
+    }
+
+    fn connected(&mut self) -> Result<&mut Connected, Failure> {
+        let lost = || Failure::lost(&"there is no connection");
+        self.connected.as_mut().ok_or_else(lost)
+    }
+
+    /// What an error means to the transaction: of one without BEGIN, the statement
+    /// is the commit as well.
+    fn failure(&self, error: &tokio_postgres::Error) -> Failure {
+        if !self.in_transaction && self.way.is_some_and(|way| way.single && !way.read_only) {
+            Failure::commit(error)
+        } else {
+            Failure::statement(error)
+        }
+    }
+
+    async fn prepare(&mut self, shape: Shape) -> Result<Statement, Failure> {
+        let tables = Arc::clone(&self.tables);
+        let connected = self.connected()?;
+        if let Some(statement) = connected.statements.get(&shape) {
+            return Ok(statement.clone());
+        }
+        let prepared = connected.client.prepare(&shape.sql(&tables)).await;
+        let statement = prepared.map_err(|error| Failure::statement(&error))?;
+        connected.statements.insert(shape, statement.clone());
+        Ok(statement)
+    }
+
+    async fn execute(&mut self, shape: Shape, values: &[Value<'_>]) -> Result<u64, Failure> {
+        let statement = self.prepare(shape).await?;
+        let connected = self.connected()?;
+        let parameters = parameters(values);
+        let done = connected.client.execute(&statement, &parameters).await;
+        done.map_err(|error| self.failure(&error))
+    }
+
+    pub(super) async fn get(
+        &mut self,
+        table: usize,
+        key: &[i64],
+        row: &mut Row,
+    ) -> Result<bool, Failure> {
+        self.one(Shape::Get(table), table, key, row).await
+    }
+
+    pub(super) async fn lock(
+        &mut self,
+        table: usize,
+        key: &[i64],
+        row: &mut Row,
+    ) -> Result<bool, Failure> {
+        self.one(Shape::Lock(table), table, key, row).await
+    }
+
+    async fn one(
+        &mut self,
+        shape: Shape,
+        table: usize,
+        key: &[i64],
+        row: &mut Row,
+    ) -> Result<bool, Failure> {
+        let values: Vec<Value<'_>> = key.iter().map(|&value| Value::Integer(value)).collect();
+        let statement = self.prepare(shape).await?;
+        let connected = self.connected()?;
+        let parameters = parameters(&values);
+        let found = connected.client.query_opt(&statement, &parameters).await;
+        let found = found.map_err(|error| self.failure(&error))?;
+        if let Some(found) = &found {
+            let made = make(&self.tables[table], found, &mut self.maker, row);
+            made.map_err(|error| Failure::statement(&error))?;
+        }
+        Ok(found.is_some())
+    }
+
+    /// Whether there was such a row.
+    pub(super) async fn update(
+        &mut self,
+        table: usize,
+        row: &Row,
+        columns: &[usize],
+    ) -> Result<bool, Failure> {
+        let tables = Arc::clone(&self.tables);
+        let definition = &tables[table];
+        let columns = mask(columns);
+        let values: Vec<Value<'_>> = bits(columns)
+            .chain(0..definition.key)
+            .map(|column| cell(definition, row, column))
+            .collect();
+        let changed = self.execute(Shape::Update(table, columns), &values).await?;
+        Ok(changed > 0)
+    }
+
+    pub(super) async fn insert(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
+        let tables = Arc::clone(&self.tables);
+        let definition = &tables[table];
+        let values: Vec<Value<'_>> = (0..definition.columns.len())
+            .map(|column| cell(definition, row, column))
+            .collect();
+        self.execute(Shape::Insert(table), &values).await.map(drop)
+    }
+
+    pub(super) async fn delete(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
+        let key: Vec<Value<'_>> = (0..self.tables[table].key)
+            .map(|column| Value::Integer(row.integer(column)))
+            .collect();
+        self.execute(Shape::Delete(table), &key).await.map(drop)
+    }
+
+    pub(super) async fn scan(
+        &mut self,
+        scan: &Scan<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<usize, Failure> {
+        let shape = Shape::Range(Range {
+            table: scan.table,
+            index: scan.index,
+            equal: scan.prefix.len(),
+            bounds: (scan.from.is_some(), scan.to.is_some()),
+            backward: scan.backward,
+            limited: scan.limit.is_some(),
+            ordered: !scan.is_everything(),
+        });
+        let limit = scan
+            .limit
+            .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        let bounds = [scan.from, scan.to, limit];
+        let mut values = scan.prefix.to_vec();
+        values.extend(bounds.into_iter().flatten().map(Value::Integer));
+        let statement = self.prepare(shape).await?;
+        let tables = Arc::clone(&self.tables);
+        let mut maker = std::mem::take(&mut self.maker);
+        let connected = self.connected()?;
+        let read = async {
+            let rows = connected.client.query_raw(&statement, parameters(&values));
+            let mut rows = pin!(rows.await?);
+            let mut row = Row::default();
+            let mut shown = 0;
+            while let Some(found) = rows.try_next().await? {
+                make(&tables[scan.table], &found, &mut maker, &mut row)?;
+                visit(row.row());
+                shown += 1;
+            }
+            Ok(shown)
+        };
+        let shown: Result<usize, tokio_postgres::Error> = read.await;
+        self.maker = maker;
+        shown.map_err(|error| self.failure(&error))
+    }
+
+    pub(super) async fn commit(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.in_transaction) {
+            return Ok(());
+        }
+        let statement = self.prepare(Shape::Commit).await?;
+        let connected = self.connected()?;
+        let done = connected.client.execute(&statement, &[]).await;
+        done.map(drop).map_err(|error| Failure::commit(&error))
+    }
+
+    pub(super) async fn abort(&mut self) {
+        if std::mem::take(&mut self.in_transaction)
+            && let Some(connected) = &self.connected
+            && connected.client.batch_execute("ROLLBACK").await.is_err()
+        {
+            self.connected = None;
+        }
+    }
+}
+
+fn cell<'row>(table: &Table, row: &'row Row, column: usize) -> Value<'row> {
+    if row.is_null(column) {
+        Value::Null
+    } else if table.columns[column].kind == Kind::Text {
+        Value::Text(row.text(column))
+    } else {
+        Value::Integer(row.integer(column))
+    }
+}
+
+/// A row from one that came over the wire.
+fn make(
+    table: &Table,
+    found: &tokio_postgres::Row,
+    maker: &mut Maker,
+    row: &mut Row,
+) -> Result<(), tokio_postgres::Error> {
+    for (at, column) in table.columns.iter().enumerate() {
+        match column.kind {
+            Kind::Int => match found.try_get::<_, Option<i32>>(at)? {
+                Some(value) => maker.integer(table, value.into()),
+                None => maker.null(),
+            },
+            Kind::Bigint => match found.try_get::<_, Option<i64>>(at)? {
+                Some(value) => maker.integer(table, value),
+                None => maker.null(),
+            },
+            Kind::Text => match found.try_get::<_, Option<&str>>(at)? {
+                Some(text) => maker.text(text),
+                None => maker.null(),
+            },
+        };
+    }
+    maker.finish(row);
+    Ok(())
+}
+
+/// For loaders: a row as a line of COPY.
+pub(super) fn copy_line(table: &Table, row: RowRef<'_>, line: &mut String) {
+    use std::fmt::Write;
+    for (at, column) in table.columns.iter().enumerate() {
+        if at > 0 {
+            line.push('\t');
+        }
+        if row.is_null(at) {
+            line.push_str("\\N");
+        } else if column.kind == Kind::Text {
+            for character in row.text(at).chars() {
+                match character {
+                    '\\' => line.push_str("\\\\"),
+                    '\t' => line.push_str("\\t"),
+                    '\n' => line.push_str("\\n"),
+                    '\r' => line.push_str("\\r"),
+                    other => line.push(other),
+                }
+            }
+        } else {
+            let _ = write!(line, "{}", row.integer(at));
+        }
+    }
+    line.push('\n');
+}

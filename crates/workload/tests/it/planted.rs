@@ -1,0 +1,145 @@
+//! Each check sees what is wrong when something has been changed behind the workload's
+//! back.
+
+use std::sync::Arc;
+
+use coeval_txn::Isolation;
+use coeval_workload::driver;
+use coeval_workload::loads::bank::Bank;
+use coeval_workload::loads::list_append::ListAppend;
+use coeval_workload::loads::rw_register::RwRegister;
+use coeval_workload::loads::smallbank::SmallBank;
+use coeval_workload::loads::ycsb::Letter;
+use coeval_workload::store::{Cells, Maker, Row, Session, Way};
+use coeval_workload::workload::Workload;
+
+use crate::support::{database, options, tpcc, ycsb};
+
+/// Runs a workload, lets somebody meddle with the tables, and asks the check.
+async fn after<W: Workload>(workload: W, meddle: impl AsyncFnOnce(&mut Session)) -> Vec<String> {
+    let workload = Arc::new(workload);
+    let database = database(&*workload);
+    let outcome = driver::run(&workload, &database, &options(100), &mut |_| {}).await;
+    assert!(outcome.expect("it runs").report.is_sound());
+    let mut session = database.session();
+    let way = Way {
+        isolation: Isolation::Serializable,
+        read_only: false,
+        single: false,
+    };
+    session.begin(way).await.unwrap();
+    meddle(&mut session).await;
+    session.commit().await.unwrap();
+    driver::check(&*workload, &database).await.unwrap()
+}
+
+/// Adds to a number of a row.
+async fn add<W: Workload>(
+    workload: &W,
+    session: &mut Session,
+    table: usize,
+    key: &[i64],
+    column: usize,
+) {
+    let mut row = Row::default();
+    assert!(session.lock(table, key, &mut row).await.unwrap());
+    let definition = &workload.tables()[table];
+    row.set_integer(definition, column, row.integer(column) + 1);
+    session.update(table, &row, &[column]).await.unwrap();
+}
+
+#[tokio::test]
+async fn money_from_nowhere() {
+    let bank = Bank::new(8, 30);
+    let found = after(bank.clone(), async |session| {
+        add(&bank, session, 0, &[3], 1).await;
+    });
+    assert_eq!(found.await, ["a sum of 8001 instead of 8000"]);
+    let model = SmallBank::new(50, 5, 90);
+    let found = after(SmallBank::new(50, 5, 90), async |session| {
+        add(&model, session, 1, &[7], 1).await;
+    });
+    assert_eq!(found.await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_element_twice() {
+    let lists = ListAppend::new(4, 10, 4);
+    let table = lists.tables().remove(0);
+    let found = after(lists, async |session| {
+        let (mut maker, mut row) = (Maker::new(), Row::default());
+        maker
+            .integer(&table, 1_000_000)
+            .text("9000000001,9000000001")
+            .finish(&mut row);
+        session.insert(0, &row).await.unwrap();
+    });
+    assert_eq!(found.await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_value_nobody_wrote() {
+    let model = RwRegister::new(10, 4);
+    let found = after(RwRegister::new(10, 4), async |session| {
+        add(&model, session, 0, &[3], 1).await;
+    });
+    assert_eq!(found.await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_row_and_a_torn_row() {
+    let found = after(ycsb(Letter::A), async |session| {
+        let mut row = Row::default();
+        assert!(session.lock(0, &[5], &mut row).await.unwrap());
+        session.delete(0, &row).await.unwrap();
+    });
+    assert_eq!(found.await, ["199 rows instead of 200 to 200"]);
+    let found = after(ycsb(Letter::A), async |session| {
+        let mut row = Row::default();
+        assert!(session.lock(0, &[5], &mut row).await.unwrap());
+        let text = format!("{}?", &row.text(1)[..19]);
+        row.set_text(1, &text);
+        session.update(0, &row, &[1]).await.unwrap();
+    });
+    assert_eq!(found.await.len(), 1);
+}
+
+/// Tables, keys and columns of TPC-C, and which condition sees it when the number there
+/// is one more. (Each of the twelve is tried on its own beside the judge.)
+#[tokio::test]
+async fn damage_in_tpcc() {
+    for (table, key, column, condition) in [
+        (0, &[1][..], 8, "3.3.2.1 "),
+        (0, &[1], 8, "3.3.2.8 "),
+        (1, &[1, 4], 9, "3.3.2.9 "),
+        (1, &[1, 4], 10, "3.3.2.2 "),
+        (2, &[1, 2, 3], 16, "3.3.2.10 "),
+        (2, &[1, 2, 3], 17, "3.3.2.12 "),
+        (2, &[1, 2, 3], 19, "3.3.2.11 "),
+        (5, &[1, 2, 3], 6, "3.3.2.4 "),
+        (5, &[1, 2, 3], 6, "3.3.2.6 "),
+        // A line that was delivered at the beginning, for nothing.
+        (6, &[1, 2, 3, 1], 8, "3.3.2.12 "),
+    ] {
+        let model = tpcc(1);
+        let found = after(tpcc(1), async |session| {
+            add(&model, session, table, key, column).await;
+        })
+        .await;
+        let seen = found.iter().any(|complaint| complaint.contains(condition));
+        assert!(seen, "{condition}: {found:?}");
+    }
+    for (table, key, condition) in [
+        (4, &[1, 2, 20][..], "3.3.2.5 "),
+        (6, &[1, 2, 20, 1], "3.3.2.6 "),
+    ] {
+        let found = after(tpcc(1), async |session| {
+            let mut row = Row::default();
+            assert!(session.lock(table, key, &mut row).await.unwrap());
+            session.delete(table, &row).await.unwrap();
+        })
+        .await;
+        let seen = found.iter().any(|complaint| complaint.contains(condition));
+        assert!(seen, "{condition}: {found:?}");
+    }
+}
