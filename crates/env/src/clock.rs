@@ -82,10 +82,22 @@ pub fn wall_clock() -> Duration {
 pub async fn sleep(duration: Duration) {
     match current() {
         World::Real => real::clock::sleep(duration).await,
-        // The runtime's clock is the world's.
         #[cfg(feature = "sim")]
-        World::Sim(_) => real::clock::sleep(duration).await,
+        World::Sim(context) => context.sleep(duration).await,
     }
+}
+
+/// Says that what the running step does takes `cost` of a processor's time: for
+/// simulations in which work takes time. Elsewhere it takes what it takes, and
+/// this does nothing.
+#[inline]
+pub fn spend(cost: Duration) {
+    #[cfg(feature = "sim")]
+    if let World::Sim(context) = current() {
+        context.spend(cost);
+    }
+    #[cfg(not(feature = "sim"))]
+    let _ = cost;
 }
 
 /// Waits until `deadline`; not at all when it has passed.

@@ -47,6 +47,6 @@ mod task;
 mod world;
 
 pub use chance::{random_bytes, random_u64};
-pub use clock::{Elapsed, Instant, now, sleep, sleep_until, timeout, wall_clock};
+pub use clock::{Elapsed, Instant, now, sleep, sleep_until, spend, timeout, wall_clock};
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
 pub use task::{JoinError, JoinHandle, give_way, scatter, spawn, spawn_dedicated, yield_now};

@@ -23,57 +23,97 @@
 //!
 //! A [`World`] is one paused, single-threaded tokio runtime. Tasks run one step
 //! at a time; when all of them wait, the clock jumps to the next timer. Each task
-//! belongs to a *node*, a simulated machine with a disk; the executor sets the
-//! node's identity before it polls a task, which is how the free functions of this
-//! crate know whose disk they mean.
+//! belongs to a *node*, a simulated machine with a disk, clocks, processors and
+//! links to the others; the executor sets the node's identity before it polls a
+//! task, which is how the free functions of this crate know whose disk they mean.
+//!
+//! A world in which every task waits for another and none for a timer has come to
+//! its end: [`World::run`] gives [`JoinError::Stuck`].
+//!
+//! # What a seed decides
+//!
+//! Random numbers, what a crash leaves, how long disks and links take, where a bit
+//! flips: and with that, in what order tasks go on. Everything a task does through
+//! this crate goes into [`World::trace_hash`]; two runs of a seed give the same.
+//! *When* an accident happens is the test's to say, by the calls below, at a point
+//! of virtual time or at the n-th change of a disk; a plan of them is drawn from the
+//! seed by whoever writes it (the crate `coeval-sim` does).
 //!
 //! # What a crash does
 //!
 //! A crash drops every task of the node, and from its disk whatever was not made
 //! durable. Of each sector written since its last sync any version may be what is
-//! found afterwards, independently of all others; a length that was not synced may
+//! found afterwards, independently of all others, and with
+//! [`World::set_torn_sectors`] a mixture of two; a length that was not synced may
 //! be the old or the new one; of a directory's changes since its last sync a
 //! prefix survives. [`Loss`] can ask for the extremes. [`World::crash_at`] crashes
 //! a node during its n-th change of its disk, so that a test can try them all.
 //! [`World::kill`] drops the tasks and leaves the disk as it is, synced or not.
 //!
-//! # What a seed decides
+//! # What can go wrong, and with whom
 //!
-//! Random numbers, what a crash leaves, and how long disks take: and with that, in
-//! what order tasks go on. Everything a task does through this crate goes into
-//! [`World::trace_hash`]; two runs of a seed give the same.
+//! | what | how | as on a machine |
+//! | --- | --- | --- |
+//! | disk | [`crash`](World::crash), [`set_loss`](World::set_loss), [`set_torn_sectors`](World::set_torn_sectors) | the power fails |
+//! | | [`fail_sync_at`](World::fail_sync_at), [`fail_syncs`](World::fail_syncs), [`fail_writes`](World::fail_writes) | a device that reports errors, once or for good |
+//! | | [`flip_bit`](World::flip_bit), [`damage`](World::damage) | a latent error, found when it is next read |
+//! | | [`misdirect_write_at`](World::misdirect_write_at) | firmware that writes elsewhere and reports success |
+//! | | [`set_sync_time`](World::set_sync_time), [`set_capacity`](World::set_capacity) | slow, full |
+//! | | [`replace_disk`](World::replace_disk) | another machine in its place |
+//! | clocks | [`set_drift`](World::set_drift), [`move_wall_clock`](World::move_wall_clock) | a bad crystal; skew, jumps, somebody with `date` |
+//! | processor | [`pause`](World::pause), [`resume`](World::resume) | SIGSTOP, a hypervisor that has other plans |
+//! | | [`set_cpu`](World::set_cpu), [`crate::spend`] | work takes time, and at most so much at once |
+//! | network | [`set_link`](World::set_link), [`block`](World::block), [`break_connections`](World::break_connections) | see [`Link`] |
 //!
-//! # What it cannot do yet
+//! # What it does not do
 //!
-//! No delays, losses or partitions in the network, no drift between clocks. A
-//! world in which every task waits for another and none for a timer hangs.
+//! In-memory code between two awaits is one step: races within one are for loom and
+//! shuttle. What a step sends leaves when the step begins, although its time on the
+//! processor is accounted behind it. There are no datagrams.
 #![allow(clippy::disallowed_methods, reason = "this is the door itself")]
 
+mod clock;
+mod cpu;
 mod disk;
+mod faults;
 pub(crate) mod fs;
+mod link;
 pub(crate) mod net;
+mod pipe;
+mod shared;
+mod stream;
 pub(crate) mod task;
 
-use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 
-use disk::Disk;
+pub use cpu::Cpu;
 pub use disk::Loss;
-use net::Network;
+pub use link::{Latency, Link};
+pub(crate) use shared::{Context, current, hash_bytes};
+use shared::{Machine, Restore, Shared, enter_world};
 
-use crate::{Instant, JoinError, JoinHandle};
+use crate::{JoinError, JoinHandle};
 
 /// A simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node(usize);
 
-/// When simulated wall clocks start: 2026-01-01, in UTC.
-const WALL_CLOCK_START: Duration = Duration::from_secs(1_767_225_600);
+impl Node {
+    /// Its number, from 0 in the order in which they were made.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.0
+    }
+}
+
+/// Nobody sleeps for so long on purpose: when the clock gets there, everybody waits
+/// for somebody else.
+const STUCK_AFTER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A simulated world. Everything in it happens during [`World::run`] and
 /// [`World::block_on`], on the thread that calls them.
@@ -81,179 +121,6 @@ pub struct World {
     runtime: tokio::runtime::Runtime,
     local: tokio::task::LocalSet,
     shared: Arc<Shared>,
-}
-
-/// What all tasks of a world share.
-pub(crate) struct Shared {
-    started: tokio::time::Instant,
-    random: Mutex<StdRng>,
-    trace: Mutex<u64>,
-    nodes: Mutex<Vec<Machine>>,
-    network: Mutex<Network>,
-}
-
-/// One node's state.
-struct Machine {
-    disk: Arc<Mutex<Disk>>,
-    /// How often it has crashed. A task of an earlier life is dead.
-    life: u64,
-    /// Tasks of this life, to be aborted when it ends.
-    tasks: Vec<tokio::task::AbortHandle>,
-}
-
-/// Whose the running task is.
-#[derive(Clone)]
-pub(crate) struct Context {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) node: Node,
-    pub(crate) life: u64,
-}
-
-thread_local! {
-    static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
-    /// Whether this thread runs a simulated world.
-    static IN_WORLD: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The running task's context; `None` in the real world.
-pub(crate) fn current() -> Option<Context> {
-    // A thread that is being torn down runs no simulated task.
-    let context = CONTEXT
-        .try_with(|context| context.borrow().clone())
-        .ok()
-        .flatten();
-    if context.is_none() {
-        let in_world = IN_WORLD.try_with(Cell::get).unwrap_or(false);
-        assert!(
-            !in_world,
-            "a call of the environment from outside every task of the simulated world"
-        );
-    }
-    context
-}
-
-/// Restores a thread local when dropped.
-struct Restore<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for Restore<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-impl Context {
-    /// Runs `action` as this task.
-    pub(crate) fn enter<T>(&self, action: impl FnOnce() -> T) -> T {
-        let mut before = CONTEXT.replace(Some(self.clone()));
-        let _restore = Restore(|| {
-            CONTEXT.replace(before.take());
-        });
-        action()
-    }
-
-    /// Whether the node has crashed since this task began.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.shared.nodes()[self.node.0].life != self.life
-    }
-
-    pub(crate) fn disk(&self) -> Arc<Mutex<Disk>> {
-        Arc::clone(&self.shared.nodes()[self.node.0].disk)
-    }
-
-    /// Notes what this task does.
-    pub(crate) fn trace(&self, what: &str, details: &[u64]) {
-        let mut event = vec![self.now_nanos(), self.node.0 as u64];
-        event.extend_from_slice(details);
-        self.shared.trace(what, &event);
-    }
-
-    fn now_nanos(&self) -> u64 {
-        let elapsed = tokio::time::Instant::now() - self.shared.started;
-        u64::try_from(elapsed.as_nanos()).expect("a world lasts less than centuries")
-    }
-
-    pub(crate) fn now(&self) -> Instant {
-        Instant::since_origin(Duration::from_nanos(self.now_nanos()))
-    }
-
-    pub(crate) fn wall_clock(&self) -> Duration {
-        WALL_CLOCK_START + Duration::from_nanos(self.now_nanos())
-    }
-
-    pub(crate) fn random_u64(&self) -> u64 {
-        let number = self.shared.random().next_u64();
-        self.trace("random", &[number]);
-        number
-    }
-
-    pub(crate) fn random_bytes(&self, bytes: &mut [u8]) {
-        self.shared.random().fill_bytes(bytes);
-        self.trace("random", &[bytes.len() as u64, hash_bytes(0, bytes)]);
-    }
-}
-
-impl Shared {
-    fn nodes(&self) -> MutexGuard<'_, Vec<Machine>> {
-        self.nodes.lock().expect("no panic under this lock")
-    }
-
-    pub(crate) fn random(&self) -> MutexGuard<'_, StdRng> {
-        self.random.lock().expect("no panic under this lock")
-    }
-
-    pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
-        self.network.lock().expect("no panic under this lock")
-    }
-
-    fn trace(&self, what: &str, details: &[u64]) {
-        let mut trace = self.trace.lock().expect("no panic under this lock");
-        *trace = hash_bytes(*trace, what.as_bytes());
-        for &detail in details {
-            *trace = mix(*trace, detail);
-        }
-    }
-
-    /// The power fails: the node's tasks go, and what its disk had not made durable.
-    pub(crate) fn crash(&self, node: Node) {
-        self.end_life(node, true);
-    }
-
-    fn end_life(&self, node: Node, power_fails: bool) {
-        self.trace("crash", &[node.0 as u64, u64::from(power_fails)]);
-        let (disk, tasks) = {
-            let mut nodes = self.nodes();
-            let machine = &mut nodes[node.0];
-            machine.life += 1;
-            (
-                Arc::clone(&machine.disk),
-                std::mem::take(&mut machine.tasks),
-            )
-        };
-        if power_fails {
-            let mut random = self.random();
-            let mut disk = disk.lock().expect("no panic under this lock");
-            disk.crash(&mut random);
-        }
-        for task in tasks {
-            task.abort();
-        }
-    }
-}
-
-const fn mix(hash: u64, value: u64) -> u64 {
-    (hash ^ value)
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        .rotate_left(29)
-}
-
-pub(crate) fn hash_bytes(hash: u64, bytes: &[u8]) -> u64 {
-    bytes
-        .chunks(8)
-        .fold(mix(hash, bytes.len() as u64), |hash, chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            mix(hash, u64::from_le_bytes(word))
-        })
 }
 
 impl World {
@@ -282,26 +149,24 @@ impl World {
         }
     }
 
-    /// A new machine with an empty disk.
+    /// A new machine with an empty disk. It may join at any time.
     #[must_use]
     pub fn node(&self) -> Node {
         let mut nodes = self.shared.nodes();
-        nodes.push(Machine {
-            disk: Arc::default(),
-            life: 0,
-            tasks: Vec::new(),
-        });
+        nodes.push(Machine::default());
         Node(nodes.len() - 1)
     }
 
     /// Runs `future` as a task of `node` until it has ended, and everybody else
-    /// meanwhile. [`JoinError::Cancelled`] when the node has crashed instead.
+    /// meanwhile. [`JoinError::Cancelled`] when the node has crashed instead,
+    /// [`JoinError::Stuck`] when it waits and nothing can ever wake it.
     pub fn run<F>(&self, node: Node, future: F) -> Result<F::Output, JoinError>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.block_on(self.spawn(node, future))
+        let task = self.spawn(node, future);
+        self.drive(task).unwrap_or(Err(JoinError::Stuck))
     }
 
     /// Starts a task on `node`; it goes on whenever the world does.
@@ -324,14 +189,46 @@ impl World {
     }
 
     /// Drives the world until `future` has ended. The future itself is the test's,
-    /// not a machine's: it spawns and crashes, and calls nothing of the environment.
+    /// not a machine's: it spawns and crashes, and calls nothing of the environment
+    /// but [`World::wait`].
+    ///
+    /// # Panics
+    /// When every task waits for another, and none for a timer.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let before = IN_WORLD.replace(true);
-        let _restore = Restore(|| IN_WORLD.set(before));
-        self.local.block_on(&self.runtime, future)
+        let output = self.drive(future);
+        output.expect("every task of the simulated world waits for another")
     }
 
-    /// The power of `node` fails.
+    /// `None` when nothing can happen any more.
+    fn drive<F: Future>(&self, future: F) -> Option<F::Output> {
+        let before = enter_world(true);
+        let _restore = Restore(|| {
+            enter_world(before);
+        });
+        self.local.block_on(&self.runtime, async {
+            tokio::select! {
+                biased;
+                output = future => Some(output),
+                () = clock::sleep(STUCK_AFTER) => None,
+            }
+        })
+    }
+
+    /// Lets `duration` of true time pass. For the test's own future: in
+    /// [`World::block_on`], between two accidents.
+    pub async fn wait(&self, duration: Duration) {
+        clock::sleep(duration).await;
+    }
+
+    /// True time since the world began. What a node's clocks show may differ.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        let _runtime = self.runtime.enter();
+        Duration::from_nanos(self.shared.now_nanos())
+    }
+
+    /// The power of `node` fails. Within [`World::block_on`] its tasks are gone after
+    /// the next await.
     pub fn crash(&self, node: Node) {
         self.end_life(node, true);
     }
@@ -343,70 +240,18 @@ impl World {
     }
 
     fn end_life(&self, node: Node, power_fails: bool) {
+        let driven = tokio::runtime::Handle::try_current().is_ok();
         let _runtime = self.runtime.enter();
         self.shared.end_life(node, power_fails);
+        if driven {
+            return;
+        }
         // Its tasks are dropped when the executor next looks at them.
         self.block_on(async {
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }
         });
-    }
-
-    /// The power of `node` will fail during its `n`-th change of its disk, counted
-    /// from 0 and from the first one it ever made; `None` takes that back.
-    pub fn crash_at(&self, node: Node, n: Option<u64>) {
-        self.disk(node, |disk| disk.faults.crash_at = n);
-    }
-
-    /// The `n`-th sync of a file on `node`'s disk, counted as changes are, fails;
-    /// what it should have made durable is shown for as long as the node lives, and
-    /// then gone.
-    pub fn fail_sync_at(&self, node: Node, n: Option<u64>) {
-        self.disk(node, |disk| disk.faults.fail_sync_at = n);
-    }
-
-    /// How many bytes the files on `node`'s disk may have together.
-    pub fn set_capacity(&self, node: Node, bytes: u64) {
-        self.disk(node, |disk| disk.faults.capacity = bytes);
-    }
-
-    /// What crashes of `node` leave of what was not durable.
-    pub fn set_loss(&self, node: Node, loss: Loss) {
-        self.disk(node, |disk| disk.faults.loss = loss);
-    }
-
-    /// How many changes `node` has made to its disk: writes, syncs, new files, new
-    /// names, new lengths.
-    #[must_use]
-    pub fn disk_changes(&self, node: Node) -> u64 {
-        self.disk(node, |disk| disk.changes)
-    }
-
-    /// How many syncs of files `node` has made.
-    #[must_use]
-    pub fn disk_syncs(&self, node: Node) -> u64 {
-        self.disk(node, |disk| disk.syncs)
-    }
-
-    /// Changes a byte on the disk, durably, behind the node's back.
-    ///
-    /// # Panics
-    /// When there is no such byte.
-    pub fn damage(&self, node: Node, path: &str, offset: u64, change: impl FnOnce(u8) -> u8) {
-        self.disk(node, |disk| disk.damage(path.as_ref(), offset, change));
-    }
-
-    /// The files on `node`'s disk and their contents, as a program would see them.
-    #[must_use]
-    pub fn files(&self, node: Node) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-        self.disk(node, |disk| disk.files())
-    }
-
-    fn disk<T>(&self, node: Node, action: impl FnOnce(&mut Disk) -> T) -> T {
-        let disk = Arc::clone(&self.shared.nodes()[node.0].disk);
-        let mut disk = disk.lock().expect("no panic under this lock");
-        action(&mut disk)
     }
 
     /// A hash of everything that has happened so far.

@@ -18,6 +18,9 @@ pub enum JoinError {
     Cancelled,
     /// It panicked, with this message.
     Panicked(String),
+    /// It waits for something that cannot happen any more. Only a simulated world
+    /// can know.
+    Stuck,
 }
 
 impl JoinError {
@@ -36,6 +39,9 @@ impl fmt::Display for JoinError {
         match self {
             Self::Cancelled => formatter.write_str("the task was cancelled"),
             Self::Panicked(message) => write!(formatter, "the task panicked: {message}"),
+            Self::Stuck => {
+                formatter.write_str("every task waits for another, and none for a timer")
+            }
         }
     }
 }

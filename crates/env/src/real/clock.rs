@@ -13,9 +13,24 @@ pub(crate) fn now() -> Instant {
 }
 
 pub(crate) fn wall_clock() -> Duration {
-    SystemTime::now()
+    let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
+        .unwrap_or_default();
+    #[cfg(debug_assertions)]
+    let now = wrong(now);
+    now
+}
+
+/// As a process under test is to see it.
+#[cfg(debug_assertions)]
+fn wrong(now: Duration) -> Duration {
+    let ahead = super::faults::clock_ahead();
+    let by = Duration::from_millis(ahead.unsigned_abs());
+    if ahead < 0 {
+        now.saturating_sub(by)
+    } else {
+        now.saturating_add(by)
+    }
 }
 
 pub(crate) async fn sleep(duration: Duration) {

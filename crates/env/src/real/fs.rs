@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+#[cfg(debug_assertions)]
+use super::faults;
 use crate::fs::OpenOptions;
 
 #[derive(Debug)]
@@ -17,24 +19,36 @@ impl File {
         loop {
             match self.0.read_at(buffer, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                #[cfg(debug_assertions)]
+                Ok(count) => return faults::read(&self.0, buffer, offset, count),
                 result => return result,
             }
         }
     }
 
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        if faults::write(&self.0, bytes, offset)? {
+            return Ok(());
+        }
         self.0.write_all_at(bytes, offset)
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        faults::sync(&self.0)?;
         self.0.sync_data()
     }
 
     pub(crate) fn sync_all(&self) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        faults::sync(&self.0)?;
         self.0.sync_all()
     }
 
     pub(crate) fn allocate(&self, length: u64) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        faults::check_growth()?;
         match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
             Ok(()) => Ok(()),
             // A file system without it: the caller's writes will take the space.
@@ -49,11 +63,16 @@ impl File {
     }
 
     pub(crate) fn set_len(&self, length: u64) -> io::Result<()> {
+        #[cfg(debug_assertions)]
+        faults::cut(&self.0, length)?;
         self.0.set_len(length)
     }
 
     pub(crate) fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        let length = self.0.metadata()?.len();
+        #[cfg(debug_assertions)]
+        let length = faults::len(&self.0, length)?;
+        Ok(length)
     }
 
     pub(crate) fn try_lock(&self) -> io::Result<bool> {
@@ -93,6 +112,8 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    #[cfg(debug_assertions)]
+    faults::forget(path);
     std::fs::remove_file(path)
 }
 

@@ -5,6 +5,8 @@
 
 pub(crate) mod chance;
 pub(crate) mod clock;
+#[cfg(debug_assertions)]
+mod faults;
 pub(crate) mod fs;
 pub(crate) mod net;
 pub(crate) mod task;

@@ -7,58 +7,16 @@ use std::path::{Path, PathBuf};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// What a disk writes as a whole or not at all.
-pub(crate) const SECTOR_BYTES: usize = 512;
+mod content;
+mod faults;
 
-type Sector = [u8; SECTOR_BYTES];
-
-/// What a crash leaves of what was not made durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Loss {
-    /// Each piece of it by chance.
-    #[default]
-    Random,
-    /// Nothing: as if the disk had a large cache and had been idle.
-    Everything,
-    /// All of it: as if only the process had been killed.
-    Nothing,
-}
-
-/// What is to go wrong.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    pub(crate) crash_at: Option<u64>,
-    pub(crate) fail_sync_at: Option<u64>,
-    pub(crate) capacity: u64,
-    pub(crate) loss: Loss,
-}
-
-impl Default for Faults {
-    fn default() -> Self {
-        Self {
-            crash_at: None,
-            fail_sync_at: None,
-            capacity: u64::MAX,
-            loss: Loss::Random,
-        }
-    }
-}
+use content::{Content, SECTOR_BYTES};
+pub(crate) use faults::Faults;
+pub use faults::Loss;
 
 /// A file's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inode(u64);
-
-#[derive(Debug, Default)]
-struct Content {
-    /// What reading shows.
-    shown: Vec<u8>,
-    /// What is on the platter.
-    durable: Vec<u8>,
-    /// Versions of each sector written since the last sync, oldest first.
-    unsynced: BTreeMap<usize, Vec<Sector>>,
-    /// Which open file holds the lock.
-    locked_by: Option<u64>,
-}
 
 /// A change of a directory that its sync has not made durable yet.
 #[derive(Clone, Debug)]
@@ -90,68 +48,6 @@ fn parent(path: &Path) -> PathBuf {
 
 fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
-}
-
-impl Content {
-    fn sector(bytes: &[u8], sector: usize) -> Sector {
-        let start = (sector * SECTOR_BYTES).min(bytes.len());
-        let end = (start + SECTOR_BYTES).min(bytes.len());
-        let mut content = [0; SECTOR_BYTES];
-        content[..end - start].copy_from_slice(&bytes[start..end]);
-        content
-    }
-
-    fn write(&mut self, bytes: &[u8], offset: usize) {
-        let end = offset + bytes.len();
-        if self.shown.len() < end {
-            self.shown.resize(end, 0);
-        }
-        self.shown[offset..end].copy_from_slice(bytes);
-        for sector in offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
-            let content = Self::sector(&self.shown, sector);
-            self.unsynced.entry(sector).or_default().push(content);
-        }
-    }
-
-    /// Makes durable what was written since the last sync, and nothing else: what a
-    /// failed sync has dropped stays shown, and off the platter.
-    fn sync(&mut self) {
-        self.durable.resize(self.shown.len(), 0);
-        for (sector, versions) in std::mem::take(&mut self.unsynced) {
-            let start = sector * SECTOR_BYTES;
-            let end = (start + SECTOR_BYTES).min(self.durable.len());
-            if let Some(newest) = versions.last()
-                && start < end
-            {
-                self.durable[start..end].copy_from_slice(&newest[..end - start]);
-            }
-        }
-    }
-
-    fn crash(&mut self, loss: Loss, random: &mut StdRng) {
-        self.locked_by = None;
-        match loss {
-            Loss::Nothing => self.sync(),
-            Loss::Everything => {}
-            Loss::Random => {
-                if random.random() {
-                    self.durable.resize(self.shown.len(), 0);
-                }
-                for (&sector, versions) in &self.unsynced {
-                    // One of the versions, or none.
-                    let version = random.random_range(0..=versions.len());
-                    let start = sector * SECTOR_BYTES;
-                    let end = (start + SECTOR_BYTES).min(self.durable.len());
-                    if version > 0 && start < end {
-                        let content = &versions[version - 1][..end - start];
-                        self.durable[start..end].copy_from_slice(content);
-                    }
-                }
-            }
-        }
-        self.shown.clone_from(&self.durable);
-        self.unsynced.clear();
-    }
 }
 
 impl Disk {
@@ -262,24 +158,62 @@ impl Disk {
         count
     }
 
-    pub(crate) fn write(&mut self, inode: Inode, bytes: &[u8], offset: u64) -> io::Result<()> {
+    /// Writes; `astray` decides where a write lands that goes elsewhere.
+    pub(crate) fn write(
+        &mut self,
+        inode: Inode,
+        bytes: &[u8],
+        offset: u64,
+        astray: &mut StdRng,
+    ) -> io::Result<()> {
+        if self.faults.fail_writes {
+            return Err(io::Error::other("simulated failure of a write"));
+        }
         self.check_room(inode, offset + bytes.len() as u64)?;
         let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        if self.faults.misdirect_at == Some(self.changes - 1) {
+            self.faults.misdirect_at = None;
+            return self.misdirect(inode, bytes, offset, astray);
+        }
         self.content(inode).write(bytes, offset);
+        Ok(())
+    }
+
+    /// The bytes land at another sector of some file, and success is reported. What
+    /// they should have replaced stays, although the file has grown.
+    fn misdirect(
+        &mut self,
+        inode: Inode,
+        bytes: &[u8],
+        offset: usize,
+        astray: &mut StdRng,
+    ) -> io::Result<()> {
+        let content = self.content(inode);
+        let end = (offset + bytes.len()).max(content.shown.len());
+        content.shown.resize(end, 0);
+        let places: Vec<_> = self
+            .names
+            .values()
+            .flat_map(|&file| {
+                let sectors = self.contents[&file].shown.len() / SECTOR_BYTES;
+                (0..sectors).map(move |sector| (file, sector * SECTOR_BYTES))
+            })
+            .filter(|&(file, at)| file != inode || at.abs_diff(offset) >= SECTOR_BYTES)
+            .collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let (file, at) = places[astray.random_range(0..places.len())];
+        let content = self.content(file);
+        let room = bytes.len().min(content.shown.len() - at);
+        content.write(&bytes[..room], at);
         Ok(())
     }
 
     pub(crate) fn set_len(&mut self, inode: Inode, length: u64) -> io::Result<()> {
         self.check_room(inode, length)?;
         let length = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let content = self.content(inode);
-        let before = content.shown.len();
-        content.shown.resize(length, 0);
-        // What was cut off reads as zeros if the file grows again.
-        for sector in length / SECTOR_BYTES..before.div_ceil(SECTOR_BYTES) {
-            let zeroed = Content::sector(&content.shown, sector);
-            content.unsynced.entry(sector).or_default().push(zeroed);
-        }
+        self.content(inode).set_len(length);
         Ok(())
     }
 
@@ -296,7 +230,7 @@ impl Disk {
 
     pub(crate) fn sync(&mut self, inode: Inode) -> io::Result<()> {
         self.syncs += 1;
-        if self.faults.fail_sync_at == Some(self.syncs - 1) {
+        if self.faults.fail_syncs || self.faults.fail_sync_at == Some(self.syncs - 1) {
             // The kernel calls the pages clean, and they never reach the platter.
             self.content(inode).unsynced.clear();
             return Err(io::Error::other("simulated failure of a sync"));
@@ -381,9 +315,8 @@ impl Disk {
     /// The power fails.
     pub(crate) fn crash(&mut self, random: &mut StdRng) {
         self.faults.crash_at = None;
-        let loss = self.faults.loss;
         for (_, namings) in std::mem::take(&mut self.unsynced_names) {
-            let survive = match loss {
+            let survive = match self.faults.loss {
                 Loss::Nothing => namings.len(),
                 Loss::Everything => 0,
                 Loss::Random => random.random_range(0..=namings.len()),
@@ -392,7 +325,7 @@ impl Disk {
         }
         self.names.clone_from(&self.durable_names);
         for content in self.contents.values_mut() {
-            content.crash(loss, random);
+            content.crash(&self.faults, random);
         }
     }
 
@@ -401,8 +334,35 @@ impl Disk {
         let content = self.content(inode);
         let at = usize::try_from(offset).expect("within the file");
         content.sync();
-        content.shown[at] = change(content.shown[at]);
-        content.durable[at] = content.shown[at];
+        content.damage(at, change);
+    }
+
+    /// Flips a bit that is on the platter, in a file that `choose` agrees to; says
+    /// where. `None` when there is no such bit.
+    pub(crate) fn flip_bit(
+        &mut self,
+        choose: impl Fn(&Path) -> bool,
+        random: &mut StdRng,
+    ) -> Option<(PathBuf, u64)> {
+        let files: Vec<_> = self
+            .durable_names
+            .iter()
+            .filter(|(path, inode)| choose(path) && !self.contents[inode].durable.is_empty())
+            .map(|(path, inode)| (path.clone(), *inode))
+            .collect();
+        if files.is_empty() {
+            return None;
+        }
+        let (path, inode) = &files[random.random_range(0..files.len())];
+        let content = self.content(*inode);
+        let at = random.random_range(0..content.durable.len().min(content.shown.len()).max(1));
+        let bit = 1 << random.random_range(0..8);
+        if at >= content.shown.len() || content.unsynced.contains_key(&(at / SECTOR_BYTES)) {
+            // The next sync would write over it.
+            return None;
+        }
+        content.damage(at, |byte| byte ^ bit);
+        Some((path.clone(), at as u64))
     }
 
     pub(crate) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {

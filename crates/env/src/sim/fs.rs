@@ -12,9 +12,6 @@ use super::task::interleave;
 use super::{Context, hash_bytes};
 use crate::fs::OpenOptions;
 
-/// How long a sync takes at most.
-const MAX_SYNC: Duration = Duration::from_millis(4);
-
 fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
     disk.lock().expect("no panic under this lock")
 }
@@ -87,17 +84,16 @@ impl File {
 
     pub(crate) async fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.change("write", &[offset, hash_bytes(0, bytes)], |disk| {
-            disk.write(self.inode, bytes, offset)
+            disk.write(self.inode, bytes, offset, &mut self.context.shared.random())
         })
         .await
     }
 
     pub(crate) async fn sync(&self) -> io::Result<()> {
-        let micros = {
-            let mut random = self.context.shared.random();
-            random.random_range(0..MAX_SYNC.as_micros() as u64)
-        };
-        tokio::time::sleep(Duration::from_micros(micros)).await;
+        let time = lock(&self.disk).faults.sync_time.clone();
+        let nanos = u64::try_from((time.end - time.start).as_nanos()).unwrap_or(u64::MAX);
+        let beyond = self.context.shared.random().random_range(0..=nanos);
+        super::clock::sleep(time.start + Duration::from_nanos(beyond)).await;
         self.change("sync", &[], |disk| disk.sync(self.inode)).await
     }
 
@@ -123,12 +119,6 @@ impl File {
     pub(crate) async fn try_lock(&self) -> io::Result<bool> {
         interleave(&self.context).await;
         Ok(lock(&self.disk).try_lock(self.handle, self.inode))
-    }
-}
-
-impl std::fmt::Debug for Context {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{:?}", self.node)
     }
 }
 

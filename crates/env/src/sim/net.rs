@@ -1,38 +1,58 @@
-//! A network without distance: connections are pairs of pipes in memory.
+//! Listeners and connecting.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Poll, Waker};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 
+use super::link::{Links, Passage};
+use super::pipe::Connection;
+use super::stream::ends;
+pub(crate) use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::task::interleave;
-use super::{Context, hash_bytes};
+use super::{Context, Node};
 
-/// Bytes that may be on their way in one direction.
-const PIPE_BYTES: usize = 64 << 10;
 /// Connections that may wait to be accepted.
 const BACKLOG: usize = 128;
 /// The first port handed out to those who do not care.
 const FIRST_FREE_PORT: u16 = 49152;
+/// How often a connection is asked for that nobody answers: for a minute, all in all.
+const TRIES: u32 = 6;
+/// The wait before the second try; twice as long before each further one.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 type Incoming = (Stream, SocketAddr);
 
 /// Who listens where.
+struct Door {
+    node: Node,
+    life: u64,
+    sender: mpsc::Sender<Incoming>,
+}
+
+/// Who listens where, and what lies between.
 #[derive(Default)]
 pub(crate) struct Network {
-    listeners: BTreeMap<SocketAddr, mpsc::Sender<Incoming>>,
+    doors: BTreeMap<SocketAddr, Door>,
     ports: u16,
+    pub(super) links: Links,
+    connections: Vec<Weak<Connection>>,
 }
 
 impl Network {
     fn free_port(&mut self) -> u16 {
         self.ports = self.ports.checked_add(1).unwrap_or_default();
         FIRST_FREE_PORT + self.ports % (u16::MAX - FIRST_FREE_PORT)
+    }
+
+    /// Those that are still there.
+    pub(super) fn connections(&mut self) -> Vec<Arc<Connection>> {
+        self.connections
+            .retain(|connection| connection.strong_count() > 0);
+        self.connections.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -61,12 +81,17 @@ pub(crate) async fn listen(context: Context, mut address: SocketAddr) -> io::Res
         let port = network.free_port();
         address.set_port(port);
     }
-    if let Some(other) = network.listeners.get(&address)
-        && !other.is_closed()
+    if let Some(other) = network.doors.get(&address)
+        && !other.sender.is_closed()
     {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    network.listeners.insert(address, sender);
+    let door = Door {
+        node: context.node,
+        life: context.life,
+        sender,
+    };
+    network.doors.insert(address, door);
     drop(network);
     context.trace("listen", &[u64::from(address.port())]);
     Ok(Listener {
@@ -78,185 +103,65 @@ pub(crate) async fn listen(context: Context, mut address: SocketAddr) -> io::Res
 pub(crate) async fn connect(context: Context, address: SocketAddr) -> io::Result<Stream> {
     interleave(&context).await;
     context.trace("connect", &[u64::from(address.port())]);
-    let (listener, port) = {
+    let mut wait = FIRST_WAIT;
+    for _ in 0..TRIES {
+        let node = {
+            let network = context.shared.network();
+            network.doors.get(&address).map(|door| door.node)
+        };
+        let node = node.ok_or(io::ErrorKind::ConnectionRefused)?;
+        match round_trip(&context, node) {
+            Passage::After(time) => {
+                if !time.is_zero() {
+                    super::clock::sleep(time).await;
+                }
+                return knock(&context, address).await;
+            }
+            Passage::Reset => return Err(io::ErrorKind::ConnectionReset.into()),
+            Passage::Blocked => super::clock::sleep(wait).await,
+        }
+        wait *= 2;
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// How long a question and its answer take.
+fn round_trip(context: &Context, node: Node) -> Passage {
+    let now = context.shared.now_nanos();
+    let mut network = context.shared.network();
+    let mut random = context.shared.random();
+    let mut total = Duration::ZERO;
+    for route in [(context.node, node), (node, context.node)] {
+        match network.links.send(route, 0, now, &mut random) {
+            Passage::After(time) => total += time,
+            other => return other,
+        }
+    }
+    Passage::After(total)
+}
+
+async fn knock(context: &Context, address: SocketAddr) -> io::Result<Stream> {
+    let (sender, there, local, connection) = {
         let mut network = context.shared.network();
-        let listener = network.listeners.get(&address).cloned();
-        (listener, network.free_port())
+        let local = SocketAddr::new(address.ip(), network.free_port());
+        let door = network.doors.get(&address);
+        let door = door.ok_or(io::ErrorKind::ConnectionRefused)?;
+        let there = Context {
+            shared: Arc::clone(&context.shared),
+            node: door.node,
+            life: door.life,
+        };
+        let sender = door.sender.clone();
+        let connection = Connection::new(&context.shared, context.node, there.node);
+        network.connections();
+        network.connections.push(Arc::downgrade(&connection));
+        (sender, there, local, connection)
     };
-    let listener = listener.ok_or(io::ErrorKind::ConnectionRefused)?;
-    let local = SocketAddr::new(address.ip(), port);
-    let (there, here) = (Pipe::new(), Pipe::new());
-    let theirs = Stream {
-        local: address,
-        peer: local,
-        read: ReadHalf(Arc::clone(&there)),
-        write: WriteHalf(Arc::clone(&here)),
-    };
-    let ours = Stream {
-        local,
-        peer: address,
-        read: ReadHalf(here),
-        write: WriteHalf(there),
-    };
-    listener
+    let contexts = [context.clone(), there];
+    let [ours, theirs] = ends(&connection, contexts, [local, address]);
+    sender
         .send((theirs, local))
         .await
         .map_err(|_| io::ErrorKind::ConnectionRefused)?;
     Ok(ours)
-}
-
-/// One direction of a connection.
-#[derive(Debug)]
-struct Pipe(Mutex<PipeState>);
-
-#[derive(Debug, Default)]
-struct PipeState {
-    bytes: VecDeque<u8>,
-    /// The writing end has gone: what is there is all there will be.
-    ended: bool,
-    /// The reading end has gone.
-    broken: bool,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-}
-
-impl Pipe {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::default()))
-    }
-
-    fn state(&self) -> MutexGuard<'_, PipeState> {
-        self.0.lock().expect("no panic under this lock")
-    }
-}
-
-fn wake(waker: &mut Option<Waker>) {
-    if let Some(waker) = waker.take() {
-        waker.wake();
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Stream {
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: SocketAddr,
-    read: ReadHalf,
-    write: WriteHalf,
-}
-
-impl Stream {
-    pub(crate) fn into_split(self) -> (ReadHalf, WriteHalf) {
-        (self.read, self.write)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct ReadHalf(Arc<Pipe>);
-
-#[derive(Debug)]
-pub(crate) struct WriteHalf(Arc<Pipe>);
-
-impl Drop for ReadHalf {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.broken = true;
-        wake(&mut state.writer);
-    }
-}
-
-impl Drop for WriteHalf {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.ended = true;
-        wake(&mut state.reader);
-    }
-}
-
-impl AsyncRead for ReadHalf {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let mut state = self.0.state();
-        if state.bytes.is_empty() && !state.ended {
-            state.reader = Some(context.waker().clone());
-            return Poll::Pending;
-        }
-        let count = buffer.remaining().min(state.bytes.len());
-        let bytes: Vec<u8> = state.bytes.drain(..count).collect();
-        wake(&mut state.writer);
-        drop(state);
-        if let Some(task) = super::current() {
-            task.trace("receive", &[hash_bytes(0, &bytes)]);
-        }
-        buffer.put_slice(&bytes);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for WriteHalf {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut state = self.0.state();
-        if state.broken || state.ended {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        let count = bytes.len().min(PIPE_BYTES - state.bytes.len());
-        if count == 0 && !bytes.is_empty() {
-            state.writer = Some(context.waker().clone());
-            return Poll::Pending;
-        }
-        state.bytes.extend(&bytes[..count]);
-        wake(&mut state.reader);
-        Poll::Ready(Ok(count))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.0.state();
-        state.ended = true;
-        wake(&mut state.reader);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().read).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().write).poll_write(context, bytes)
-    }
-
-    fn poll_flush(
-        self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().write).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().write).poll_shutdown(context)
-    }
 }

@@ -1,8 +1,10 @@
-//! Tasks of simulated nodes: each is polled, and dropped, as itself.
+//! Tasks of simulated nodes: each is polled, and dropped, as itself; and not at all
+//! while its node is paused or has no core for it.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use super::{Context, hash_bytes};
 use crate::real::task::JoinHandle;
@@ -12,6 +14,31 @@ struct Task<F> {
     context: Context,
     /// Empty once it has ended.
     future: Option<Pin<Box<F>>>,
+    /// Until a core is free.
+    queued: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<F> Task<F> {
+    /// Whether its node gives it a core now.
+    fn poll_core(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
+        loop {
+            let now = self.context.shared.now_nanos();
+            let busy_until = self.context.machine(|machine| {
+                if machine.paused {
+                    machine.parked.push(context.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(machine.cores.busy_until(now))
+            });
+            let Some(free_at) = std::task::ready!(busy_until) else {
+                self.queued = None;
+                return Poll::Ready(());
+            };
+            let wait = super::clock::nap(Duration::from_nanos(free_at - now));
+            let queued = self.queued.insert(Box::pin(wait));
+            std::task::ready!(queued.as_mut().poll(context));
+        }
+    }
 }
 
 impl<F: Future> Future for Task<F> {
@@ -19,13 +46,17 @@ impl<F: Future> Future for Task<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         let task = self.get_mut();
+        std::task::ready!(task.poll_core(context));
         let identity = task.context.clone();
-        identity.enter(|| {
+        let polled = identity.enter(|| {
             let future = task.future.as_mut().expect("not polled after its end");
             let output = std::task::ready!(future.as_mut().poll(context));
             task.future = None;
             Poll::Ready(output)
-        })
+        });
+        let now = identity.shared.now_nanos();
+        identity.machine(|machine| machine.cores.occupy(now));
+        polled
     }
 }
 
@@ -51,15 +82,16 @@ where
     let handle = tokio::task::spawn_local(Task {
         context,
         future: Some(Box::pin(future)),
+        queued: None,
     });
     let abort = handle.abort_handle();
     if registry.is_dead() {
         abort.abort();
     } else {
-        let mut nodes = registry.shared.nodes();
-        let tasks = &mut nodes[registry.node.0].tasks;
-        tasks.retain(|task| !task.is_finished());
-        tasks.push(abort);
+        registry.machine(|machine| {
+            machine.tasks.retain(|task| !task.is_finished());
+            machine.tasks.push(abort);
+        });
     }
     JoinHandle::Task(handle)
 }

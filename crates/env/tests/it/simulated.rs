@@ -347,7 +347,7 @@ fn connections_end_when_either_side_goes() {
         read
     });
     let mut read = connected.unwrap();
-    world.crash(server);
+    world.kill(server);
     assert_eq!(world.block_on(serving), Err(JoinError::Cancelled));
     let end = world.run(client, async move {
         let refused = coeval_env::connect(address).await.unwrap_err().kind();

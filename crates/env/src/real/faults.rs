@@ -1,0 +1,186 @@
+//! Faults of real disks and clocks, for tests of whole processes.
+//!
+//! A process of a debug build whose environment names a file by [`VARIABLE`] obeys the
+//! lines of that file, which it reads anew at each call, so that they may change while
+//! it runs. A release build has nothing of this.
+//!
+//! | line | what it does |
+//! | --- | --- |
+//! | `sync fails` | syncs report EIO, and do nothing |
+//! | `sync takes 200` | syncs take so many milliseconds more |
+//! | `write fails` | writes report EIO |
+//! | `disk full` | files do not grow: ENOSPC |
+//! | `clock ahead -5000` | the wall clock is wrong by so many milliseconds |
+//! | `unsynced lost` | what is not synced stays within the process, and dies with it |
+//!
+//! The last is what a loss of power does to a disk, for a process that is killed: bytes
+//! that nobody synced are in no file. Names and lengths are not held back, and of
+//! unsynced bytes nothing survives; the simulated disk is the one that tries every mixture.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+/// Names the file of faults.
+const VARIABLE: &str = "COEVAL_FAULTS";
+
+static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// Which file on which device.
+type Identity = (u64, u64);
+/// What was written and not synced, oldest first.
+type Writes = Vec<(u64, Vec<u8>)>;
+
+static UNSYNCED: Mutex<BTreeMap<Identity, Writes>> = Mutex::new(BTreeMap::new());
+
+fn unsynced() -> MutexGuard<'static, BTreeMap<Identity, Writes>> {
+    UNSYNCED.lock().expect("no panic under this lock")
+}
+
+/// The file that says what is wrong, in a process under test.
+fn file() -> Option<&'static PathBuf> {
+    let file = FILE.get_or_init(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    file.as_ref()
+}
+
+/// The words behind a line's first ones, if there is such a line.
+fn line(beginning: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file()?).ok()?;
+    let found = text.lines().find_map(|line| line.strip_prefix(beginning))?;
+    Some(found.trim().to_owned())
+}
+
+fn milliseconds(beginning: &str) -> Option<i64> {
+    line(beginning)?.parse().ok()
+}
+
+fn failure() -> io::Error {
+    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// How far the wall clock is ahead, in milliseconds.
+pub(super) fn clock_ahead() -> i64 {
+    milliseconds("clock ahead").unwrap_or(0)
+}
+
+/// Whether a file may become longer.
+pub(super) fn check_growth() -> io::Result<()> {
+    match line("disk full") {
+        Some(_) => Err(io::ErrorKind::StorageFull.into()),
+        None => Ok(()),
+    }
+}
+
+fn identity(file: &std::fs::File) -> io::Result<Identity> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// A write. `true` when that is done, for better or worse: the file is not to be
+/// touched.
+pub(super) fn write(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Result<bool> {
+    if self::file().is_none() {
+        return Ok(false);
+    }
+    if line("write fails").is_some() {
+        return Err(failure());
+    }
+    if offset + bytes.len() as u64 > file.metadata()?.len() {
+        check_growth()?;
+    }
+    if line("unsynced lost").is_none() {
+        return Ok(false);
+    }
+    let identity = identity(file)?;
+    let mut unsynced = unsynced();
+    let writes = unsynced.entry(identity).or_default();
+    writes.push((offset, bytes.to_vec()));
+    Ok(true)
+}
+
+/// A sync that is about to happen.
+pub(super) fn sync(file: &std::fs::File) -> io::Result<()> {
+    if let Some(more) = milliseconds("sync takes") {
+        std::thread::sleep(Duration::from_millis(more.unsigned_abs()));
+    }
+    if line("sync fails").is_some() {
+        return Err(failure());
+    }
+    let writes = unsynced().remove(&identity(file)?);
+    for (offset, bytes) in writes.unwrap_or_default() {
+        file.write_all_at(&bytes, offset)?;
+    }
+    Ok(())
+}
+
+/// Shows what was written and is not in the file, in what was read from it: `filled`
+/// bytes of `buffer`. How many bytes are right now.
+pub(super) fn read(
+    file: &std::fs::File,
+    buffer: &mut [u8],
+    offset: u64,
+    mut filled: usize,
+) -> io::Result<usize> {
+    let unsynced = unsynced();
+    if unsynced.is_empty() {
+        return Ok(filled);
+    }
+    let Some(writes) = unsynced.get(&identity(file)?) else {
+        return Ok(filled);
+    };
+    buffer[filled..].fill(0);
+    let end = offset + buffer.len() as u64;
+    for (at, bytes) in writes {
+        let (from, to) = ((*at).max(offset), (at + bytes.len() as u64).min(end));
+        if from >= to {
+            continue;
+        }
+        let place = |position: u64, origin: u64| {
+            usize::try_from(position - origin).expect("within a buffer")
+        };
+        buffer[place(from, offset)..place(to, offset)]
+            .copy_from_slice(&bytes[place(from, *at)..place(to, *at)]);
+        filled = filled.max(place(to, offset));
+    }
+    Ok(filled)
+}
+
+/// A file's length with what was written and is not in it.
+pub(super) fn len(file: &std::fs::File, length: u64) -> io::Result<u64> {
+    let unsynced = unsynced();
+    if unsynced.is_empty() {
+        return Ok(length);
+    }
+    let writes = unsynced.get(&identity(file)?).into_iter().flatten();
+    let ends = writes.map(|(at, bytes)| at + bytes.len() as u64);
+    Ok(ends.max().unwrap_or(0).max(length))
+}
+
+/// A file becomes this long: nothing is behind its end any more.
+pub(super) fn cut(file: &std::fs::File, length: u64) -> io::Result<()> {
+    let mut unsynced = unsynced();
+    if unsynced.is_empty() {
+        return Ok(());
+    }
+    if let Some(writes) = unsynced.get_mut(&identity(file)?) {
+        writes.retain_mut(|(at, bytes)| {
+            let room = length.saturating_sub(*at);
+            bytes.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+            room > 0
+        });
+    }
+    Ok(())
+}
+
+/// A file goes, and its number may come back.
+pub(super) fn forget(path: &Path) {
+    let mut unsynced = unsynced();
+    if !unsynced.is_empty()
+        && let Ok(metadata) = std::fs::metadata(path)
+    {
+        unsynced.remove(&(metadata.dev(), metadata.ino()));
+    }
+}
