@@ -44,8 +44,8 @@
 
 pub(crate) mod chain;
 mod dispatch;
-mod scan;
-mod tail;
+pub(crate) mod scan;
+pub(crate) mod tail;
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -17,6 +17,7 @@
 
 mod access;
 mod admin;
+mod anteroom;
 mod audit;
 mod backup;
 mod bench;

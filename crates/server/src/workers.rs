@@ -21,15 +21,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coeval_env::{JoinHandle, Listener, Stream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tracing::{error, warn};
 
+use crate::anteroom::Anteroom;
 use crate::metrics::Sheet;
 use crate::session;
 use crate::shared::Shared;
 
-/// Sockets beyond the limit of sessions that may be open at once, to be told that
-/// there are too many, or to bring cancel requests.
+/// How many more sockets may be on their way in than there may be sessions: to be told
+/// that there are too many, or to bring cancel requests.
 const ANTEROOM: usize = 64;
 
 /// The threads of a server. Dropped, they end, and their sessions with them.
@@ -42,8 +43,7 @@ pub(crate) struct Workers {
 struct Worker {
     shared: Arc<Shared>,
     listener: Arc<Listener>,
-    /// One for each socket that may be open.
-    places: Arc<Semaphore>,
+    anteroom: Arc<Anteroom>,
     permits: mpsc::UnboundedReceiver<()>,
     used: mpsc::UnboundedSender<()>,
     sessions: Arc<AtomicUsize>,
@@ -55,7 +55,7 @@ impl Workers {
     pub(crate) fn start(shared: &Arc<Shared>, listener: Listener) -> Self {
         let count = shared.settings.workers();
         let listener = Arc::new(listener);
-        let places = Arc::new(Semaphore::new(shared.settings.max_connections + ANTEROOM));
+        let anteroom = Anteroom::new(shared.settings.max_connections + ANTEROOM);
         let (used, was_used) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         let mut doors = Vec::new();
@@ -65,7 +65,7 @@ impl Workers {
             let worker = Worker {
                 shared: Arc::clone(shared),
                 listener: Arc::clone(&listener),
-                places: Arc::clone(&places),
+                anteroom: Arc::clone(&anteroom),
                 permits,
                 used: used.clone(),
                 sessions: Arc::clone(&sessions),
@@ -130,16 +130,13 @@ impl Worker {
     }
 
     fn begin(&self, stream: Stream, peer: SocketAddr) {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            self.sheet.refused();
-            return;
-        };
+        let seat = self.anteroom.enter();
         let counted = Counted::new(&self.sessions);
         let shared = Arc::clone(&self.shared);
         let sheet = Arc::clone(&self.sheet);
         let serving = coeval_env::spawn("session", async move {
-            session::serve(shared, stream, peer, sheet).await;
-            drop((place, counted));
+            session::serve(shared, stream, peer, sheet, seat).await;
+            drop(counted);
         });
         // A panic ends its session and no other; here it gets its line in the log.
         coeval_env::spawn("session watch", async move {

@@ -36,6 +36,8 @@ pub(crate) struct Words {
 pub(crate) struct Lookup<'a> {
     catalog: &'a Catalog,
     engine: &'a dyn Engine,
+    /// Who reads the words: keys are in them where this role may read the rows.
+    role: u32,
     /// Rows that are not durable are not named.
     durable_only: bool,
     /// The newest commit that the words depend on.
@@ -44,10 +46,11 @@ pub(crate) struct Lookup<'a> {
 
 impl<'a> Lookup<'a> {
     /// For words that may leave the process at once.
-    pub(crate) fn durable(catalog: &'a Catalog, engine: &'a dyn Engine) -> Self {
+    pub(crate) fn durable(catalog: &'a Catalog, engine: &'a dyn Engine, role: u32) -> Self {
         Self {
             catalog,
             engine,
+            role,
             durable_only: true,
             seen: Timestamp::ZERO,
         }
@@ -60,6 +63,7 @@ impl<'a> Lookup<'a> {
             return Words::default();
         };
         let index = |id: IndexId| table.indexes.iter().find(|index| index.id == id);
+        let may_read = self.catalog.may_read(self.role, table);
         let (index, key) = match place {
             Place::Row { rid, .. } => (None, Some(self.row(table, *rid))),
             Place::Key { index: id, key, .. } => {
@@ -81,7 +85,7 @@ impl<'a> Lookup<'a> {
         Words {
             table: Some(table.name.clone()),
             index: index.map(|index| index.name.clone()),
-            key,
+            key: key.filter(|_| may_read),
         }
     }
 
@@ -181,10 +185,16 @@ fn party(party: Party) -> String {
 
 /// Says in an error what the engine's error is about. Also returns the newest commit
 /// that the words depend on.
-pub(crate) fn explain(error: Error, catalog: &Catalog, engine: &dyn Engine) -> (Error, Timestamp) {
+pub(crate) fn explain(
+    error: Error,
+    catalog: &Catalog,
+    engine: &dyn Engine,
+    role: u32,
+) -> (Error, Timestamp) {
     let mut lookup = Lookup {
         catalog,
         engine,
+        role,
         durable_only: false,
         seen: Timestamp::ZERO,
     };
@@ -206,7 +216,11 @@ fn explain_by(error: Error, lookup: &mut Lookup<'_>) -> Error {
     match &cause {
         TxnError::Conflict(conflict) => {
             let at = words(&conflict.place);
-            let by = conflict.other.map(|other| format!(", by {}", whose(other)));
+            let by = match (conflict.other, conflict.committed) {
+                (Some(other), _) => Some(format!(", by {}", whose(other))),
+                (None, Some(at)) => Some(format!(", by the transaction that committed at {at}")),
+                (None, None) => None,
+            };
             let detail = format!(
                 "Reason: {}: {}{}.",
                 conflict.cause.describe(),

@@ -228,6 +228,8 @@ pub struct Report {
     /// What the engine said, of conflicts and locks: it can be said in more words
     /// where the catalog is at hand.
     engine: Option<coeval_txn::Error>,
+    /// The number of the table whose rows the detail shows.
+    shows_rows_of: Option<u32>,
 }
 
 impl Error {
@@ -247,6 +249,7 @@ impl Error {
             constraint: None,
             remedy: Remedy::Fix,
             engine: None,
+            shows_rows_of: None,
         }))
     }
 
@@ -376,6 +379,26 @@ impl Error {
     }
 
     /// What the engine said, if it is about a conflict or a lock.
+    /// Adds the detail line, which shows what is in rows of the table with this number:
+    /// only for who may read them.
+    #[must_use]
+    pub(crate) fn with_rows_in_detail(self, table: u32, detail: impl Into<String>) -> Self {
+        let mut error = self.with_detail(detail);
+        error.0.shows_rows_of = Some(table);
+        error
+    }
+
+    /// The error for somebody who may read the rows of the tables of which `may_read`
+    /// says so.
+    pub(crate) fn hiding_rows(mut self, may_read: impl FnOnce(u32) -> bool) -> Self {
+        if let Some(table) = self.0.shows_rows_of.take()
+            && !may_read(table)
+        {
+            self.0.detail = None;
+        }
+        self
+    }
+
     pub(crate) fn engine_error(&self) -> Option<&coeval_txn::Error> {
         self.0.engine.as_ref()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use coeval_types::{IndexId, Remedy, Rid, StorageId, TransactionId};
+use coeval_types::{IndexId, Remedy, Rid, StorageId, Timestamp, TransactionId};
 
 /// Where two transactions met.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct Conflict {
     pub place: Place,
     /// With whom, where that is known.
     pub other: Option<TransactionId>,
+    /// The timestamp at which the other committed, where that is known.
+    pub committed: Option<Timestamp>,
 }
 
 /// How a call of the contract can fail.
@@ -159,7 +161,17 @@ impl Error {
             cause,
             place,
             other,
+            committed: None,
         }))
+    }
+
+    /// A conflict with a transaction that has committed at this time already.
+    #[must_use]
+    pub fn with_commit(mut self, committed: Option<Timestamp>) -> Self {
+        if let Self::Conflict(conflict) = &mut self {
+            conflict.committed = committed;
+        }
+        self
     }
 }
 

@@ -191,6 +191,8 @@ async fn read_control(directory: &Path) -> Result<Control, Error> {
 /// Copies the segments of `directory` that the backup has a part of or that go on
 /// behind it, and returns what its CONTROL says.
 async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Control, Error> {
+    // No server may be writing there.
+    let _inspected = DataDirectory::inspect(directory).await?;
     let control = read_control(directory).await?;
     if control.database != backup.database {
         return Err(Error::Setting(format!(
@@ -242,17 +244,20 @@ async fn end_of(
         None => (FIRST_LSN, (FIRST_LSN, Term(0))),
     };
     if let Some(file) = &checkpoint {
-        let before = match target {
-            RestoreTarget::End => false,
-            RestoreTarget::Time(time) => time < file.taken_at(),
-            RestoreTarget::Timestamp(timestamp) => timestamp < file.snapshot(),
+        let late = match target {
+            RestoreTarget::Time(time) if time < file.taken_at() => {
+                let late = (file.taken_at() - time).as_secs_f64();
+                Some(format!("{late:.3} s later than that"))
+            }
+            RestoreTarget::Timestamp(timestamp) if timestamp < file.snapshot() => {
+                Some(format!("at timestamp {}", file.snapshot()))
+            }
+            _ => None,
         };
-        if before {
+        if let Some(late) = late {
             return Err(Error::Setting(format!(
-                "the backup's checkpoint was taken at {} µs since 1970, at timestamp {}, \
-                 behind what is to be restored; restore from an earlier backup",
-                file.taken_at().as_micros(),
-                file.snapshot()
+                "the backup's checkpoint was taken {late}, behind what is to be restored; \
+                 restore from an earlier backup"
             )));
         }
     }

@@ -10,6 +10,8 @@ use crate::Error;
 use crate::control::Control;
 use crate::frame::{Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
+use crate::recovery::scan::Scan;
+use crate::recovery::tail;
 
 /// How much of the log is read at once.
 const BLOCK_BYTES: usize = 4 << 20;
@@ -54,7 +56,8 @@ pub(super) struct Found {
 }
 
 /// Walks the log from `begin`, up to the first commit that the target leaves out, or
-/// to its end.
+/// to its end. An end that is none, because what stood there had been durable, is
+/// refused as a start would refuse it.
 pub(super) async fn find(
     chain: &Chain,
     control: &Control,
@@ -68,6 +71,7 @@ pub(super) async fn find(
         commits: 0,
         passed: false,
     };
+    let mut durable = begin;
     let mut block = Vec::new();
     loop {
         let carried = block.len();
@@ -82,11 +86,15 @@ pub(super) async fn find(
             let header = match Header::parse(&block[at..], found.end, seed) {
                 Ok((header, _)) => header,
                 Err(NotAFrame::TooLong) if !at_end && block.len() - at < longest() => break,
-                Err(_) => return Ok(found),
+                Err(why) => {
+                    judge(chain, control, &found, (durable, why)).await?;
+                    return Ok(found);
+                }
             };
             let its_term = header.timestamp.term();
             let remnant = found.end >= control.start && its_term < control.term;
             if remnant || its_term < term || its_term > control.term {
+                judge(chain, control, &found, (durable, NotAFrame::Empty)).await?;
                 return Ok(found);
             }
             if header.kind == Kind::Commit {
@@ -98,11 +106,32 @@ pub(super) async fn find(
                 found.last = Some((header.timestamp, header.time));
             }
             term = its_term;
+            durable = durable.max(header.durable);
             at += header.frame_bytes() as usize;
             found.end = header.end();
         }
         block.drain(..at);
     }
+}
+
+/// Refuses an end of the log behind which something had been durable.
+async fn judge(
+    chain: &Chain,
+    control: &Control,
+    found: &Found,
+    (durable, stopped_by): (Lsn, NotAFrame),
+) -> Result<(), Error> {
+    let scan = Scan {
+        end: found.end,
+        stopped_by,
+        clean: false,
+        durable,
+        commits: found.commits,
+        entries: 0,
+        last_commit: found.last.map_or(Timestamp::ZERO, |(last, _)| last),
+    };
+    let seed = Seed::of_database(control.database);
+    tail::judge(chain, control, seed, &scan).await.map(|_| ())
 }
 
 /// No frame is longer.

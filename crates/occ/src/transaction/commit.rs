@@ -379,7 +379,9 @@ fn validate_read(shared: &Shared, state: &State, read: &Read, own: Timestamp) ->
     }
     match newest {
         Some(version) if version.cts() == read.cts => Ok(()),
-        _ => conflict(None),
+        version => {
+            conflict(None).map_err(|error| error.with_commit(version.map(|version| version.cts())))
+        }
     }
 }
 

@@ -105,7 +105,8 @@ impl Run<'_> {
                 storage: table.id,
                 rid,
             };
-            return Err(self.conflict(Cause::WriteWrite, place, had_row));
+            let conflict = self.conflict(Cause::WriteWrite, place, had_row);
+            return Err(conflict.with_commit(newest.map(|version| version.cts())));
         }
         let Some((version, row)) = newest.and_then(|version| Some((version, version.row()?)))
         else {
@@ -309,7 +310,8 @@ impl Run<'_> {
             index: index.id,
             key: key.to_vec(),
         };
-        Err(self.conflict(Cause::WriteWrite, place, None))
+        let conflict = self.conflict(Cause::WriteWrite, place, None);
+        Err(conflict.with_commit(Some(version.cts())))
     }
 
     /// Locks the row's key in a unique index, and looks for another row with it.

@@ -297,3 +297,43 @@ fn what_is_no_whole_backup_is_refused() {
         .expect("no panic");
     assert_eq!(whole, 220);
 }
+
+/// Bytes of the log that have rotted on the disk are copied into a backup, under a
+/// checksum that fits. What is restored from it must not be less than was durable.
+#[test]
+fn a_backup_of_a_damaged_log_is_not_restored_as_if_it_ended_there() {
+    let (world, node) = world(2);
+    let engine = world
+        .run(node, async {
+            let engine = open("/data").await;
+            load(&engine, (0..20).map(|key| (key, key))).await;
+            engine.checkpoint().await.expect("a checkpoint");
+            for key in 20..60 {
+                load(&engine, [(key, key)]).await;
+            }
+            let installed = engine.log().installed();
+            coeval_txn::durable(&engine, installed).await.expect("well");
+            engine
+        })
+        .expect("no panic");
+    let written = |(path, bytes): (std::path::PathBuf, Vec<u8>)| {
+        let end = bytes.iter().rposition(|byte| *byte != 0)?;
+        (path.starts_with("/data/log") && end > 4096).then_some((path, end))
+    };
+    let mut segments: Vec<_> = world.files(node).into_iter().filter_map(written).collect();
+    segments.sort();
+    let (path, end) = segments.pop().expect("there is a log");
+    let middle = (4096 + end as u64) / 2;
+    world.damage(node, path.to_str().expect("plain"), middle, |byte| byte ^ 1);
+    let refused = world
+        .run(node, async move {
+            backup(&engine, "/backup").await.expect("a backup");
+            restore("/backup", "/restored", None, RestoreTarget::End).await
+        })
+        .expect("no panic")
+        .expect_err("commits are missing");
+    assert!(
+        matches!(&refused, coeval_log::Error::Damaged { file, .. } if file.starts_with("/restored/log")),
+        "{refused}"
+    );
+}

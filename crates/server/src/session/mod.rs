@@ -40,18 +40,30 @@ use std::sync::Arc;
 use coeval_sql::{Error, SqlState};
 use tracing::{debug, warn};
 
+use crate::anteroom::Seat;
 use crate::metrics::Sheet;
 use crate::shared::Shared;
 use output::Lost;
 
-/// Serves one connection until either side ends it.
+/// Serves one connection until either side ends it, or until somebody else needs its
+/// seat before it has been let in.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: coeval_env::Stream,
     peer: SocketAddr,
     sheet: Arc<Sheet>,
+    seat: Seat,
 ) {
-    let Some(greeted) = greet::greet(&shared, stream, peer, &sheet).await else {
+    let greeted = tokio::select! {
+        biased;
+        greeted = greet::greet(&shared, stream, peer, &sheet) => greeted,
+        () = seat.given_up() => {
+            sheet.refused();
+            return;
+        }
+    };
+    drop(seat);
+    let Some(greeted) = greeted else {
         return;
     };
     sheet.session();

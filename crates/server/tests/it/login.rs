@@ -455,6 +455,30 @@ fn who_dawdles_while_logging_in_is_not_waited_for() {
 }
 
 #[test]
+fn who_says_nothing_keeps_nobody_out() {
+    let settings = Settings {
+        max_connections: 4,
+        superuser_reserved_connections: 1,
+        startup_timeout_milliseconds: 600_000,
+        ..settings()
+    };
+    with_settings(settings, |server| {
+        let address = server.address();
+        async move {
+            let mut silent = Vec::new();
+            for _ in 0..200 {
+                silent.push(Wire::open(address).await);
+            }
+            let mut wire = Wire::connect(address).await;
+            assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
+            // The first of them has made room.
+            let answers = silent[0].until_closed().await;
+            assert!(answers.is_empty());
+        }
+    });
+}
+
+#[test]
 fn a_password_nobody_asked_for_ends_the_session() {
     with_server(|address| async move {
         let mut other = Wire::connect(address).await;

@@ -216,14 +216,21 @@ impl Access {
         self.reachable(role, |_| true).contains(&of)
     }
 
+    /// Whether this role can become a superuser: it is one, or belongs to one.
+    #[must_use]
+    pub fn leads_to_superuser(&self, role: u32) -> bool {
+        let reached = self.reachable(role, |_| true);
+        reached.into_iter().any(|each| self.is_superuser(each))
+    }
+
     /// Whether this role may make others members of that one.
     #[must_use]
     pub fn administers(&self, role: u32, of: u32) -> bool {
         if self.is_superuser(role) {
             return true;
         }
-        // Only a superuser makes superusers.
-        if self.is_superuser(of) {
+        // Only a superuser makes superusers, on whatever way.
+        if self.leads_to_superuser(of) {
             return false;
         }
         let admin = self

@@ -49,7 +49,7 @@ pub use name::{QualifiedName, fold};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 
-use crate::access::Access;
+use crate::access::{Access, Kind, Privileges};
 use crate::error::{Error, Result, SqlState};
 
 /// The schema that tables are in.
@@ -120,6 +120,13 @@ impl Catalog {
     #[must_use]
     pub fn table_by_oid(&self, oid: u32) -> Option<&Arc<Table>> {
         self.tables.get(&oid)
+    }
+
+    /// Whether a role may read the rows of a table.
+    #[must_use]
+    pub fn may_read(&self, role: u32, table: &Table) -> bool {
+        let may = self.access.privileges(role, &table.owned, Kind::Table);
+        may.include(Privileges::SELECT)
     }
 
     /// What this name in `public` stands for.

@@ -120,10 +120,10 @@ fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Erro
             column.name, table.name
         ),
     )
-    .with_detail(format!(
-        "Failing row contains ({}).",
-        row_text(table, values)
-    ))
+    .with_rows_in_detail(
+        table.oid,
+        format!("Failing row contains ({}).", row_text(table, values)),
+    )
     .with_table(PUBLIC, &table.name)
     .with_column(&column.name)
 }
@@ -176,7 +176,7 @@ pub(crate) fn unique_violation(table: &Table, index: &Index, row: RowRef<'_>) ->
     .with_table(PUBLIC, &table.name)
     .with_constraint(&index.name);
     match key_text(table, index, row) {
-        Ok(key) => error.with_detail(format!("Key {key} already exists.")),
+        Ok(key) => error.with_rows_in_detail(table.oid, format!("Key {key} already exists.")),
         Err(_) => error,
     }
 }

@@ -81,8 +81,10 @@ impl Change<'_> {
         self.put_role(role).await?;
         self.warn_of_open_door(options);
         for of in &options.member_of {
-            let of = self.resolve(of)?.oid;
-            self.add_member(of, oid, false, self.session.role).await?;
+            let of = self.resolve(of)?;
+            self.require_administers(&of)?;
+            self.add_member(of.oid, oid, false, self.session.role)
+                .await?;
         }
         for (members, admin) in [(&options.members, false), (&options.administrators, true)] {
             for member in members {
@@ -110,7 +112,7 @@ impl Change<'_> {
             && options.connection_limit.is_none()
             && options.valid_until.is_none();
         if !(role.oid == self.session.role && only_password) {
-            let powerful = role.superuser
+            let powerful = self.catalog.access().leads_to_superuser(role.oid)
                 || options.superuser.is_some()
                 || options.replication.is_some()
                 || options.bypass_policies.is_some();
@@ -187,7 +189,8 @@ impl Change<'_> {
 
     async fn rename_role(&mut self, name: &RoleName, new_name: &str) -> Result<&'static str> {
         let role = self.resolve(name)?;
-        self.require_role_maker("permission denied to rename role", role.superuser)?;
+        let powerful = self.catalog.access().leads_to_superuser(role.oid);
+        self.require_role_maker("permission denied to rename role", powerful)?;
         if role.oid == self.session.session_role {
             return Err(Error::unsupported("renaming the role that is connected"));
         }
@@ -208,7 +211,8 @@ impl Change<'_> {
                 }
                 role => role?,
             };
-            self.require_role_maker("permission denied to drop role", role.superuser)?;
+            let powerful = self.catalog.access().leads_to_superuser(role.oid);
+            self.require_role_maker("permission denied to drop role", powerful)?;
             self.check_unused(&role)?;
             let mut access = Access::clone(self.catalog.access());
             access.remove(role.oid);
@@ -303,10 +307,7 @@ impl Change<'_> {
         }
         for of in roles {
             let of = self.resolve(of)?;
-            if !self.catalog.access().administers(self.session.role, of.oid) {
-                let message = format!("must have admin option on role \"{}\"", of.name);
-                return Err(refused(&message));
-            }
+            self.require_administers(&of)?;
             for member in &command.roles {
                 let member = self.resolve(member)?;
                 if command.revoke {
@@ -322,6 +323,14 @@ impl Change<'_> {
         } else {
             "GRANT ROLE"
         })
+    }
+
+    fn require_administers(&self, of: &Role) -> Result<()> {
+        if !self.catalog.access().administers(self.session.role, of.oid) {
+            let message = format!("must have admin option on role \"{}\"", of.name);
+            return Err(refused(&message));
+        }
+        Ok(())
     }
 
     async fn add_member(&mut self, of: u32, member: u32, admin: bool, grantor: u32) -> Result<()> {

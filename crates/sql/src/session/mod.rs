@@ -375,17 +375,22 @@ impl Session {
         })
     }
 
-    /// An error in more words, if it is about a conflict or a lock. To be asked while
-    /// the transaction runs that has failed: others may still wait for it.
+    /// An error in more words, if it is about a conflict or a lock, and without rows
+    /// that the session may not read. To be asked while the transaction runs that has
+    /// failed: others may still wait for it.
     fn explained(&mut self, error: Error) -> Error {
-        let Some(catalog) = self
-            .catalog
-            .clone()
-            .filter(|_| error.engine_error().is_some())
-        else {
-            return error;
+        let Some(catalog) = self.catalog.clone() else {
+            return error.hiding_rows(|_| false);
         };
-        let (error, seen) = contention::explain(error, &catalog, &*self.database.engine);
+        let role = self.info.role;
+        let error = error.hiding_rows(|oid| {
+            let table = catalog.table_by_oid(oid);
+            table.is_some_and(|table| catalog.may_read(role, table))
+        });
+        if error.engine_error().is_none() {
+            return error;
+        }
+        let (error, seen) = contention::explain(error, &catalog, &*self.database.engine, role);
         self.newest_seen = self.newest_seen.max(seen);
         error
     }

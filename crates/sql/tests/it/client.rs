@@ -91,14 +91,18 @@ pub fn report(error: &Error) -> Vec<String> {
     if let Some(position) = report.position {
         lines[0].push_str(&format!(" at {position}"));
     }
-    // The detail of a deadlock names transactions by numbers.
-    let detail = if report.state.0 == "40P01" {
-        &None
-    } else {
-        &report.detail
+    // The detail of a deadlock names transactions by numbers, that of a conflict the
+    // place of a commit in the log.
+    let detail = match report.detail.as_deref() {
+        Some(_) if report.state.0 == "40P01" => None,
+        Some(detail) => Some(match detail.split_once(" committed at ") {
+            Some((before, _)) => format!("{before} committed at …"),
+            None => detail.to_owned(),
+        }),
+        None => None,
     };
     for (name, part) in [
-        ("DETAIL", detail),
+        ("DETAIL", &detail),
         ("HINT", &report.hint),
         ("CONTEXT", &report.context),
     ] {

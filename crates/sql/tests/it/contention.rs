@@ -98,7 +98,8 @@ async fn an_update_that_came_second_says_what_and_whose() {
     let said = query(&mut one, "update plain set x = 3", "").await;
     let detail = detail(&said);
     assert!(
-        detail.contains("row number ") && detail.ends_with("of table \"plain\"."),
+        detail.contains("row number ")
+            && detail.ends_with("by the transaction that committed at …"),
         "{detail}"
     );
     must(&mut one, "rollback").await;

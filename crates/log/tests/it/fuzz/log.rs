@@ -22,8 +22,10 @@ fn frame(database: u32, at: u64, kind: u8, durable: u8, payload: &[u8]) -> Vec<u
     let mut bytes = vec![0; FRAME_HEADER_BYTES];
     let term = Term(u32::from(kind >> 6));
     // One frame in eight lies about its place.
-    let place = if kind & 0x38 == 0x38 { at + 8 } else { at };
-    let durable = (at & !7).saturating_sub(u64::from(durable) * 8);
+    // A timestamp only names places a frame can stand at.
+    let near = at & !7;
+    let place = if kind & 0x38 == 0x38 { near + 8 } else { near };
+    let durable = near.saturating_sub(u64::from(durable) * 8);
     bytes[4..8].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     let stamp = Timestamp::new(term, Lsn(place)).to_bits();
     bytes[8..16].copy_from_slice(&stamp.to_le_bytes());

@@ -16,7 +16,7 @@ fn locks(context: &EvaluationContext<'_>) -> Vec<(Blocked, Option<Party>, Words)
     let Some(engine) = context.engine else {
         return Vec::new();
     };
-    let mut lookup = Lookup::durable(context.catalog, engine);
+    let mut lookup = Lookup::durable(context.catalog, engine, context.session.role);
     let mut rows = Vec::new();
     for blocked in engine.blocked() {
         let words = lookup.words(&blocked.place);
@@ -35,7 +35,7 @@ fn conflicts(context: &EvaluationContext<'_>) -> Vec<(ConflictCount, Words)> {
     let Some(engine) = context.engine else {
         return Vec::new();
     };
-    let mut lookup = Lookup::durable(context.catalog, engine);
+    let mut lookup = Lookup::durable(context.catalog, engine, context.session.role);
     engine
         .conflicts()
         .into_iter()
