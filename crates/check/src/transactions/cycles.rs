@@ -218,8 +218,8 @@ fn search(
         let Some(cycle) = close(part, first, kinds, budget) else {
             return false;
         };
-        let is_better = satisfies(&cycle)
-            && best.as_ref().is_none_or(|best| rank(&cycle) < rank(best));
+        let is_better =
+            satisfies(&cycle) && best.as_ref().is_none_or(|best| rank(&cycle) < rank(best));
         if is_better {
             *best = Some(cycle);
         }

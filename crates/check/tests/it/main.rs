@@ -1,5 +1,6 @@
 //! Judges and the readers of histories, from outside.
 
+mod definition;
 mod fuzz;
 mod golden;
 mod history;

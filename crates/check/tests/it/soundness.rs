@@ -157,3 +157,45 @@ fn recency_agrees_with_the_graph() {
         }
     }
 }
+
+/// How many seeds it takes, with histories of 20 transactions, until the judge objects.
+fn seeds_until(isolation: Isolation, lists: bool, objects: impl Fn(&History) -> bool) -> u64 {
+    let caught = (0..200).find(|seed| objects(&history(isolation, lists, 20, *seed)));
+    1 + caught.unwrap_or_else(|| panic!("{isolation:?} was never caught"))
+}
+
+/// Each weakness is seen soon by each judge whose matter it is.
+#[test]
+fn every_weakness_is_caught_within_few_seeds() {
+    for lists in [true, false] {
+        for (isolation, level) in [
+            (Isolation::ReadUncommitted, Level::ReadCommitted),
+            (Isolation::ReadCommitted, Level::SnapshotIsolation),
+            (
+                Isolation::AnySnapshot,
+                Level::StrongSessionSnapshotIsolation,
+            ),
+            (Isolation::SessionSnapshot, Level::StrongSnapshotIsolation),
+            (Isolation::StrongSnapshot, Level::Serializable),
+            (Isolation::SerialWithStaleReads, Level::StrictSerializable),
+        ] {
+            let objects = |history: &History| !judge(history, &[level]).unwrap().permits(level);
+            let seeds = seeds_until(isolation, lists, objects);
+            println!("{isolation:?}, lists {lists}: {level} objects after {seeds} seeds");
+            assert!(seeds <= 20, "{isolation:?}, {lists}: {seeds}");
+        }
+        let stale = |history: &History| !recency::judge(history).unwrap().missed.is_empty();
+        let back = |history: &History| {
+            let report = recency::sessions::judge(history).unwrap();
+            !report.went_back.is_empty()
+        };
+        let stale = seeds_until(Isolation::SessionSnapshot, lists, stale);
+        let back = seeds_until(Isolation::AnySnapshot, lists, back);
+        println!("lists {lists}: recency objects after {stale} seeds, sessions after {back}");
+        assert!(stale <= 20 && back <= 20, "{lists}: {stale}, {back}");
+    }
+    let off = |history: &History| !registers::judge(history).unwrap().is_linearizable();
+    let seeds = seeds_until(Isolation::SessionSnapshot, false, off);
+    println!("linearizable objects after {seeds} seeds");
+    assert!(seeds <= 20, "{seeds}");
+}

@@ -77,7 +77,7 @@ is no proof; that something is found is.
 Exit codes:
   0  nothing was found that the models forbid
   1  something was
-  2  the file or the arguments cannot be used
+  2  the file or the arguments cannot be used, or there is nothing to judge
 
 Examples:
   coeval check history.edn --model strict-serializable
@@ -181,6 +181,14 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     let mut report = format!("{file}: {} transactions", history.transactions.len());
     let mut verdicts = String::new();
     let mut is_violated = false;
+    // A judge that has nothing before it would find nothing, and that would sound good.
+    let something = |count: usize, what: &str| match count {
+        0 => Err(format!("{file}: nothing to judge: no {what}")),
+        _ => Ok(()),
+    };
+    let committed = history.transactions.iter();
+    let committed = committed.filter(|transaction| transaction.is_committed());
+    something(committed.count(), "committed transaction")?;
     if levels.is_empty() {
         report.push('\n');
     } else {
@@ -189,9 +197,14 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     }
     for model in models {
         let violated = match model {
-            LINEARIZABLE => linearizable(&history, text("scores"), &mut report, &mut verdicts)?,
+            LINEARIZABLE => {
+                let found = registers::judge(&history).map_err(|error| error.to_string())?;
+                something(found.operations, "operation on a register")?;
+                linearizable(&found, text("scores"), &mut report, &mut verdicts)?
+            }
             RECENCY => {
                 let found = recency::judge(&history).map_err(|error| error.to_string())?;
+                something(found.reads, "read of a read-only transaction")?;
                 list(&found.missed, &mut report);
                 let reads = format!("{} reads of read-only transactions", found.reads);
                 verdict(RECENCY, &reads, found.missed.len(), &mut verdicts)
@@ -199,6 +212,7 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
             SESSIONS => {
                 let found =
                     recency::sessions::judge(&history).map_err(|error| error.to_string())?;
+                something(found.reads, "committed read")?;
                 list(&found.went_back, &mut report);
                 let reads = format!("{} reads of {} processes", found.reads, found.processes);
                 verdict(SESSIONS, &reads, found.went_back.len(), &mut verdicts)
@@ -208,10 +222,10 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
                     .get_one::<i64>("total")
                     .map(|total| i128::from(*total));
                 let found = bank::judge(&history, total);
-                if found.reads == 0 {
-                    let problem = "no committed transaction reads all accounts and writes none";
-                    return Err(format!("{file}: {problem}"));
-                }
+                something(
+                    found.reads,
+                    "committed transaction that reads all accounts and writes none",
+                )?;
                 list(&found.wrong, &mut report);
                 let reads = format!("{} reads of {} accounts", found.reads, found.accounts);
                 verdict(BANK, &reads, found.wrong.len(), &mut verdicts)
@@ -281,12 +295,11 @@ fn isolation(
 
 /// Each register by itself.
 fn linearizable(
-    history: &History,
+    found: &registers::Report,
     scores: Option<&str>,
     report: &mut String,
     verdicts: &mut String,
 ) -> Result<bool, String> {
-    let found = registers::judge(history).map_err(|error| error.to_string())?;
     list(&found.impossible, report);
     let mut worst = found.scores.clone();
     worst.sort_by_key(|score| std::cmp::Reverse(score.gamma));
