@@ -52,6 +52,7 @@ impl Host for ServerHost {
                     .map(|(_, unit)| *unit),
                 source: self.settings.origin(key).to_string(),
                 about: key.help.split_whitespace().collect::<Vec<_>>().join(" "),
+                for_superusers: matches!(key.placeholder, "DIR" | "FILE"),
             })
             .collect()
     }

@@ -128,6 +128,12 @@ fn settings_say_where_they_come_from() {
                 wire.value("show max_connections").await.as_deref(),
                 Some("77")
             );
+            // Where things are on the machine is for superusers.
+            let places = "select count(*) from coeval.settings
+                          where name in ('data_dir', 'hba_file', 'tls_key_file')";
+            assert_eq!(wire.value(places).await.as_deref(), Some("3"));
+            wire.rows("create role app; set role app").await;
+            assert_eq!(wire.value(places).await.as_deref(), Some("0"));
             let asked = "select current_setting('max_connections') = setting
                  from pg_settings where name = 'max_connections'";
             assert_eq!(wire.value(asked).await.as_deref(), Some("t"));

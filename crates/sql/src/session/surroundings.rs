@@ -34,6 +34,8 @@ pub struct HostSetting {
     pub source: String,
     /// What it does.
     pub about: String,
+    /// Whether only superusers are shown it: it says where things are on the machine.
+    pub for_superusers: bool,
 }
 
 /// One number that the program shows.

@@ -84,7 +84,12 @@ fn settings(context: &EvaluationContext<'_>) -> Vec<Setting> {
         .map(Setting::from)
         .collect();
     let host = context.session.around.host();
-    for setting in host.map(|host| host.settings()).unwrap_or_default() {
+    let superuser = context.catalog.access().is_superuser(context.session.role);
+    let of_host = host.map(|host| host.settings()).unwrap_or_default();
+    for setting in of_host
+        .into_iter()
+        .filter(|setting| superuser || !setting.for_superusers)
+    {
         // What sessions can set, the server only begins them with.
         if !all.iter().any(|known| known.name == setting.name) {
             all.push(setting.into());
