@@ -6,8 +6,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
-use coeval_check::history::Outcome as Ended;
+use coeval_check::history::{self, Format, Outcome as Ended, Transaction};
 use coeval_occ::{Engine, Settings};
 use coeval_txn::Isolation;
 use coeval_workload::driver::{self, Length, Options, Outcome};
@@ -17,6 +18,7 @@ use coeval_workload::loads::rw_register::RwRegister;
 use coeval_workload::loads::smallbank::SmallBank;
 use coeval_workload::loads::tpcc::{Scale, Tpcc};
 use coeval_workload::loads::ycsb::{Letter, Settings as YcsbSettings, Ycsb};
+use coeval_workload::server::{Launch, free_port};
 use coeval_workload::store::Database;
 use coeval_workload::workload::Workload;
 
@@ -243,7 +245,20 @@ fn a_bench_without_a_server_says_so() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Records a run of a workload, and has the judges of `models` look at it.
+/// Has the judges of `models` look at a history.
+fn judge(history: &str, models: &[&str]) {
+    let mut check = Command::new(env!("CARGO_BIN_EXE_coeval"));
+    check.args(["check", history]);
+    for model in models {
+        check.args(["--model", model]);
+    }
+    let output = check.output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{history}: {said}");
+    assert!(said.contains("transactions"), "{said}");
+}
+
+/// Records a run of a workload, and has it judged.
 fn recorded(workload: &str, isolation: &str, models: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history.jsonl");
@@ -253,30 +268,75 @@ fn recorded(workload: &str, isolation: &str, models: &[&str]) {
     arguments.extend(["--threads", "2", "--clients", "8"]);
     let output = bench(&arguments);
     assert!(output.status.success(), "{output:?}");
-    let mut check = Command::new(env!("CARGO_BIN_EXE_coeval"));
-    check.args(["check", history]);
-    for model in models {
-        check.args(["--model", model]);
-    }
-    let output = check.output().expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{workload}, {isolation}: {said}"
-    );
-    assert!(said.contains("transactions"), "{said}");
+    judge(history, models);
 }
 
 #[test]
 fn what_a_bench_records_stands_before_the_judges() {
-    recorded(
-        "list-append",
-        "serializable",
-        &["strict-serializable", "recency", "sessions"],
-    );
+    let models = ["strict-serializable", "recency", "sessions"];
+    recorded("list-append", "serializable", &models);
     recorded("list-append", "snapshot", &["strong-snapshot-isolation"]);
     recorded("list-append", "read-committed", &["read-committed"]);
     recorded("rw-register", "serializable", &["strict-serializable"]);
     recorded("bank", "serializable", &["bank"]);
+}
+
+/// The server is killed under its clients and started again: they go on, what nobody
+/// knows is recorded as unknown, and what was acknowledged is still there.
+#[tokio::test(flavor = "multi_thread")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "writes a file for a program to read"
+)]
+async fn a_run_outlives_a_kill_of_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port().await.unwrap();
+    let binary = env!("CARGO_BIN_EXE_coeval").into();
+    let launch = Launch::coeval(binary, folder.path(), port).unwrap();
+    let mut server = launch.start().unwrap();
+    server.ready().await.unwrap();
+    let options = Options {
+        clients: 8,
+        length: Length::Time(Duration::from_secs(3)),
+        ..options(Isolation::Serializable, 0)
+    };
+    let workload = Arc::new(ListAppend::new(8, 16, 4));
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(port).user("postgres");
+    let database = Database::over_wire(config, workload.tables());
+    // Once there is something to lose.
+    let (loaded, load) = tokio::sync::oneshot::channel();
+    let mut loaded = Some(loaded);
+    let mut look = move |tick: &driver::Tick| {
+        if tick.phase == "running"
+            && tick.done > 500
+            && let Some(loaded) = loaded.take()
+        {
+            let _ = loaded.send(());
+        }
+    };
+    let kill = async {
+        load.await.unwrap();
+        server.kill().unwrap();
+        let mut server = launch.start().unwrap();
+        server.ready().await.unwrap();
+        server
+    };
+    let run = driver::run(&workload, &database, &options, &mut look);
+    let (outcome, server) = tokio::join!(run, kill);
+    let outcome = outcome.unwrap();
+    let report = &outcome.report;
+    assert!(report.is_sound(), "{report:?}");
+    let lost = report.aborts.get("connection").copied().unwrap_or(0) + report.unknown;
+    assert!(lost > 0, "nobody was cut off: {report:?}");
+    let history = outcome.history.unwrap();
+    let unknown = |one: &&Transaction| one.outcome == Ended::Unknown;
+    let unknown = history.transactions.iter().filter(unknown).count() as u64;
+    assert_eq!(unknown, report.unknown);
+    let file = folder.path().join("history.jsonl");
+    let mut bytes = Vec::new();
+    history::write(&history, Format::JsonLines, &mut bytes).unwrap();
+    std::fs::write(&file, bytes).unwrap();
+    judge(file.to_str().unwrap(), &["strict-serializable", "recency"]);
+    drop(server);
 }

@@ -118,10 +118,8 @@ impl<W: Workload> Runner<W> {
                         process += self.client.of;
                     }
                 }
-                let pause = match &attempt.failure {
-                    Some(Failure::Aborted { cause, .. }) => cause == "connection",
-                    _ => false,
-                };
+                // Nobody was there, or nobody let it in.
+                let pause = !attempt.began;
                 if self.settle(&request, nature, attempt, intended) {
                     break;
                 }
