@@ -2,8 +2,8 @@
 //! histories of registers, and compares its answers with those of our judge.
 //!
 //! ```text
-//! cargo run --release -p coeval-check --example porcupine -- 100000
-//! 100000 histories of 1 to 24 operations: 38211 linearizable, 61789 not; no disagreement
+//! cargo run --release -p coeval-check --example porcupine -- 20000
+//! 20000 histories of 1 to 24 operations: 15198 linearizable, 4802 not; no disagreement
 //! ```
 //!
 //! The second argument is the first seed. Needs Go; the module is fetched by `go run`.
