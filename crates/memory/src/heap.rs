@@ -23,12 +23,16 @@
 //! is touched. Whoever allocates much of it and touches it bit by bit says so with
 //! [`untouched`] and [`touched`].
 //!
+//! What the allocator has from the kernel and has not given out is not counted here:
+//! only the kernel knows which of its pages are there.
+//!
 //! Invariant: every allocation is subtracted with the same size that it was added with,
 //! because both are computed from its layout.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// How far a thread's own count may go before it is handed over, in bytes.
 const BATCH: i64 = 64 << 10;
@@ -37,8 +41,8 @@ const BATCH: i64 = 64 << 10;
 /// it may be negative, and so may be the sum for a moment.
 static TOTAL: AtomicI64 = AtomicI64::new(0);
 
-/// Whether anybody counts.
-static COUNTED: AtomicBool = AtomicBool::new(false);
+/// Has the allocator give back what is free; set once somebody counts.
+static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
 thread_local! {
     /// What this thread has not handed over. Has no destructor, so that it can be used
@@ -154,20 +158,28 @@ pub const fn size_class(size: usize) -> usize {
 }
 
 /// Says that a program counts: called once, by whoever has made [`Counting`] its
-/// global allocator.
-pub fn counts() {
-    COUNTED.store(true, Ordering::Relaxed);
+/// global allocator. `give_back` has the allocator within give back to the kernel what
+/// has been free for a while, as far as the thread that calls it can.
+pub fn counts(give_back: fn()) {
+    let _ = GIVE_BACK.set(give_back);
 }
 
 /// Bytes that the process has allocated and not freed, or `None` when nobody counts.
-/// One load.
+/// Two loads.
 #[inline]
 #[must_use]
 pub fn bytes() -> Option<u64> {
-    if !COUNTED.load(Ordering::Relaxed) {
-        return None;
-    }
+    GIVE_BACK.get()?;
     Some(TOTAL.load(Ordering::Relaxed).try_into().unwrap_or(0))
+}
+
+/// Has the allocator give back what has been free for a while, which it otherwise does
+/// while it is asked for more: a thread at rest would keep everything. Microseconds when
+/// there is little, and nothing when nobody counts.
+pub fn give_back() {
+    if let Some(give_back) = GIVE_BACK.get() {
+        give_back();
+    }
 }
 
 /// `bytes` of what was allocated have never been touched, and count for nothing.

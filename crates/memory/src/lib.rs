@@ -6,6 +6,7 @@
 //! - [`epoch`]: when memory that was unlinked from a shared structure may be
 //!   freed.
 //! - [`heap`]: how much memory the process has taken.
+//! - [`allocator`]: where the server's program takes it from.
 //! - [`ring`]: the window of the log that is being written.
 //! - [`counters`]: numbers that many threads add to.
 //! - [`padded`]: keeps what different threads write on different cache lines.
@@ -26,6 +27,7 @@
 //! is to memory that is alive. Under the first two, tests put faults back into the
 //! code and expect to find them.
 
+pub mod allocator;
 pub mod counters;
 pub mod epoch;
 pub mod heap;

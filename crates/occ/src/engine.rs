@@ -241,6 +241,13 @@ impl Engine {
         memory::accounts(&self.shared)
     }
 
+    /// Says what the process occupies at this moment, in bytes: of the allocator's
+    /// arenas, whatever is in them, and beside them. Both count against the budget until
+    /// somebody says something else.
+    pub fn set_occupied(&self, arenas: u64, program: u64) {
+        self.shared.memory.set_occupied(arenas, program);
+    }
+
     /// What it has done since it was opened, and what it holds. Looks at every
     /// storage, and blocks nobody.
     #[must_use]
@@ -375,6 +382,10 @@ impl coeval_txn::Engine for Engine {
         self.shared
             .storage(storage)
             .map_or(0, |storage| storage.records.estimated_rows())
+    }
+
+    fn spare_memory(&self) -> u64 {
+        memory::spare(&self.shared)
     }
 
     fn checkpoint(&self) -> Checkpointing {

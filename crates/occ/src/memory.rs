@@ -9,10 +9,7 @@
 //!
 //! # What counts
 //!
-//! Where the program's allocator counts ([`coeval_memory::heap`]), used is what the
-//! process has allocated, whatever for; else it is the sum of the accounts below. The
-//! first is right to within some hundred kilobytes at any moment; the second is brought
-//! up to date by the sweeper, and by every so many writes.
+//! What an operator pays for: everything that the process occupies.
 //!
 //! | account | counted |
 //! | --- | --- |
@@ -21,7 +18,24 @@
 //! | records | headers, a cache line for each row and each row that was |
 //! | indexes | entries, by an average of what one takes |
 //! | log | the window of the log that is on its way to the disk |
-//! | rest | sessions, statements, the catalog, and whatever else was allocated |
+//! | rest | sessions, statements, the catalog, and whatever else was allocated: what was, as it is counted, without the above |
+//! | allocator | what is there of the allocator's arenas, without what it gave out |
+//! | program | code, its constants and stacks: what is there outside the arenas |
+//!
+//! What is there, page by page, the kernel says ([`crate::Engine::set_occupied`]).
+//!
+//! Where the program's allocator does not count ([`coeval_memory::heap`]), used is the
+//! sum of the first five, which the sweeper brings up to date, and every so many writes.
+//!
+//! # Holes
+//!
+//! What the allocator has and has not given out counts up to a quarter of the limit
+//! ([`HOLES_COUNTED`]). A table that only grows leaves fewer holes than that, so growth
+//! ends when all that is there has come to the limit. After a delete the allocator has
+//! what it had, in holes that the next rows fit into: counted whole, they would keep out
+//! the very rows they are for. So rows come in again at once. What does not fit, because
+//! it is of another size, can take the process past its limit then, by what the holes
+//! beyond a quarter come to; that is the price of not moving what is there.
 //!
 //! # Who gives way
 //!
@@ -101,6 +115,11 @@ pub struct MemoryAccounts {
     pub log: u64,
     /// Whatever else was allocated. 0 where the allocator does not count.
     pub rest: u64,
+    /// What is there of the allocator's arenas, and not given out. 0 where it does not
+    /// count, or nobody has said what is there.
+    pub allocator: u64,
+    /// Code and stacks, as [`crate::Engine::set_occupied`] was told.
+    pub program: u64,
     /// How often growth was refused.
     pub refused: u64,
     /// How many snapshots were ended for the memory they held.
@@ -113,9 +132,17 @@ pub(crate) struct Memory {
     budget: Budget,
     /// The accounts' sum when they were last added up.
     estimate: AtomicU64,
+    /// What was there of the allocator's arenas, and not given out, when somebody last
+    /// looked.
+    holes: AtomicU64,
+    /// Code and stacks, likewise.
+    program: AtomicU64,
     refused: AtomicU64,
     ended_snapshots: AtomicU64,
 }
+
+/// Which part of the limit holes count up to.
+const HOLES_COUNTED: u64 = 4;
 
 /// After so many growing writes of a transaction object the accounts are added up
 /// anew, where the allocator does not count.
@@ -126,18 +153,54 @@ impl Memory {
         Self {
             budget,
             estimate: AtomicU64::new(0),
+            holes: AtomicU64::new(0),
+            program: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             ended_snapshots: AtomicU64::new(0),
         }
     }
 
-    fn used(&self) -> u64 {
+    /// What was given out, or what is known of it.
+    fn given(&self) -> u64 {
         heap::bytes().unwrap_or_else(|| self.estimate.load(Ordering::Relaxed))
     }
 
-    /// Whether only the reserve is left.
+    pub(crate) fn set_occupied(&self, arenas: u64, program: u64) {
+        let holes = heap::bytes().map_or(0, |given| arenas.saturating_sub(given));
+        self.holes.store(holes, Ordering::Relaxed);
+        self.program.store(program, Ordering::Relaxed);
+    }
+
+    /// What was there of the arenas and not given out when somebody last looked. What has
+    /// been given out since is taken to have come from the kernel, so that growth does not
+    /// run ahead of whoever looks.
+    fn holes(&self) -> u64 {
+        self.holes.load(Ordering::Relaxed)
+    }
+
+    /// What is used, with as much of the holes as counts.
+    fn used(&self) -> u64 {
+        let holes = self.holes().min(self.budget.limit / HOLES_COUNTED);
+        self.given() + self.program.load(Ordering::Relaxed) + holes
+    }
+
+    /// Whether only the reserve is left. Holes are in the reserve first.
     fn is_tight(&self) -> bool {
-        self.budget.limit != u64::MAX && self.used() > self.budget.limit - self.budget.reserve
+        let Budget { limit, reserve, .. } = self.budget;
+        if limit == u64::MAX {
+            return false;
+        }
+        let taken = self.given() + self.program.load(Ordering::Relaxed);
+        taken > limit - reserve || self.used() > limit
+    }
+}
+
+/// What is left of the limit, the reserve included: for what goes on at it.
+pub(crate) fn spare(shared: &Shared) -> u64 {
+    let memory = &shared.memory;
+    match memory.budget.limit {
+        u64::MAX => u64::MAX,
+        limit => limit.saturating_sub(memory.used()),
     }
 }
 
@@ -193,8 +256,11 @@ pub(crate) fn accounts(shared: &Shared) -> MemoryAccounts {
     let known =
         accounts.rows + accounts.old_versions + accounts.records + accounts.indexes + accounts.log;
     memory.estimate.store(known, Ordering::Relaxed);
-    accounts.used = memory.used();
-    accounts.rest = accounts.used.saturating_sub(known);
+    let given = memory.given();
+    accounts.rest = given.saturating_sub(known);
+    accounts.allocator = memory.holes();
+    accounts.program = memory.program.load(Ordering::Relaxed);
+    accounts.used = given + accounts.allocator + accounts.program;
     accounts
 }
 

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use coeval_memory::heap;
 use coeval_storage::{Collector, Expiry};
 use coeval_types::{IndexId, Rid, StorageId, Timestamp};
 
@@ -123,6 +124,8 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
         forget_retired(&engine);
         memory::end_oldest(&engine, began);
         engine.counters.sweep_done();
+        drop(engine);
+        heap::give_back();
     }
 }
 

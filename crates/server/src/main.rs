@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use coeval_memory::heap::{self, Counting};
-use mimalloc::MiMalloc;
+use coeval_memory::allocator::{self, Allocator};
 
 #[global_allocator]
-static ALLOCATOR: Counting<MiMalloc> = Counting::new(MiMalloc);
+static ALLOCATOR: Allocator = allocator::NEW;
 
 fn main() -> ExitCode {
-    heap::counts();
+    allocator::start();
     coeval_server::cli::run(std::env::args_os())
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::Settings;
 use crate::access::Rules;
+use crate::memory::{self, Watch};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::tls::Tls;
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) database: Arc<Database>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
+    /// What tells the engine how much the process occupies.
+    pub(crate) memory: Watch,
     /// The engine again, as what it is, to close it.
     pub(crate) closing: Arc<coeval_occ::Engine>,
     /// Why the engine has stopped, if it has.
@@ -51,6 +54,7 @@ impl Shared {
             metrics: Metrics::new(),
             settings,
             engine: opened.clone(),
+            memory: memory::watch(&opened),
             closing: opened,
             database,
             failure,

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coeval_env::{JoinHandle, Listener, Stream};
+use coeval_memory::heap;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
@@ -110,8 +111,20 @@ async fn dispatch(
     }
 }
 
+/// How often a worker's own part of the allocator gives back what is free in it: only
+/// its thread can, and one at rest would never.
+const BETWEEN_GIVING_BACK: Duration = Duration::from_millis(250);
+
 impl Worker {
     async fn run(mut self) {
+        if heap::bytes().is_some() {
+            coeval_env::spawn("allocator", async {
+                loop {
+                    coeval_env::sleep(BETWEEN_GIVING_BACK).await;
+                    heap::give_back();
+                }
+            });
+        }
         while self.permits.recv().await.is_some() {
             match self.listener.accept().await {
                 Ok((stream, peer)) => self.begin(stream, peer),

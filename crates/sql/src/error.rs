@@ -305,6 +305,21 @@ impl Error {
             .with_hint("Raise work_mem, or ask for fewer rows.")
     }
 
+    /// 53200: the memory that is left for all statements is not enough for one of them.
+    #[must_use]
+    pub fn no_room(purpose: &str, bytes: u64, left: u64) -> Self {
+        Self::new(SqlState::OUT_OF_MEMORY, "out of memory")
+            .with_detail(format!(
+                "{purpose} takes up to {} kB, and {} kB of the memory limit are left.",
+                bytes.div_ceil(1024),
+                left / 1024
+            ))
+            .with_hint(
+                "Ask for less at once, load rows with COPY, try again when others are done, \
+                 or raise the server's setting memory_limit_megabytes.",
+            )
+    }
+
     /// Adds the detail line.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {

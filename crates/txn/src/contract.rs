@@ -267,6 +267,12 @@ pub trait Engine: Send + Sync + 'static {
     /// About how many rows a storage has, for planning. 0 when it is not known.
     fn estimated_rows(&self, storage: StorageId) -> u64;
 
+    /// How many bytes of memory are left for statements, until everything together has
+    /// reached the limit; `u64::MAX` where there is none.
+    fn spare_memory(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Every transaction that waits for a lock. None in an engine in which nobody
     /// does.
     fn blocked(&self) -> Vec<Blocked> {

@@ -40,6 +40,8 @@ pub struct Load {
     pub width: usize,
     /// How many clients update them.
     pub clients: u64,
+    /// How many updates they make together in a second at most; 0 for no such limit.
+    pub rate: u64,
     /// Where chance begins.
     pub seed: u64,
 }
@@ -56,6 +58,12 @@ impl Accounts {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.classes.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// By how many per cent all classes together differ from what is occupied.
+    #[must_use]
+    pub fn disagreement(&self, resident: u64) -> f64 {
+        (self.total() as f64 / resident as f64 - 1.0) * 1e2
     }
 
     /// What one class takes.
@@ -166,7 +174,17 @@ impl Load {
             .await?;
         let mut chance = Chance::of(self.seed, number);
         let letters = ["x", "y", "z"].map(|letter| letter.repeat(self.width));
+        let between = match self.rate {
+            0 => Duration::ZERO,
+            rate => Duration::from_secs_f64(self.clients as f64 / rate as f64),
+        };
+        let mut next = env::now();
         while !stop.load(Ordering::Relaxed) {
+            if !between.is_zero() {
+                // What was late is not made up for: a pause of the machine's is no burst.
+                next = (next + between).max(env::now());
+                env::sleep_until(next).await;
+            }
             let row = chance.within(0..u64::from(self.rows.unsigned_abs()));
             let id = i32::try_from(row).unwrap_or(0) + 1;
             let filler = &letters[usize::try_from(chance.within(0..3)).unwrap_or(0)];

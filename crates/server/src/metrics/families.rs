@@ -229,7 +229,7 @@ families! {
         = |r, out| out.distribution(&[], &r.sheets.durability_waits, MICROSECONDS);
 
     Gauge coeval_memory_bytes ["class"] "bytes"
-        "Memory by what it is for: rows, versions that only older snapshots see, record headers, indexes, the log's window, and the rest."
+        "Memory by what it is for: rows, versions that only older snapshots see, record headers, indexes, the log's window, the rest of what was allocated, what the allocator holds beside that, and the program. Together about the resident size."
         = |r, out| for (class, bytes) in [
             ("rows", r.engine.memory.rows),
             ("old_versions", r.engine.memory.old_versions),
@@ -237,6 +237,8 @@ families! {
             ("indexes", r.engine.memory.indexes),
             ("log", r.engine.memory.log),
             ("rest", r.engine.memory.rest),
+            ("allocator", r.engine.memory.allocator),
+            ("program", r.engine.memory.program),
         ] {
             out.value(&[("class", class)], bytes as f64);
         };

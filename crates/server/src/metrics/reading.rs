@@ -42,6 +42,7 @@ pub(crate) struct Process {
 impl Reading {
     /// Reads everything.
     pub(crate) fn take(shared: &Shared) -> Self {
+        shared.memory.look(&shared.closing);
         let metrics = &shared.metrics;
         let mut sheets = Sum::default();
         for sheet in &*metrics

@@ -46,7 +46,7 @@ impl Conversation {
 
     /// Runs what is left of a query string.
     pub(super) async fn go_on(&mut self, watch: &mut Watch) -> Result<(), Ended> {
-        while let Some(statement) = self.rest.next() {
+        while let Some(statement) = self.rest.next(self.session.room()) {
             let last = self.rest.is_empty();
             let statement = statement.inspect_err(|_| self.session.fail());
             let ran = match statement {

@@ -6,6 +6,7 @@
 //! - `timeouts`, `limits`, `admission`: how long things may take, how large they may
 //!   be, how many there may be at once.
 //! - `login`, `tls`, `audit`: who is let in, and what is noted of it; `scram` plays the client.
+//! - `memory`: what the binary says it takes beside what the kernel says, and where it ends.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `check`: histories, judged by the binary.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
@@ -33,6 +34,7 @@ mod gone;
 mod hostile;
 mod limits;
 mod login;
+mod memory;
 mod pgbench;
 mod portals;
 mod postgres;

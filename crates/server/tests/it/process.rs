@@ -16,7 +16,7 @@ const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
 /// No process takes longer than this for what it has to do.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn in_runtime(test: impl Future<Output = ()>) {
+pub fn in_runtime(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -44,9 +44,9 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A server with a data directory, ready for connections.
-struct Running {
+pub struct Running {
     child: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 impl Running {
@@ -54,7 +54,7 @@ impl Running {
         Self::start_with(data, &[]).await
     }
 
-    async fn start_with(data: &Path, arguments: &[&str]) -> Self {
+    pub async fn start_with(data: &Path, arguments: &[&str]) -> Self {
         let data = data.to_str().unwrap();
         let mut command = coeval(&[
             "start",
@@ -85,12 +85,25 @@ impl Running {
         Self { child, address }
     }
 
-    fn signal(&self, signal: Signal) {
+    /// The most this process has ever occupied, in bytes.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "asks the kernel about another process"
+    )]
+    pub fn most_resident(&self) -> f64 {
+        let path = format!("/proc/{}/status", self.child.id().unwrap());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        let kilobytes = line.unwrap().split_ascii_whitespace().nth(1).unwrap();
+        kilobytes.parse::<f64>().unwrap() * 1024.0
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let process = Pid::from_raw(self.child.id().unwrap() as i32).unwrap();
         kill_process(process, signal).unwrap();
     }
 
-    async fn ended(mut self) -> std::process::ExitStatus {
+    pub async fn ended(mut self) -> std::process::ExitStatus {
         let ended = coeval_env::timeout(PATIENCE, self.child.wait()).await;
         ended.expect("it ends in time").unwrap()
     }

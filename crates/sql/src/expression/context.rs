@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::session::{Deadline, Surroundings};
+use crate::session::{Deadline, Memory, Surroundings};
 use crate::value::{Style, calendar};
 use crate::{Error, Result, Value};
 
@@ -76,35 +76,6 @@ pub trait ShowSettings: Send + Sync {
     fn all_settings(&self) -> Vec<ShownSetting>;
 }
 
-/// Bytes a statement holds on to, against its limit.
-#[derive(Clone, Debug)]
-pub struct Memory {
-    used: usize,
-    limit: usize,
-}
-
-impl Memory {
-    /// Nothing used yet of `limit` bytes.
-    #[must_use]
-    pub fn new(limit: usize) -> Self {
-        Self { used: 0, limit }
-    }
-
-    /// Takes so many bytes, or fails with 53200.
-    pub fn take(&mut self, bytes: usize) -> Result<()> {
-        self.used = self.used.saturating_add(bytes);
-        if self.used > self.limit {
-            return Err(Error::work_memory(self.limit));
-        }
-        Ok(())
-    }
-
-    /// Gives so many bytes back.
-    pub fn give_back(&mut self, bytes: usize) {
-        self.used = self.used.saturating_sub(bytes);
-    }
-}
-
 /// What evaluation needs besides the row. Made anew for every call that executes.
 pub struct EvaluationContext<'a> {
     /// The session.
@@ -122,7 +93,7 @@ pub struct EvaluationContext<'a> {
     /// The values that [`super::Expression::Outer`] names.
     pub outer: Vec<Value>,
     /// What sorting, grouping and collecting have taken.
-    pub memory: Memory,
+    pub memory: Memory<'a>,
     /// Wakes the task that executes, for operators that wait for locks.
     pub waker: Waker,
     /// How many more rows may be looked at before the executing task should let
@@ -148,7 +119,7 @@ impl<'a> EvaluationContext<'a> {
             parameters,
             transaction,
             outer: Vec::new(),
-            memory: Memory::new(session.work_memory),
+            memory: Memory::new(session.work_memory, session.around.room()),
             waker: Waker::noop().clone(),
             budget: u32::MAX,
             remembered: BTreeMap::new(),

@@ -87,11 +87,14 @@ impl Database {
                 engine.drop_storage(storage);
             }
         }
+        let around = Arc::<Surroundings>::default();
+        let asked = Arc::clone(&engine);
+        around.room().ask(Box::new(move || asked.spare_memory()));
         Ok(Arc::new(Self {
             engine,
             store,
             admission: Arc::default(),
-            around: Arc::default(),
+            around,
         }))
     }
 

@@ -27,7 +27,8 @@
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
 //! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
-//!   may take; [`limits`]: how large they may be.
+//!   may take; [`limits`]: how large they may be; [`room`]: how much memory there is for
+//!   all of them.
 
 pub mod activity;
 mod admission;
@@ -42,6 +43,7 @@ mod output;
 mod portal;
 mod prepared;
 mod recent;
+mod room;
 mod run;
 mod set;
 pub mod settings;
@@ -70,6 +72,7 @@ pub use output::{
 };
 pub use portal::Portal;
 pub use prepared::Prepared;
+pub use room::{Memory, Room};
 pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
 pub use timeouts::{Deadline, TimeLimit};
 
@@ -244,7 +247,7 @@ impl Session {
         if let Some(statement) = self.recent.statement(text) {
             return Ok(vec![statement]);
         }
-        let statements = statement::parse(text)?;
+        let statements = statement::parse(text, self.info.around.room())?;
         if let [statement] = &statements[..] {
             self.recent.note(text, statement);
         }
@@ -258,11 +261,17 @@ impl Session {
         if let Some(statement) = self.recent.statement(text) {
             return Ok(statement.into());
         }
-        let statements = Statements::parse(text)?;
+        let statements = Statements::parse(text, self.info.around.room())?;
         if let Some(statement) = statements.single() {
             self.recent.note(text, statement);
         }
         Ok(statements)
+    }
+
+    /// What memory is left for statements.
+    #[must_use]
+    pub fn room(&self) -> &Room {
+        self.info.around.room()
     }
 
     /// Resolves a statement's names and types. `parameter_oids` says what the

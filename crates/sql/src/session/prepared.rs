@@ -319,6 +319,8 @@ impl Session {
         parameter_oids: &[u32],
         catalog: &Arc<Catalog>,
     ) -> Result<Bound> {
+        let room = self.room();
+        let _reserved = room.reserve(statement.plan_bytes(), "Planning the statement")?;
         let locate = |location| statement.position(location);
         let parameters = Parameters::new(parameter_oids)?;
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);

@@ -160,7 +160,9 @@ mod tests {
     use crate::statement;
 
     fn parsed(text: &str) -> Statement {
-        statement::parse(text).unwrap().swap_remove(0)
+        statement::parse(text, &Default::default())
+            .unwrap()
+            .swap_remove(0)
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use super::activity::Activities;
+use super::room::Room;
 
 /// The program a database runs in.
 pub trait Host: Send + Sync + fmt::Debug {
@@ -78,6 +79,7 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub(crate) activities: Activities,
+    room: Room,
     host: OnceLock<Box<dyn Host>>,
 }
 
@@ -86,6 +88,12 @@ impl Surroundings {
     #[must_use]
     pub fn activities(&self) -> &Activities {
         &self.activities
+    }
+
+    /// What memory is left for statements.
+    #[must_use]
+    pub fn room(&self) -> &Room {
+        &self.room
     }
 
     /// The program, if it has introduced itself.

@@ -306,7 +306,7 @@ impl Session {
                 _ => DataType::Int8.oid(),
             })
             .collect();
-        let Ok(mut statements) = statement::parse(shape.statement()) else {
+        let Ok(mut statements) = statement::parse(shape.statement(), self.room()) else {
             return Ok(None);
         };
         let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {

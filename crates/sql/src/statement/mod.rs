@@ -29,6 +29,7 @@ mod redact;
 mod role;
 mod sequence;
 mod setting;
+mod size;
 mod text;
 mod transaction;
 mod utility;
@@ -52,6 +53,7 @@ pub use sequence::Statements;
 use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
+use crate::session::Room;
 
 /// How deep an expression may nest, in parentheses and operators together.
 const MOST_DEPTH: usize = 1000;
@@ -68,6 +70,8 @@ struct Parsed {
     command: Command,
     /// The statement's own text, without the semicolon.
     text: Box<str>,
+    /// How many tokens it has, blanks included.
+    tokens: usize,
     lines: Arc<Text>,
 }
 
@@ -79,6 +83,7 @@ impl Statement {
         Self(Arc::new(Parsed {
             command: Command::Empty,
             text: "".into(),
+            tokens: 0,
             lines: Arc::new(Text::new("")),
         }))
     }
@@ -133,16 +138,24 @@ impl Statement {
         &self.0.command
     }
 
+    /// About how many bytes its plan will take.
+    pub(crate) fn plan_bytes(&self) -> u64 {
+        self.0.tokens as u64 * size::PLANNED
+    }
+
     /// A place the library reported, in characters of the query string.
     pub(crate) fn position(&self, location: Location) -> Option<u32> {
         self.0.lines.position(location)
     }
 }
 
-/// Parses a query string.
-pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
+/// Texts up to this length, in bytes, are parsed without asking whether there is room.
+const ALWAYS_PARSED: usize = 4096;
+
+/// Parses a query string; 53200 when `room` has not enough memory for it.
+pub(crate) fn parse(query: &str, room: &Room) -> Result<Vec<Statement>> {
     let mut statements = Vec::new();
-    parse_each(query, Text::new(query), &mut |statement, _| {
+    parse_each(query, Text::new(query), room, &mut |statement, _| {
         statements.push(statement);
     })?;
     Ok(statements)
@@ -153,11 +166,21 @@ pub(crate) fn parse(query: &str) -> Result<Vec<Statement>> {
 fn parse_each(
     query: &str,
     text: Text,
+    room: &Room,
     visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
 ) -> Result<()> {
+    let mut tokens = Vec::new();
+    let _reserved = if query.len() > ALWAYS_PARSED {
+        let count = size::tokens(query);
+        let reserved = room.reserve(count as u64 * size::PARSED, "Parsing the text")?;
+        // Or it would be copied as it grows, and end up to twice as large.
+        tokens.reserve_exact(count);
+        reserved
+    } else {
+        None
+    };
     let text = Arc::new(text);
     let dialect = PostgreSqlDialect {};
-    let mut tokens = Vec::new();
     Tokenizer::new(&dialect, query)
         .tokenize_with_location_into_buf(&mut tokens)
         .map_err(|error| {
@@ -171,12 +194,29 @@ fn parse_each(
             Error::syntax(message).at(text.position(error.location))
         })?;
     let mut cursor = Cursor::new(query, &text);
-    for part in tokens.split(|token| token.token == Token::SemiColon) {
-        if let Some((statement, bytes)) = parse_one(query, &text, &mut cursor, &dialect, part)? {
+    let mut parse = |tokens: Vec<TokenWithSpan>| -> Result<()> {
+        if let Some((statement, bytes)) = parse_one(query, &text, &mut cursor, &dialect, tokens)? {
             visit(statement, bytes);
         }
+        Ok(())
+    };
+    let is_end = |token: &TokenWithSpan| token.token == Token::SemiColon;
+    let end = tokens.iter().position(is_end).unwrap_or(tokens.len());
+    if tokens[end..]
+        .iter()
+        .all(|token| is_end(token) || !is_solid(token))
+    {
+        // One statement: its tokens are the parser's, without a copy.
+        tokens.truncate(end);
+        return parse(tokens);
     }
-    Ok(())
+    tokens
+        .split(is_end)
+        .try_for_each(|part| parse(part.to_vec()))
+}
+
+fn is_solid(token: &TokenWithSpan) -> bool {
+    !matches!(token.token, Token::Whitespace(_))
 }
 
 /// Parses the tokens between two semicolons; `None` when there is nothing there.
@@ -185,23 +225,24 @@ fn parse_one(
     text: &Arc<Text>,
     cursor: &mut Cursor<'_>,
     dialect: &PostgreSqlDialect,
-    tokens: &[TokenWithSpan],
+    mut tokens: Vec<TokenWithSpan>,
 ) -> Result<Option<(Statement, std::ops::Range<usize>)>> {
-    let solid = |token: &TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
     let (Some(first), Some(last)) = (
-        tokens.iter().position(solid),
-        tokens.iter().rposition(solid),
+        tokens.iter().position(is_solid),
+        tokens.iter().rposition(is_solid),
     ) else {
         return Ok(None);
     };
-    let tokens = &tokens[first..=last];
-    refuse_deep(tokens)?;
+    tokens.truncate(last + 1);
+    tokens.drain(..first);
+    refuse_deep(&tokens)?;
+    let count = tokens.len();
     let start = cursor.offset(tokens[0].span.start);
-    let end = cursor.offset(tokens[tokens.len() - 1].span.end);
+    let end = cursor.offset(tokens[count - 1].span.end);
     let mut parser = Parser::new(dialect)
         .with_recursion_limit(MOST_RECURSION)
         .with_options(ParserOptions::new())
-        .with_tokens_with_locations(tokens.to_vec());
+        .with_tokens_with_locations(tokens);
     let own = query.get(start..end).unwrap_or(query);
     let parsed = utility::command(&mut parser, own, text).and_then(|command| {
         match parser.peek_token().token {
@@ -218,6 +259,7 @@ fn parse_one(
                     Command::Role(_) => redact::without_password(own).into(),
                     _ => own.into(),
                 },
+                tokens: count,
                 command,
                 lines: Arc::clone(text),
             }));
@@ -347,6 +389,10 @@ fn joins_expressions(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(query: &str) -> Result<Vec<Statement>> {
+        super::parse(query, &Room::default())
+    }
 
     #[test]
     fn splits_and_keeps_each_text() {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::text::Text;
 use super::{Statement, parse_each};
 use crate::error::{Error, Result};
+use crate::session::Room;
 
 /// Statements whose trees are kept.
 const AT_HAND: usize = 64;
@@ -37,12 +38,12 @@ struct Deferred {
 }
 
 impl Statements {
-    /// Parses a query string.
-    pub(crate) fn parse(query: &str) -> Result<Self> {
+    /// Parses a query string; 53200 when `room` has not enough memory for it.
+    pub(crate) fn parse(query: &str, room: &Room) -> Result<Self> {
         let mut at_hand = Vec::new();
         let mut deferred = Vec::new();
         let (mut offset, mut characters) = (0, 0_u32);
-        parse_each(query, Text::new(query), &mut |statement, bytes| {
+        parse_each(query, Text::new(query), room, &mut |statement, bytes| {
             if at_hand.len() < AT_HAND {
                 at_hand.push(statement);
                 return;
@@ -58,6 +59,23 @@ impl Statements {
             query: query.into(),
             deferred: deferred.into_iter(),
         })
+    }
+
+    /// The next one. What was parsed once is parsed again without an error, if `room` has
+    /// enough memory for it, and it is 53200 if not.
+    pub fn next(&mut self, room: &Room) -> Option<Result<Statement>> {
+        if let Some(statement) = self.at_hand.next() {
+            return Some(Ok(statement));
+        }
+        let Deferred { bytes, characters } = self.deferred.next()?;
+        let own = self.query.get(bytes).unwrap_or_default();
+        let text = Text::within(own, characters);
+        let mut again = None;
+        let parsed = parse_each(own, text, room, &mut |statement, _| {
+            again = Some(statement);
+        });
+        let missing = || Error::internal("a statement that is none the second time");
+        Some(parsed.and_then(|()| again.ok_or_else(missing)))
     }
 
     /// How many are left.
@@ -90,25 +108,6 @@ impl From<Statement> for Statements {
     }
 }
 
-/// The statements in order. What was parsed once is parsed again without an error.
-impl Iterator for Statements {
-    type Item = Result<Statement>;
-
-    fn next(&mut self) -> Option<Result<Statement>> {
-        if let Some(statement) = self.at_hand.next() {
-            return Some(Ok(statement));
-        }
-        let Deferred { bytes, characters } = self.deferred.next()?;
-        let own = self.query.get(bytes).unwrap_or_default();
-        let mut again = None;
-        let parsed = parse_each(own, Text::within(own, characters), &mut |statement, _| {
-            again = Some(statement);
-        });
-        let missing = || Error::internal("a statement that is none the second time");
-        Some(parsed.and_then(|()| again.ok_or_else(missing)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,11 +117,12 @@ mod tests {
         let query: String = (0..200)
             .map(|number| format!("select 'ä;' -- {number};\n, {number} ;; "))
             .collect();
-        let statements = Statements::parse(&query).unwrap();
+        let room = Room::default();
+        let mut statements = Statements::parse(&query, &room).unwrap();
         assert_eq!(statements.len(), 200);
-        let all = super::super::parse(&query).unwrap();
-        for (lazy, eager) in statements.zip(&all) {
-            let lazy = lazy.unwrap();
+        let all = super::super::parse(&query, &room).unwrap();
+        for eager in &all {
+            let lazy = statements.next(&room).unwrap().unwrap();
             assert_eq!(lazy.text(), eager.text());
             // The number, in the statement's second line or its own first.
             let number = |statement: &Statement, line| {
@@ -146,8 +146,10 @@ mod tests {
     #[test]
     fn a_mistake_anywhere_is_found_before_anything_runs() {
         let query = format!("{} selec 1", "select 1;".repeat(500));
-        let error = Statements::parse(&query).unwrap_err();
+        let room = Room::default();
+        let error = Statements::parse(&query, &room).unwrap_err();
         assert_eq!(error.report().position, Some(500 * 9 + 2));
-        assert!(Statements::parse(" ;; -- nothing\n").unwrap().is_empty());
+        let nothing = Statements::parse(" ;; -- nothing\n", &room).unwrap();
+        assert!(nothing.is_empty());
     }
 }

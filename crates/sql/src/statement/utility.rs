@@ -300,6 +300,7 @@ fn inner(parser: &mut Parser<'_>, own: &str, text: &Arc<Text>) -> Parse<Statemen
     Ok(Statement(Arc::new(Parsed {
         command: command(parser, own, text)?,
         text: own.into(),
+        tokens: super::size::tokens(own),
         lines: Arc::clone(text),
     })))
 }

@@ -8,15 +8,26 @@
 //!   /sys/fs/cgroup/memory.max        8589934592, or max
 //!   /proc/self/statm                 size resident …, in pages
 //! ```
+//!
+//! What the process has, and where, is looked at some times a second for the budget
+//! ([`watch`]), and for whoever asks.
 
+mod occupied;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
 use coeval_env::fs::{self, OpenOptions};
-use coeval_occ::{Budget, MemoryAccounts};
+use coeval_memory::heap;
+use coeval_occ::{Budget, Engine, MemoryAccounts};
+
+use occupied::Looked;
 
 use crate::Settings;
 
 /// What the database may take of the memory there is, when nobody said how much: the
-/// rest is for the kernel, its cache of the log, and what allocators leave between
-/// allocations.
+/// rest is for the kernel, its cache of the log, and other programs.
 const DEFAULT_PERCENT: u64 = 75;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -61,6 +72,62 @@ pub(crate) async fn resident() -> Option<u64> {
     let statm = read("/proc/self/statm").await?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+/// How long the budget goes by what was seen before, at least: and so many times as long
+/// as a look takes, which is a fiftieth of a core.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+const LOOKS_APART: u32 = 50;
+
+/// Tells an engine what the process occupies.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    looked: Arc<Mutex<Looked>>,
+    /// None where the allocator does not count, and so nothing could be told apart.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Tells the engine what the process occupies, now and again, until this is dropped or
+/// the engine is gone. On a thread of its own: a look at many gigabytes takes a while.
+pub(crate) fn watch(engine: &Arc<Engine>) -> Watch {
+    let looked = Arc::<Mutex<Looked>>::default();
+    let thread = heap::bytes().map(|_| {
+        let (engine, looked) = (Arc::downgrade(engine), Arc::clone(&looked));
+        coeval_env::spawn_dedicated("memory", move || async move {
+            while let Some(engine) = engine.upgrade() {
+                let took = tell(&engine, &looked);
+                drop(engine);
+                coeval_env::sleep(BETWEEN_LOOKS.max(took * LOOKS_APART)).await;
+            }
+        })
+    });
+    Watch { looked, thread }
+}
+
+impl Watch {
+    /// Looks at once, unless somebody has just looked.
+    pub(crate) fn look(&self, engine: &Engine) {
+        if self.thread.is_some() {
+            tell(engine, &self.looked);
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(thread) = &self.thread {
+            thread.abort();
+        }
+    }
+}
+
+/// Returns how long the last look took.
+fn tell(engine: &Engine, looked: &Mutex<Looked>) -> Duration {
+    let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(occupied) = looked.look() {
+        engine.set_occupied(occupied.arenas, occupied.program);
+    }
+    looked.took()
 }
 
 /// A file of the kernel's, which has no length that it would tell.

@@ -1,0 +1,160 @@
+//! What the process occupies, and where: in the allocator's arenas, or beside them.
+//!
+//! The kernel lists what is mapped where, and how much of each mapping is there, by
+//! walking its pages:
+//!
+//! ```text
+//!   /proc/self/smaps
+//!     55766b8fc000-55766c851000 r-xp … /usr/bin/coeval      code
+//!     Rss:                6980 kB
+//!     7fd85f973000-7fd860173000 rw-p …                      a stack
+//!     Rss:                  12 kB
+//!     20000000000-20040000000   rw-p …                      an arena
+//!     Rss:              614336 kB
+//! ```
+//!
+//! An arena is unnamed and far larger than any stack. A look takes some milliseconds for
+//! each gigabyte that is there; where there are many, one is not repeated at once
+//! ([`REST`]).
+
+use std::time::Duration;
+
+use coeval_env::Instant;
+
+/// What is unnamed and larger than this is an arena of the allocator's, in bytes. Stacks
+/// have 8 MiB, arenas at least 32.
+const LARGEST_STACK: u64 = 16 << 20;
+
+/// For how many times as long as a look takes it is taken for true, where there is more
+/// than [`QUICK`].
+const REST: u32 = 4;
+/// So many bytes are looked at within some milliseconds, which is not worth saving.
+const QUICK: u64 = 2 << 30;
+
+/// What the process occupies, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Occupied {
+    /// Of the allocator's arenas.
+    pub(crate) arenas: u64,
+    /// Everything else: code, its constants, stacks.
+    pub(crate) program: u64,
+}
+
+/// When somebody looked last, how long that took, and what was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Looked(Option<(Instant, Duration, Occupied)>);
+
+impl Looked {
+    /// Looks, unless somebody has just looked. `None` then, and where the kernel does not
+    /// say.
+    pub(crate) fn look(&mut self) -> Option<Occupied> {
+        let now = coeval_env::now();
+        if let Some((at, took, seen)) = self.0
+            && seen.arenas > QUICK
+            && now.duration_since(at) < took * REST
+        {
+            return None;
+        }
+        let occupied = look()?;
+        self.0 = Some((coeval_env::now(), now.elapsed(), occupied));
+        Some(occupied)
+    }
+
+    /// How long the last look took.
+    pub(crate) fn took(&self) -> Duration {
+        self.0.map_or(Duration::ZERO, |(_, took, _)| took)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the kernel says of this very process is nothing a simulator could own"
+)]
+fn look() -> Option<Occupied> {
+    Some(sum(&std::fs::read_to_string("/proc/self/smaps").ok()?))
+}
+
+/// Adds a list of mappings up.
+fn sum(mappings: &str) -> Occupied {
+    let mut occupied = Occupied::default();
+    let mut in_arena = false;
+    for line in mappings.lines() {
+        let mut words = line.split_ascii_whitespace();
+        match words.next() {
+            Some("Rss:") => {
+                let kilobytes: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+                let class = match in_arena {
+                    true => &mut occupied.arenas,
+                    false => &mut occupied.program,
+                };
+                *class += kilobytes * 1024;
+            }
+            Some(first) if !first.ends_with(':') => {
+                // Rights, offset, device, file number, and a name if there is one.
+                let is_unnamed = words.nth(4).is_none();
+                in_arena = is_unnamed && length(first).is_some_and(|bytes| bytes > LARGEST_STACK);
+            }
+            _ => {}
+        }
+    }
+    occupied
+}
+
+/// Bytes of `55766b8fc000-55766c851000`.
+fn length(addresses: &str) -> Option<u64> {
+    let (start, end) = addresses.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    u64::from_str_radix(end, 16).ok()?.checked_sub(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arenas_are_large_and_have_no_name() {
+        let mappings = "\
+55766b8fc000-55766c851000 r-xp 00530000 fe:00 77                        /usr/bin/coeval
+Size:              15700 kB
+Rss:                6980 kB
+VmFlags: rd ex mr mw me sd
+20000000000-20040000000 rw-p 00000000 00:00 0 
+Size:            1048576 kB
+Rss:              614336 kB
+Anonymous:        614336 kB
+7fd85f973000-7fd860173000 rw-p 00000000 00:00 0 
+Rss:                  12 kB
+7ffd6e6eb000-7ffd6e70c000 rw-p 00000000 00:00 0                          [stack]
+Rss:                   8 kB
+";
+        let expected = Occupied {
+            arenas: 614_336 * 1024,
+            program: 7_000 * 1024,
+        };
+        assert_eq!(sum(mappings), expected);
+        assert_eq!(sum(""), Occupied::default());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_touched_is_there() {
+        // Without an allocator of arenas, a large vector is a mapping that looks like one.
+        const SIZE: u64 = 64 << 20;
+        let mut looked = Looked::default();
+        let before = looked.look().unwrap();
+        assert!(before.program > 1 << 20);
+        let touched = std::hint::black_box(vec![1_u8; SIZE as usize]);
+        let after = look().unwrap();
+        assert!(
+            after.arenas >= before.arenas + SIZE / 2,
+            "{before:?} {after:?}"
+        );
+        drop(touched);
+        let large = Occupied {
+            arenas: QUICK + 1,
+            program: 0,
+        };
+        looked.0 = Some((coeval_env::now(), Duration::from_secs(60), large));
+        assert_eq!(looked.look(), None, "it has just been looked, for long");
+    }
+}
