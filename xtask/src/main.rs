@@ -19,6 +19,7 @@
     reason = "a tool that reads the source tree; nothing of it runs inside a server or the simulator"
 )]
 
+mod court;
 mod finding;
 mod paths;
 mod rules;
@@ -31,12 +32,15 @@ use std::process::ExitCode;
 use finding::Finding;
 use workspace::Workspace;
 
-const USAGE: &str = "usage: cargo xtask check";
+const USAGE: &str = "usage: cargo xtask check
+       cargo xtask court --quick | --long [MORE…]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => check(&root()),
+        ["court", "--quick", ref more @ ..] => court::quick(&root(), more),
+        ["court", "--long", ref more @ ..] => court::long(&root(), more),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

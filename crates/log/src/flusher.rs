@@ -31,6 +31,7 @@ use std::time::Duration;
 use coeval_env::JoinHandle;
 use coeval_memory::ring::{AppendRing, Reader};
 use coeval_types::Lsn;
+use coeval_types::planted::{Bug, is_planted};
 use tokio::sync::mpsc;
 
 use crate::Error;
@@ -180,10 +181,17 @@ impl Flusher {
         self.reader.release(end);
         self.shared.space.serve();
         let written = coeval_env::now();
+        if is_planted(Bug::AcknowledgeBeforeSync) {
+            self.shared.advance_durable(end);
+        }
         for segment in &full {
             segment.sync().await?;
         }
-        self.current.sync().await?;
+        if !is_planted(Bug::IgnoreFailedSync) {
+            self.current.sync().await?;
+        } else if let Err(error) = self.current.sync().await {
+            tracing::warn!(%error, "a planted bug goes on");
+        }
         self.shared.counters.flushed(end - start, written.elapsed());
         self.shared.advance_durable(end);
         Ok(())

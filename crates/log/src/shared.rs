@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use coeval_memory::ring::AppendRing;
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Term, Timestamp};
 use tokio::sync::Notify;
 
@@ -134,7 +135,7 @@ impl Shared {
     }
 
     pub(crate) fn truncates_early(&self) -> bool {
-        self.truncates_early.load(Ordering::Relaxed)
+        self.truncates_early.load(Ordering::Relaxed) || is_planted(Bug::TruncateEarly)
     }
 
     pub(crate) fn truncate_early(&self) {

@@ -9,9 +9,11 @@
 //! - [`key`]: how a row's key is taken from it, and byte strings that sort as
 //!   their values do.
 //! - [`remedy`]: what the reader of an error can do about it.
+//! - [`planted`]: bugs that tests put back, in builds made for that.
 
 pub mod identifier;
 pub mod key;
+pub mod planted;
 pub mod remedy;
 pub mod row;
 pub mod time;

@@ -18,6 +18,7 @@
 //! - [`server`]: a server as a process: start, wait until it answers, kill.
 //! - [`crash`]: clients that remember what they were told, a kill at a random
 //!   moment, a restart, and the ledger judge; again and again on one directory.
+//! - [`faults`]: the same with every other kind of fault that can be made from outside.
 //! - [`overload`]: more clients than a server can serve.
 //! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and whether the balances
 //!   it leaves behind add up.
@@ -30,6 +31,7 @@ pub mod chance;
 pub mod crash;
 pub mod distribution;
 pub mod driver;
+pub mod faults;
 pub mod loads;
 pub mod overload;
 pub mod pgbench;

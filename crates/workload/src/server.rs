@@ -84,6 +84,8 @@ pub struct Launch {
     pub log: PathBuf,
     /// Where its checkpoints are, if that is known.
     pub checkpoints: Option<PathBuf>,
+    /// What its environment has beside what this process's has.
+    pub environment: Vec<(String, PathBuf)>,
 }
 
 impl Launch {
@@ -103,6 +105,7 @@ impl Launch {
             port,
             log: folder.join("server.log"),
             checkpoints: Some(folder.join("data/checkpoints")),
+            environment: Vec::new(),
         })
     }
 
@@ -141,6 +144,7 @@ impl Launch {
             port,
             log: folder.join("server.log"),
             checkpoints: None,
+            environment: Vec::new(),
         })
     }
 
@@ -152,6 +156,7 @@ impl Launch {
             .open(&self.log)?;
         let child = Command::new(&self.program)
             .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -223,12 +228,40 @@ impl Server {
         }
     }
 
+    /// Stops it as a machine that does not get to run: SIGSTOP.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`Server::pause`]: SIGCONT.
+    pub fn resume(&self) -> Result<(), Error> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        match self.process() {
+            Some(id) => {
+                kill_process(id, signal).map_err(|error| Error::Io(std::io::Error::from(error)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it has ended by itself, at most for so long; how, if it did.
+    pub async fn ended(&mut self, within: Duration) -> Result<Option<ExitStatus>, Error> {
+        let began = env::now();
+        while began.elapsed() < within {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            env::sleep(POLL).await;
+        }
+        Ok(None)
+    }
+
     /// Asks it to stop, and waits until it has. It is to end with success.
     pub async fn stop(mut self) -> Result<(), Error> {
-        if let Some(id) = self.process() {
-            kill_process(id, Signal::TERM)
-                .map_err(|error| Error::Io(std::io::Error::from(error)))?;
-        }
+        self.signal(Signal::TERM)?;
         let asked = env::now();
         while asked.elapsed() < STOPPED_WITHIN {
             if let Some(status) = self.child.try_wait()? {

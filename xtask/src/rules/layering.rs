@@ -75,6 +75,12 @@ const PLACES: &[Place] = &[
         uses: &["types", "env", "txn", "check"],
         tests_use: &[],
     },
+    // Names concrete protocols, because it puts them in the dock.
+    Place {
+        name: "sim",
+        uses: &[EVERYTHING],
+        tests_use: &[EVERYTHING],
+    },
     Place {
         name: "server",
         uses: &[EVERYTHING],

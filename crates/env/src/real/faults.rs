@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// Names the file of faults.
-const VARIABLE: &str = "COEVAL_FAULTS";
+const VARIABLE: &str = "DOCK_FAULTS";
 
 static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
 

@@ -38,6 +38,7 @@ use std::sync::OnceLock;
 use coeval_memory::padded::CachePadded;
 use coeval_memory::sync::atomic::{AtomicU64, Ordering, fence};
 use coeval_memory::sync::{Backoff, Mutex};
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Timestamp, TransactionId};
 
 use super::footprint::{Footprint, WORDS};
@@ -305,6 +306,7 @@ impl Ring {
         meets: impl Fn(&Footprint) -> bool,
     ) -> Result<(), Failure> {
         let head = self.head();
+        let start = start + u64::from(is_planted(Bug::WrongSlot));
         for position in start..head {
             let mut backoff = Backoff::default();
             loop {

@@ -27,6 +27,7 @@ use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
 use coeval_txn::{Cause, Error, GaveWay, Outcome, Place};
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
 
 use super::Run;
@@ -39,6 +40,10 @@ use crate::storage::Storage;
 
 impl Run<'_> {
     pub(super) fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        if let Some(timestamp) = self.state.published.take() {
+            self.install(timestamp);
+            return Poll::Ready(self.finish(timestamp));
+        }
         if !self.state.prepared {
             self.stop_waiting(false);
             if let Err(error) = self.check_read() {
@@ -99,14 +104,29 @@ impl Run<'_> {
             return Poll::Ready(Outcome::Aborted(error));
         }
         let copied = reservation.commit(&self.state.entries);
+        if is_planted(Bug::PublishBeforeInstall) {
+            copied.installed();
+            self.state.published = Some(timestamp);
+            let waker = context.waker().clone();
+            coeval_env::spawn("late installation", async move {
+                coeval_env::sleep(std::time::Duration::from_millis(1)).await;
+                waker.wake();
+            });
+            return Poll::Pending;
+        }
         self.install(timestamp);
         copied.installed();
+        Poll::Ready(self.finish(timestamp))
+    }
+
+    /// What is left to do when the versions are in place.
+    fn finish(&mut self, timestamp: Timestamp) -> Outcome {
         self.wait_until_visible(timestamp);
         self.retire_dropped();
         self.drop_replaced_entries();
         self.release_rows();
         self.free_other_locks();
-        Poll::Ready(Outcome::Committed(timestamp))
+        Outcome::Committed(timestamp)
     }
 
     /// Collects the log's entries and the keys to register. False when nothing was
@@ -158,7 +178,9 @@ impl Run<'_> {
         let (storage, rid) = (table.id, record.rid());
         let entries = &mut self.state.entries;
         let Some(row) = private_row(record, id, guard) else {
-            entries.delete(storage, rid);
+            if !is_planted(Bug::ForgetTombstone) {
+                entries.delete(storage, rid);
+            }
             return;
         };
         let newest = record.newest_committed(guard);

@@ -120,6 +120,8 @@ pub(crate) struct State {
     pub(super) had_row: Option<TransactionId>,
     /// Whether a commit has begun: its entries are collected.
     pub(super) prepared: bool,
+    /// Of a planted bug: visible at this timestamp, and not there yet.
+    pub(super) published: Option<Timestamp>,
     pub(super) entries: EntryBuilder,
     pub(super) space_wait: SpaceWait,
     pub(super) footings: Vec<Footing>,
@@ -160,6 +162,7 @@ impl State {
             waiting: None,
             had_row: None,
             prepared: false,
+            published: None,
             entries,
             space_wait: SpaceWait::new(),
             footings: Vec::new(),
@@ -206,6 +209,7 @@ impl State {
         self.undisclosed = Timestamp::ZERO;
         self.space_wait = SpaceWait::new();
         self.prepared = false;
+        self.published = None;
         self.written = 0;
         self.keys_used = 0;
     }

@@ -12,6 +12,7 @@ use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, Collector, Expiry, RecordRef, TryLock, Value, Version};
 use coeval_txn::contract::Visit;
 use coeval_txn::{Cause, Error, Insert, Isolation, LockWait, LockedRow, Place, Update};
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
@@ -100,7 +101,7 @@ impl Run<'_> {
         }
         let newest = record.newest_committed(&guard);
         let changed = newest.is_some_and(|version| version.cts() > snapshot);
-        if changed && !self.state.follows_newest() {
+        if changed && !self.state.follows_newest() && !is_planted(Bug::LoseUpdate) {
             let place = Place::Row {
                 storage: table.id,
                 rid,

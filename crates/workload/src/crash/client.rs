@@ -21,6 +21,9 @@ use super::Error;
 use crate::Connection;
 use crate::chance::Chance;
 
+/// How long a client waits for room on a full disk.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// What a client will do.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -34,6 +37,8 @@ pub struct Plan {
     pub first_sequence: u64,
     /// Decides what it does.
     pub seed: u64,
+    /// The isolation level of every transaction, as SQL names it; by chance if `None`.
+    pub level: Option<&'static str>,
 }
 
 /// What a client did and was told.
@@ -65,7 +70,7 @@ pub async fn run(port: u16, plan: Plan) -> Result<History, Error> {
     let Ok(connection) = crate::connect(port).await else {
         return Ok(history);
     };
-    let session = match Session::prepare(&connection).await {
+    let session = match Session::prepare(&connection, plan.level).await {
         Ok(session) => session,
         Err(error) if is_death(&error) => return Ok(history),
         Err(source) => return Err(refused(source)),
@@ -92,6 +97,9 @@ pub async fn run(port: u16, plan: Plan) -> Result<History, Error> {
             if connection.batch_execute("ROLLBACK").await.is_err() {
                 return Ok(history);
             }
+            if is_full(&source) {
+                coeval_env::sleep(PATIENCE).await;
+            }
         }
         if plan.clients > 1 && chance.once_in(4) {
             match session.newest_of(plan.other(&mut chance)).await {
@@ -115,7 +123,10 @@ fn is_death(error: &WireError) -> bool {
     match error.code() {
         None => true,
         // Shutting down, or crashed beside us: the 57P class, and connection exceptions.
-        Some(code) => code.code().starts_with("57P") || code.code().starts_with("08"),
+        // Stopped by its disk: the 58 class.
+        Some(code) => ["57P", "08", "58"]
+            .iter()
+            .any(|class| code.code().starts_with(class)),
     }
 }
 
@@ -124,6 +135,12 @@ fn is_conflict(error: &WireError) -> bool {
     error
         .code()
         .is_some_and(|code| matches!(code.code(), "40001" | "40P01" | "55P03"))
+        || is_full(error)
+}
+
+/// Whether the disk has no room: nothing is written then, and later there may be.
+fn is_full(error: &WireError) -> bool {
+    error.code().is_some_and(|code| code.code() == "53100")
 }
 
 /// What a client knows when its commit, or its only query, ended so.
@@ -163,10 +180,14 @@ struct Session<'connection> {
     line: Statement,
     newest: Statement,
     read_newest: Statement,
+    level: Option<&'static str>,
 }
 
 impl<'connection> Session<'connection> {
-    async fn prepare(connection: &'connection Connection) -> Result<Self, WireError> {
+    async fn prepare(
+        connection: &'connection Connection,
+        level: Option<&'static str>,
+    ) -> Result<Self, WireError> {
         const ADD: &str = "UPDATE account SET balance = balance + $1 WHERE id = $2";
         const LINE: &str = "INSERT INTO ledger (client, sequence, source, target, amount) \
                             VALUES ($1, $2, $3, $4, $5)";
@@ -187,6 +208,7 @@ impl<'connection> Session<'connection> {
             line: connection.prepare_typed(LINE, &five).await?,
             newest: connection.prepare_typed(NEWEST, &two).await?,
             read_newest: connection.prepare_typed(READ_NEWEST, &[int]).await?,
+            level,
         })
     }
 
@@ -200,7 +222,8 @@ impl<'connection> Session<'connection> {
         let shape = match chance.within(0..16) {
             0 => Shape::RolledBack,
             1..4 => Shape::BlockWithDetour,
-            4..8 => Shape::OneQuery,
+            // At the session's own level.
+            4..8 if self.level.is_none() => Shape::OneQuery,
             _ => Shape::Block,
         };
         if shape == Shape::OneQuery {
@@ -230,10 +253,11 @@ impl<'connection> Session<'connection> {
         shape: Shape,
         chance: &mut Chance,
     ) -> Result<(), WireError> {
-        let begin = match chance.within(0..4) {
-            0 => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            1 => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-            _ => "BEGIN",
+        let begin = match (self.level, chance.within(0..4)) {
+            (Some(level), _) => &format!("BEGIN ISOLATION LEVEL {level}"),
+            (None, 0) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            (None, 1) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+            (None, _) => "BEGIN",
         };
         let connection = self.connection;
         let (from, to) = (number(transfer.from.0), number(transfer.to.0));
@@ -329,6 +353,7 @@ mod tests {
             accounts: 3,
             first_sequence: 1,
             seed: 5,
+            level: None,
         };
         let draw = || {
             let mut chance = Chance::new(plan.seed);

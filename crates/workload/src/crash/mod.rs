@@ -17,7 +17,7 @@
 //! the log's own tests.
 
 pub mod client;
-mod look;
+pub(crate) mod look;
 mod report;
 
 use std::io::{self, Write};
@@ -83,6 +83,9 @@ pub enum Error {
     /// The server shows something that is wrong by itself.
     #[error("{0}")]
     Inconsistent(String),
+    /// The machine refuses something that a test needs.
+    #[error(transparent)]
+    Io(io::Error),
     /// So few transfers went through that the run has shown nothing.
     #[error("only {acknowledged} transfers were acknowledged in {rounds} rounds")]
     Idle {
@@ -176,6 +179,7 @@ impl Run<'_> {
                     accounts: self.options.accounts,
                     first_sequence: self.next_sequence,
                     seed: self.chance.next(),
+                    level: None,
                 };
                 env::spawn("crash client", client::run(port, plan))
             })

@@ -1,0 +1,80 @@
+//! Whole databases under one seed: workloads, faults, judges.
+//!
+//! ```text
+//!            seed ──────────────┬──────────────────┬─────────────────┐
+//!              ▼                ▼                  ▼                 │
+//!   clients: a workload ─▶ the engine's own   ◀─ a plan of faults    │
+//!              │           code, on a machine                        ▼
+//!              │           of coeval_env::sim                    what disks, links
+//!              ▼                                                 and clocks do
+//!   what they were told ─▶ judges ◀─ what is there in the end
+//! ```
+//!
+//! A run is named by a [`Scenario`] (engine, how clients reach it, workload, isolation
+//! level, class of faults) and a seed; nothing else decides what happens, so a run that
+//! fails can be had again:
+//!
+//! ```
+//! use coeval_sim::{Options, Scenario};
+//!
+//! let scenario: Scenario = "occ/bank/serializable/power".parse().unwrap();
+//! let options = Options::new(scenario, 7);
+//! let first = coeval_sim::run(&options);
+//! assert_eq!(first.objections, Vec::<String>::new(), "{}", options.command());
+//! assert_eq!(coeval_sim::run(&options).trace_hash, first.trace_hash);
+//! ```
+//!
+//! # What runs
+//!
+//! The engine itself, not a model of it. As `occ` or `serial` the clients live on the
+//! engine's machine and use the contract of `coeval_txn`; as `server` a whole server
+//! listens (sessions, SQL, engine, log), and each client has a machine of its own and
+//! speaks PostgreSQL's protocol over simulated links. There is one server today;
+//! everything here but [`server`] is made for several.
+//!
+//! # How a run goes
+//!
+//! The tables are made. Clients begin, and [faults](plan) happen to them. Then the
+//! faults stop, and one of two things is asked for ([`Mode`]):
+//!
+//! - *safety*: the power fails once more, and what comes back is looked at;
+//! - *liveness*: nothing else is done. Every client has to get something committed
+//!   within [`run::BOUND`] of virtual time, and then the database is looked at.
+//!
+//! A server may refuse to start after its files were damaged, and that is the end of
+//! that run; it may not do so after anything else, and never serves what is wrong. No
+//! task may panic, and none may wait for ever.
+//!
+//! # What judges
+//!
+//! Each [workload] knows what must hold of what its clients were told, and most of it is
+//! for the judges of `coeval_check` to say: transfers go to the ledger judge, histories
+//! of lists and registers to those of isolation, recency and sessions.
+//!
+//! # When something is found
+//!
+//! [`shrink`] looks for a shorter run and fewer faults, and the command that replays
+//! it is printed. It goes, with its reason, to the seeds that are kept
+//! (`crates/sim/seeds.txt`), which a test of this crate replays.
+//!
+//! # Whether anything would be found
+//!
+//! Bugs of `coeval_types::planted` are put back, one at a time, and have to be caught
+//! by some scenario; how many seeds that took is printed. See the tests, and the
+//! command `court --planted`.
+
+pub mod court;
+mod nemesis;
+mod panics;
+pub mod plan;
+mod report;
+pub mod run;
+mod scenario;
+pub mod server;
+pub mod session;
+pub mod shrink;
+pub mod workload;
+
+pub use report::Report;
+pub use run::{Mode, Options, run};
+pub use scenario::{Class, Engine, Load, Scenario};

@@ -1,0 +1,238 @@
+//! Runs of the simulator from the command line.
+//!
+//! ```text
+//! cargo run -p coeval-sim -- run --seed 7 --scenario occ/bank/serializable/power
+//! cargo run -p coeval-sim -- court --seeds 3
+//! ```
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program that writes its record on the real disk; what it runs is simulated"
+)]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use coeval_sim::court::{self, CATCHES, Done, Table, catch};
+use coeval_sim::{Mode, Options, Scenario, run, shrink};
+use coeval_types::planted::Bug;
+
+/// Whole databases under one seed: workloads, faults, judges.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Names every scenario.
+    List,
+    /// Does one run, and the smallest like it if it fails.
+    Run(RunArguments),
+    /// Does every scenario with every one of some seeds.
+    Court(CourtArguments),
+    /// Puts bugs back, and says how many seeds it takes to catch them.
+    Planted {
+        /// Of how many seeds at most.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+    },
+}
+
+#[derive(clap::Args)]
+struct RunArguments {
+    /// What decides everything.
+    #[arg(long)]
+    seed: u64,
+    /// engine/workload/level/faults, as in occ/bank/serializable/power.
+    #[arg(long)]
+    scenario: Scenario,
+    /// How long clients run, in milliseconds of virtual time.
+    #[arg(long)]
+    length_ms: Option<u64>,
+    /// Only these faults of the plan, by number.
+    #[arg(long, value_delimiter = ',', num_args = 0..)]
+    faults: Option<Vec<usize>>,
+    /// What is asked for in the end: safety or liveness.
+    #[arg(long, value_parser = mode)]
+    mode: Option<Mode>,
+    /// A bug to put back; needs the feature planted.
+    #[arg(long, value_parser = bug)]
+    plant: Option<Bug>,
+    /// Does not look for a smaller run that fails.
+    #[arg(long)]
+    no_shrink: bool,
+}
+
+#[derive(clap::Args)]
+struct CourtArguments {
+    /// How many seeds, from the first on.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+    /// Only scenarios whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// A file of runs that are done: read first, and added to.
+    #[arg(long)]
+    done: Option<PathBuf>,
+    /// Where the table goes, too.
+    #[arg(long)]
+    table: Option<PathBuf>,
+    /// On how many threads; 0 for one for each core.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    [Mode::Safety, Mode::Liveness]
+        .into_iter()
+        .find(|mode| mode.name() == text)
+        .ok_or_else(|| "safety or liveness".to_owned())
+}
+
+fn bug(text: &str) -> Result<Bug, String> {
+    if !cfg!(feature = "planted") {
+        return Err("this build has no bugs to plant: --features planted".to_owned());
+    }
+    let known = Bug::ALL.iter().find(|bug| bug.name() == text);
+    known.copied().ok_or_else(|| {
+        let names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+        format!("one of {}", names.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::List => {
+            for scenario in Scenario::all() {
+                println!("{scenario}");
+            }
+            Ok(true)
+        }
+        Command::Run(arguments) => Ok(one(arguments)),
+        Command::Court(arguments) => hold(&arguments),
+        Command::Planted { seeds } => Ok(planted(seeds)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn one(arguments: RunArguments) -> bool {
+    let mut options = Options::new(arguments.scenario, arguments.seed);
+    if let Some(length) = arguments.length_ms {
+        options.length = Duration::from_millis(length);
+    }
+    options.mode = arguments.mode.unwrap_or(options.mode);
+    options.faults = arguments.faults;
+    options.bug = arguments.plant;
+    for fault in options.plan() {
+        println!("{fault}");
+    }
+    let report = run(&options);
+    println!("{report}");
+    if report.is_clean() {
+        return true;
+    }
+    if !arguments.no_shrink {
+        let (smallest, report) = shrink::shrink(&options, report, |candidate| {
+            println!("trying {}", candidate.command());
+        });
+        println!("\nthe smallest that fails:\n{}", smallest.command());
+        for fault in smallest.plan() {
+            println!("{fault}");
+        }
+        println!("{report}");
+    }
+    false
+}
+
+fn hold(arguments: &CourtArguments) -> std::io::Result<bool> {
+    let scenarios: Vec<Scenario> = Scenario::all()
+        .into_iter()
+        .filter(|scenario| scenario.to_string().contains(&arguments.only))
+        .collect();
+    let seeds = arguments.first..arguments.first + arguments.seeds;
+    // Every scenario once before any of them twice.
+    let runs: Vec<_> = seeds
+        .flat_map(|seed| scenarios.iter().map(move |scenario| (*scenario, seed)))
+        .collect();
+    let before = match &arguments.done {
+        Some(path) if path.exists() => fs::read_to_string(path)?,
+        _ => String::new(),
+    };
+    let before: Vec<Done> = before.lines().filter_map(Done::read).collect();
+    let record = match &arguments.done {
+        Some(path) => Some(Mutex::new(
+            OpenOptions::new().create(true).append(true).open(path)?,
+        )),
+        None => None,
+    };
+    let threads = match arguments.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let (done, failures) = court::hold(&runs, &before, threads, |done| {
+        if let Some(record) = &record {
+            let mut record = record.lock().expect("no panic while it was held");
+            if let Err(error) = writeln!(record, "{done}") {
+                eprintln!("a run is not on record: {error}");
+            }
+        }
+    });
+    for failure in &failures {
+        println!("\nFAILED {}", failure.options.command());
+        println!("smallest: {}", failure.smallest.command());
+        println!("{}", failure.report);
+    }
+    let table = Table::new(&done);
+    println!("{table}");
+    if let Some(path) = &arguments.table {
+        fs::write(path, format!("{table}\n"))?;
+    }
+    Ok(failures.is_empty())
+}
+
+fn planted(seeds: u64) -> bool {
+    if !cfg!(feature = "planted") {
+        eprintln!("this build has no bugs to plant: --features planted");
+        return false;
+    }
+    let mut all = true;
+    for &case in CATCHES {
+        match catch(case, seeds) {
+            Some(caught) => println!(
+                "{:<24} {:<45} {:>3} seeds: {}",
+                case.bug.name(),
+                case.scenario,
+                caught.seeds,
+                caught.report.objections[0]
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+            ),
+            None => {
+                all = false;
+                println!(
+                    "{:<24} {:<45} NOT CAUGHT in {seeds}",
+                    case.bug.name(),
+                    case.scenario
+                );
+            }
+        }
+    }
+    all
+}

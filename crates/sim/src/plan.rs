@@ -1,0 +1,224 @@
+//! Plans: which faults happen when.
+//!
+//! A plan is a list of [`Fault`]s, drawn from the seed for a class and a length, before
+//! the run begins. Each has a beginning and, if it lasts, an end; they may overlap.
+//! Faults are numbered, so that a run can be repeated with some of them only.
+
+use std::fmt;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::Class;
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accident {
+    /// The process dies; it is started again when this ends.
+    Kill,
+    /// The power fails; it comes back when this ends.
+    Power,
+    /// Nobody on the machine is polled.
+    Pause,
+    /// Syncs take up to so long.
+    SlowSync(Duration),
+    /// The next sync fails.
+    FailSync,
+    /// Every sync fails.
+    FailSyncs,
+    /// Every write fails.
+    FailWrites,
+    /// The disk has room for so many bytes beyond what is there.
+    Full(u64),
+    /// A durable bit flips.
+    FlipBit,
+    /// The write so many changes of the disk ahead lands elsewhere.
+    Misdirect(u64),
+    /// Links to and from the server are like this.
+    Link(LinkKind),
+    /// Nothing gets from clients to the server, from the server to clients, or both.
+    Block {
+        /// What clients send.
+        requests: bool,
+        /// What the server sends.
+        answers: bool,
+    },
+    /// Every connection to the server breaks.
+    Reset,
+    /// The server's clocks are wrong by so many millionths.
+    Drift(i64),
+    /// The server's wall clock moves by so many milliseconds.
+    Jump(i64),
+}
+
+/// How links are meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// Far away: tens of milliseconds, with a tail.
+    Far,
+    /// Every tenth segment is lost.
+    Lossy,
+    /// A few kilobytes per second.
+    Narrow,
+    /// One segment in fifty ends its connection.
+    Breaking,
+}
+
+/// An accident with its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Its number in the plan as it was drawn.
+    pub number: usize,
+    /// When it begins, after the clients have.
+    pub at: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// What happens.
+    pub accident: Accident,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "fault {} at {} ms for {} ms: {:?}",
+            self.number,
+            self.at.as_millis(),
+            self.lasts.as_millis(),
+            self.accident
+        )
+    }
+}
+
+/// Draws the plan of a run.
+#[must_use]
+pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
+    // Another stream than the world's.
+    let mut random = StdRng::seed_from_u64(seed ^ 0x706C_616E);
+    let mut faults = Vec::new();
+    let mut at = Duration::ZERO;
+    if class == Class::None {
+        return faults;
+    }
+    loop {
+        at += between(&mut random, 100, 1500);
+        if at >= length {
+            return faults;
+        }
+        let (accident, lasts) = accident(class, &mut random);
+        let then_power = matches!(accident, Accident::FlipBit | Accident::Misdirect(_));
+        faults.push(Fault {
+            number: faults.len(),
+            at,
+            lasts,
+            accident,
+        });
+        if then_power {
+            // Late enough for the log to have said of what was hit that it was durable.
+            at += between(&mut random, 1000, 1500);
+            faults.push(Fault {
+                number: faults.len(),
+                at,
+                lasts: between(&mut random, 10, 500),
+                accident: Accident::Power,
+            });
+        }
+    }
+}
+
+fn between(random: &mut StdRng, least: u64, most: u64) -> Duration {
+    Duration::from_millis(random.random_range(least..=most))
+}
+
+fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
+    const SIMPLE: [Class; 8] = [
+        Class::Kill,
+        Class::Power,
+        Class::Pause,
+        Class::Sync,
+        Class::Full,
+        Class::Network,
+        Class::Partition,
+        Class::Clock,
+    ];
+    let at_once = Duration::ZERO;
+    match class {
+        Class::None => (Accident::Jump(0), at_once),
+        Class::Kill => (Accident::Kill, between(random, 1, 1000)),
+        Class::Power => (Accident::Power, between(random, 1, 1000)),
+        Class::Pause => (Accident::Pause, between(random, 1, 5000)),
+        Class::Sync => match random.random_range(0..4) {
+            0 => {
+                let most = between(random, 20, 2000);
+                (Accident::SlowSync(most), between(random, 100, 2000))
+            }
+            1 => (Accident::FailSync, between(random, 10, 1000)),
+            2 => (Accident::FailSyncs, between(random, 10, 1000)),
+            _ => (Accident::FailWrites, between(random, 10, 1000)),
+        },
+        Class::Full => {
+            let room = random.random_range(0..64 << 10);
+            (Accident::Full(room), between(random, 100, 3000))
+        }
+        Class::Corruption => {
+            if random.random() {
+                (Accident::FlipBit, at_once)
+            } else {
+                (Accident::Misdirect(random.random_range(1..5)), at_once)
+            }
+        }
+        Class::Network => {
+            let kinds = [
+                Accident::Link(LinkKind::Far),
+                Accident::Link(LinkKind::Lossy),
+                Accident::Link(LinkKind::Narrow),
+                Accident::Link(LinkKind::Breaking),
+                Accident::Reset,
+            ];
+            let kind = kinds[random.random_range(0..kinds.len())].clone();
+            (kind, between(random, 100, 3000))
+        }
+        Class::Partition => {
+            let way = random.random_range(0..3);
+            let block = Accident::Block {
+                requests: way != 1,
+                answers: way != 0,
+            };
+            (block, between(random, 10, 20_000))
+        }
+        Class::Clock => {
+            if random.random() {
+                let drift = random.random_range(-100_000..=100_000);
+                (Accident::Drift(drift), between(random, 100, 3000))
+            } else {
+                let jump = random.random_range(-100_000_000..=100_000_000);
+                (Accident::Jump(jump), at_once)
+            }
+        }
+        Class::All => accident(SIMPLE[random.random_range(0..SIMPLE.len())], random),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_the_seeds_and_in_order() {
+        let length = Duration::from_secs(20);
+        for &class in Class::ALL {
+            let plan = draw(class, 3, length);
+            assert_eq!(plan, draw(class, 3, length));
+            assert_eq!(plan.is_empty(), class == Class::None);
+            assert!(plan.is_sorted_by_key(|fault| fault.at));
+            assert!(
+                plan.iter()
+                    .enumerate()
+                    .all(|(at, fault)| fault.number == at)
+            );
+            let shorter = draw(class, 3, length / 2);
+            assert!(plan.starts_with(&shorter) || class == Class::Corruption);
+        }
+    }
+}

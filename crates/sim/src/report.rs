@@ -1,0 +1,55 @@
+//! What a run brought.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a run brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What must not be. None: the run is clean.
+    pub objections: Vec<String>,
+    /// Why the server refused to start after its files were damaged, if it did.
+    pub refused: Option<String>,
+    /// Transactions whose client was told that they had committed.
+    pub committed: u64,
+    /// Transactions whose client was told that they had failed.
+    pub failed: u64,
+    /// Transactions of which the client was told nothing.
+    pub unknown: u64,
+    /// How often the server was started.
+    pub starts: u64,
+    /// How much virtual time passed.
+    pub elapsed: Duration,
+    /// Of everything that happened.
+    pub trace_hash: u64,
+}
+
+impl Report {
+    /// Whether there is nothing to object to.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.objections.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} committed, {} failed, {} unknown; {} starts, {} s of virtual time, trace {:016x}",
+            self.committed,
+            self.failed,
+            self.unknown,
+            self.starts,
+            self.elapsed.as_secs(),
+            self.trace_hash
+        )?;
+        if let Some(reason) = &self.refused {
+            write!(formatter, "\nrefused to start: {reason}")?;
+        }
+        for objection in &self.objections {
+            write!(formatter, "\nOBJECTION: {objection}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,397 @@
+//! One run: a world, a server, clients, a plan of faults, and a verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
+use coeval_env::sim::{Latency, Link, Node, World};
+use coeval_types::planted::{self, Bug};
+
+use crate::panics::Watch;
+use crate::plan::{self, Fault};
+use crate::report::Report;
+use crate::server::{Phase, Server};
+use crate::workload::{CLIENTS, Clients};
+use crate::{Class, Engine, Scenario, nemesis::Nemesis};
+
+/// In so much virtual time after the last fault a database recovers and serves everybody.
+pub const BOUND: Duration = Duration::from_secs(120);
+/// How often the run looks after its server.
+const TICK: Duration = Duration::from_millis(10);
+/// How long clients run by default.
+pub const LENGTH: Duration = Duration::from_secs(3);
+
+/// What is asked for when the faults have stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// The power fails, and what comes back is right.
+    Safety,
+    /// Everybody is served within [`BOUND`].
+    Liveness,
+}
+
+impl Mode {
+    /// As commands take it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Safety => "safety",
+            Self::Liveness => "liveness",
+        }
+    }
+}
+
+/// Which run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What is in the dock, and what happens.
+    pub scenario: Scenario,
+    /// Decides everything else.
+    pub seed: u64,
+    /// How long clients run, in virtual time.
+    pub length: Duration,
+    /// Only these faults of the plan, by number; `None` for all.
+    pub faults: Option<Vec<usize>>,
+    /// What is asked for in the end.
+    pub mode: Mode,
+    /// A bug that is put back.
+    pub bug: Option<Bug>,
+}
+
+impl Options {
+    /// A run of a scenario as the court has it: every other seed asks for liveness.
+    #[must_use]
+    pub fn new(scenario: Scenario, seed: u64) -> Self {
+        let in_memory = scenario.engine == Engine::Serial;
+        let mode = if seed.is_multiple_of(2) && !in_memory {
+            Mode::Safety
+        } else {
+            Mode::Liveness
+        };
+        Self {
+            scenario,
+            seed,
+            length: LENGTH,
+            faults: None,
+            mode,
+            bug: None,
+        }
+    }
+
+    /// The plan of the run.
+    #[must_use]
+    pub fn plan(&self) -> Vec<Fault> {
+        let mut plan = plan::draw(self.scenario.class, self.seed, self.length);
+        if let Some(only) = &self.faults {
+            plan.retain(|fault| only.contains(&fault.number));
+        }
+        plan
+    }
+
+    /// The command that repeats the run.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut command = "cargo run -p coeval-sim".to_owned();
+        if self.bug.is_some() {
+            command.push_str(" --features planted");
+        }
+        command.push_str(&format!(
+            " -- run --seed {} --scenario {} --mode {} --length-ms {}",
+            self.seed,
+            self.scenario,
+            self.mode.name(),
+            self.length.as_millis()
+        ));
+        if let Some(only) = &self.faults {
+            let numbers: Vec<String> = only.iter().map(usize::to_string).collect();
+            command.push_str(&format!(" --faults={}", numbers.join(",")));
+        }
+        if let Some(bug) = self.bug {
+            command.push_str(&format!(" --plant {bug}"));
+        }
+        command
+    }
+}
+
+/// Does it. Takes a fraction of a second, and no part of the world outside.
+///
+/// # Panics
+/// When a bug is to be planted, and this build has none.
+#[must_use]
+pub fn run(options: &Options) -> Report {
+    let watch = Watch::begin();
+    let _planted = options.bug.map(|bug| {
+        planted::plant(bug).expect("a build with the feature planted, which this is not")
+    });
+    let world = World::new(options.seed);
+    let mut run = Run::new(&world, options);
+    let outcome = world.block_on(run.play());
+    let mut report = run.report(outcome);
+    drop(run);
+    drop(world);
+    let panics = watch.end();
+    report
+        .objections
+        .extend(panics.into_iter().map(|panic| format!("a task: {panic}")));
+    report
+}
+
+/// Why a run ends before its end.
+enum Stop {
+    /// The server refuses to start, which it may after damage.
+    Refused(String),
+    /// Something that must not be.
+    Objection(String),
+}
+
+struct Run<'world> {
+    world: &'world World,
+    options: &'world Options,
+    server: Server,
+    /// Each client's machine.
+    machines: Vec<Node>,
+    clients: Arc<Clients>,
+    tasks: Vec<JoinHandle<()>>,
+    nemesis: Nemesis<'world>,
+}
+
+/// Between machines that stand side by side.
+fn neighbours() -> Link {
+    Link {
+        latency: Latency {
+            least: Duration::from_micros(50),
+            spread: Duration::from_micros(100),
+            tail_per_million: 1000,
+            tail: Duration::from_millis(5),
+        },
+        ..Link::default()
+    }
+}
+
+impl<'world> Run<'world> {
+    fn new(world: &'world World, options: &'world Options) -> Self {
+        let node = world.node();
+        world.set_usual_link(neighbours());
+        world.set_torn_sectors(node, true);
+        let machines: Vec<Node> = (0..CLIENTS)
+            .map(|_| match options.scenario.engine {
+                Engine::Server => world.node(),
+                Engine::Serial | Engine::Occ => node,
+            })
+            .collect();
+        Self {
+            world,
+            options,
+            server: Server::new(options.scenario.engine, node),
+            nemesis: Nemesis::new(world, node, machines.clone(), options.plan()),
+            machines,
+            clients: Arc::new(Clients::new(options.scenario)),
+            tasks: Vec::new(),
+        }
+    }
+
+    fn report(&self, outcome: Result<(), Stop>) -> Report {
+        let [committed, failed, unknown] = self.clients.counts();
+        let mut report = Report {
+            objections: self.clients.judge(),
+            committed,
+            failed,
+            unknown,
+            starts: self.server.starts,
+            elapsed: self.world.elapsed(),
+            trace_hash: self.world.trace_hash(),
+            ..Report::default()
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Stop::Refused(reason)) => report.refused = Some(reason),
+            Err(Stop::Objection(objection)) => report.objections.push(objection),
+        }
+        report
+    }
+
+    async fn play(&mut self) -> Result<(), Stop> {
+        self.server.start(self.world);
+        self.wait_until_serving().await?;
+        self.with_session("fills the tables", |clients, mut session| async move {
+            clients.set_up(&mut session).await
+        })
+        .await?;
+        self.begin_clients();
+        self.nemesis.begin();
+        let until = self.world.elapsed() + self.options.length;
+        while self.world.elapsed() < until || self.nemesis.is_busy() {
+            self.world.wait(TICK).await;
+            self.tick()?;
+        }
+        self.nemesis.heal();
+        match self.options.mode {
+            Mode::Safety => self.lose_power().await?,
+            Mode::Liveness => self.everybody_is_served().await?,
+        }
+        self.with_session("looks at the end", |clients, mut session| async move {
+            clients.look(&mut session).await
+        })
+        .await
+    }
+
+    /// What is due: faults, and a start of a server that is down.
+    fn tick(&mut self) -> Result<(), Stop> {
+        self.nemesis.tick(&mut self.server);
+        self.look_after_server()
+    }
+
+    /// Starts a server that has stopped by itself, as whoever watches over it would.
+    fn look_after_server(&mut self) -> Result<(), Stop> {
+        match self.server.phase() {
+            Phase::Down if !self.nemesis.keeps_down() => {
+                self.server.start(self.world);
+            }
+            Phase::Stopped(_) => {
+                self.world.kill(self.server.node);
+                self.server.down();
+                self.nemesis.rest();
+            }
+            Phase::Refused(reason) => {
+                self.world.kill(self.server.node);
+                self.server.down();
+                self.nemesis.rest();
+                if self.options.scenario.class == Class::Corruption && self.nemesis.has_damaged() {
+                    return Err(Stop::Refused(reason));
+                }
+                if !self.nemesis.excuses() {
+                    return Err(Stop::Objection(format!("it does not start: {reason}")));
+                }
+            }
+            Phase::Serving => self.clients_of_new_life(),
+            Phase::Down | Phase::Starting => {}
+        }
+        if let Some(error) = self.server.ended() {
+            self.server.down();
+            if !matches!(error, coeval_env::JoinError::Cancelled) {
+                return Err(Stop::Objection(format!("the server's own task: {error}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_clients(&mut self) {
+        for (client, &machine) in self.machines.iter().enumerate() {
+            let (door, clients) = (self.server.door(), Arc::clone(&self.clients));
+            let task = self.world.spawn(machine, async move {
+                clients.run(door, client).await;
+            });
+            self.tasks.push(task);
+        }
+    }
+
+    /// Clients that live on the server's machine die with it, and come back with it.
+    fn clients_of_new_life(&mut self) {
+        let alone = self.options.scenario.engine != Engine::Server;
+        if alone
+            && !self.clients.is_stopping()
+            && !self.tasks.is_empty()
+            && self.tasks.iter().all(JoinHandle::is_finished)
+        {
+            self.tasks.clear();
+            self.begin_clients();
+        }
+    }
+
+    async fn wait_until_serving(&mut self) -> Result<(), Stop> {
+        let until = self.world.elapsed() + BOUND;
+        while self.world.elapsed() < until {
+            self.world.wait(TICK).await;
+            self.tick()?;
+            if self.server.phase() == Phase::Serving {
+                return Ok(());
+            }
+        }
+        let objection = format!("it does not start within {} s", BOUND.as_secs());
+        Err(Stop::Objection(objection))
+    }
+
+    /// Everybody stops, the power fails once more, and the server comes back.
+    async fn lose_power(&mut self) -> Result<(), Stop> {
+        self.clients.stop();
+        self.world.crash(self.server.node);
+        self.server.down();
+        self.world.wait(TICK).await;
+        self.tasks.clear();
+        self.wait_until_serving().await
+    }
+
+    /// Every client gets something committed.
+    async fn everybody_is_served(&mut self) -> Result<(), Stop> {
+        self.wait_until_serving().await?;
+        let before = self.clients.progress();
+        let until = self.world.elapsed() + BOUND;
+        loop {
+            self.world.wait(TICK).await;
+            self.tick()?;
+            let now = self.clients.progress();
+            let waiting = before
+                .iter()
+                .zip(&now)
+                .filter(|(before, now)| before == now);
+            match waiting.count() {
+                0 => break,
+                _ if self.world.elapsed() < until => {}
+                count => {
+                    let objection = format!(
+                        "{count} of {CLIENTS} clients get nothing committed in {} s without faults",
+                        BOUND.as_secs()
+                    );
+                    return Err(Stop::Objection(objection));
+                }
+            }
+        }
+        self.clients.stop();
+        while self.tasks.iter().any(|task| !task.is_finished()) {
+            self.world.wait(TICK).await;
+            self.tick()?;
+            if self.world.elapsed() > until + BOUND {
+                return Err(Stop::Objection(
+                    "a client does not come to its end".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something with a session of its own, and tries again if that was refused.
+    async fn with_session<F>(
+        &mut self,
+        doing: &str,
+        action: impl Fn(Arc<Clients>, crate::session::Session) -> F + Clone + 'static,
+    ) -> Result<(), Stop>
+    where
+        F: Future<Output = Result<(), crate::session::Failure>> + 'static,
+    {
+        let until = self.world.elapsed() + BOUND;
+        loop {
+            let (door, clients) = (self.server.door(), Arc::clone(&self.clients));
+            let action = action.clone();
+            let task = self.world.spawn(self.machines[0], async move {
+                let session = door.open().await?;
+                action(clients, session).await
+            });
+            while !task.is_finished() && self.world.elapsed() < until {
+                self.world.wait(TICK).await;
+                self.tick()?;
+            }
+            let problem = if task.is_finished() {
+                match task.await {
+                    Ok(Ok(())) => return Ok(()),
+                    Ok(Err(failure)) => format!("{failure:?}"),
+                    Err(error) => error.to_string(),
+                }
+            } else {
+                "it takes too long".to_owned()
+            };
+            if self.world.elapsed() >= until {
+                return Err(Stop::Objection(format!("who {doing}: {problem}")));
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The server of a run: its lives, one after another, on one machine.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use coeval_env::sim::{Node, World};
+use coeval_env::{JoinError, JoinHandle};
+use coeval_server::{Settings, Storage};
+use coeval_txn::Engine as _;
+use coeval_txn::serial::Serial;
+
+use crate::Engine;
+use crate::session::{Contract, Failure, Session, Wire, storage};
+
+/// Where a server listens.
+const PORT: u16 = 5433;
+const DATA: &str = "/data";
+
+/// How far the present life has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody has started it.
+    #[default]
+    Down,
+    /// It recovers.
+    Starting,
+    /// It can be used.
+    Serving,
+    /// It does not start, and says why.
+    Refused(String),
+    /// It served, and has stopped by itself.
+    Stopped(String),
+}
+
+/// What a life tells.
+#[derive(Default)]
+struct Told {
+    phase: Phase,
+    /// Of a life that serves its own process.
+    engine: Option<Arc<dyn coeval_txn::Engine>>,
+}
+
+type Board = Arc<Mutex<Told>>;
+
+fn told(board: &Board) -> MutexGuard<'_, Told> {
+    board.lock().expect("no panic while it was held")
+}
+
+/// A server on a machine.
+pub struct Server {
+    engine: Engine,
+    /// Its machine.
+    pub node: Node,
+    board: Board,
+    life: Option<JoinHandle<()>>,
+    /// How often it was started.
+    pub starts: u64,
+}
+
+impl Server {
+    /// A server that has never run.
+    #[must_use]
+    pub fn new(engine: Engine, node: Node) -> Self {
+        Self {
+            engine,
+            node,
+            board: Board::default(),
+            life: None,
+            starts: 0,
+        }
+    }
+
+    /// Starts it; what it comes to is for [`Server::phase`] to say.
+    pub fn start(&mut self, world: &World) {
+        self.starts += 1;
+        self.board = Board::default();
+        told(&self.board).phase = Phase::Starting;
+        let board = Arc::clone(&self.board);
+        let engine = self.engine;
+        self.life = Some(world.spawn(self.node, async move {
+            match engine {
+                Engine::Serial => serial(&board),
+                Engine::Occ => occ(&board).await,
+                Engine::Server => server(&board).await,
+            }
+            let serving = told(&board).phase == Phase::Serving;
+            if serving {
+                std::future::pending::<()>().await;
+            }
+        }));
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        told(&self.board).phase.clone()
+    }
+
+    /// Its process is gone.
+    pub fn down(&mut self) {
+        self.life = None;
+        let mut told = told(&self.board);
+        told.phase = Phase::Down;
+        told.engine = None;
+    }
+
+    /// How the present life ended, if it has.
+    pub fn ended(&mut self) -> Option<JoinError> {
+        let mut life = self.life.take_if(|life| life.is_finished())?;
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::Pin::new(&mut life).poll(&mut context) {
+            std::task::Poll::Ready(Err(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// How a client gets to it.
+    #[must_use]
+    pub fn door(&self) -> Door {
+        Door {
+            engine: self.engine,
+            board: Arc::clone(&self.board),
+        }
+    }
+}
+
+/// A way in. By the contract, to the life that it was taken in.
+#[derive(Clone)]
+pub struct Door {
+    engine: Engine,
+    board: Board,
+}
+
+impl Door {
+    /// A session, if anybody is there.
+    pub async fn open(&self) -> Result<Session, Failure> {
+        if self.engine == Engine::Server {
+            return Wire::connect(address()).await.map(Session::Wire);
+        }
+        let engine = told(&self.board).engine.clone();
+        match engine {
+            Some(engine) => Ok(Session::Contract(Contract::new(engine))),
+            None => Err(Failure::Lost("nobody serves".to_owned())),
+        }
+    }
+}
+
+fn address() -> SocketAddr {
+    ([127, 0, 0, 1], PORT).into()
+}
+
+fn serve(board: &Board, engine: Arc<dyn coeval_txn::Engine>) {
+    let mut told = told(board);
+    told.engine = Some(engine);
+    told.phase = Phase::Serving;
+}
+
+fn refuse(board: &Board, reason: String) {
+    told(board).phase = Phase::Refused(reason);
+}
+
+fn serial(board: &Board) {
+    let engine = Serial::new();
+    match engine.attach_storage(storage()) {
+        Ok(()) => serve(board, Arc::new(engine)),
+        Err(error) => refuse(board, error.to_string()),
+    }
+}
+
+/// Small, so that what happens rarely happens often.
+fn occ_settings() -> coeval_occ::Settings {
+    coeval_occ::Settings {
+        log: coeval_log::Settings {
+            segment_bytes: 16 << 10,
+            ring_bytes: 16 << 10,
+            frame_payload_bytes: 256,
+            recovery_threads: 1,
+            checkpoint_block_bytes: 512,
+            log_keep_bytes: 0,
+        },
+        range_slots: 64,
+        image_every: 3,
+        checkpoint_log_bytes: 24 << 10,
+        checkpoint_records: 8,
+        ..coeval_occ::Settings::default()
+    }
+}
+
+async fn occ(board: &Board) {
+    let opened = coeval_occ::Engine::open(Path::new(DATA), occ_settings()).await;
+    let engine = match opened {
+        Ok((engine, _)) => engine,
+        Err(error) => return refuse(board, error.to_string()),
+    };
+    let stopped = Arc::clone(board);
+    engine.log().set_fatal_handler(Box::new(move |reason| {
+        told(&stopped).phase = Phase::Stopped(reason.to_string());
+    }));
+    match engine.attach_storage(storage()) {
+        Ok(()) => serve(board, Arc::new(engine)),
+        Err(error) => refuse(board, error.to_string()),
+    }
+}
+
+async fn server(board: &Board) {
+    let settings = Settings {
+        listen: address(),
+        data_dir: PathBuf::from(DATA),
+        worker_threads: 2,
+        recovery_threads: 1,
+        memory_limit_megabytes: 256,
+        log_segment_bytes: 64 << 10,
+        log_buffer_bytes: 8 << 20,
+        checkpoint_log_bytes: 96 << 10,
+        range_slots: 64,
+        ..Settings::default()
+    };
+    let running = match coeval_server::Server::start(settings, Storage::Directory).await {
+        Ok(running) => running,
+        Err(error) => return refuse(board, error.to_string()),
+    };
+    told(board).phase = Phase::Serving;
+    let reason = running.failed().await;
+    told(board).phase = Phase::Stopped(reason);
+}

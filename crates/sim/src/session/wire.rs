@@ -1,0 +1,183 @@
+//! A client with a machine of its own, which speaks PostgreSQL's protocol.
+//!
+//! Only simple queries: prepared statements get their names from a counter of the
+//! process, which no seed decides.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
+use coeval_txn::Isolation;
+use coeval_types::planted::{Bug, is_planted};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+
+use super::{Ended, Failure, Row};
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the table is made by.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text NOT NULL)";
+
+/// A client with a connection.
+pub struct Wire {
+    client: Client,
+    mover: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Wire {
+    /// A connection that nobody listens to is not kept open for its answer.
+    fn drop(&mut self) {
+        self.mover.abort();
+    }
+}
+
+/// Makes the table.
+pub async fn prepare(wire: &mut Wire) -> Result<(), Failure> {
+    wire.query(TABLE).await.map(|_| ())
+}
+
+fn text(row: &[i64]) -> String {
+    let numbers: Vec<String> = row.iter().map(i64::to_string).collect();
+    numbers.join(",")
+}
+
+fn numbers(text: &str) -> Row {
+    text.split(',')
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+fn failure(error: &tokio_postgres::Error) -> Failure {
+    match error.as_db_error() {
+        Some(said) if !error.is_closed() => {
+            Failure::Failed(format!("{} {}", said.code().code(), said.message()))
+        }
+        _ => Failure::Lost(error.to_string()),
+    }
+}
+
+impl Wire {
+    /// Connects to a server.
+    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        let connecting = async {
+            let stream = coeval_env::connect(address).await;
+            let stream = stream.map_err(|error| Failure::Lost(error.to_string()))?;
+            let connected = Config::new()
+                .user("sim")
+                .dbname("sim")
+                .connect_raw(stream, NoTls)
+                .await;
+            let (client, connection) = connected.map_err(|error| failure(&error))?;
+            let mover = coeval_env::spawn("connection", async move {
+                // How it ends is told to whoever waits for an answer on it.
+                let _ = connection.await;
+            });
+            Ok(Self { client, mover })
+        };
+        let connected = coeval_env::timeout(PATIENCE, connecting).await;
+        connected.unwrap_or_else(|late| Err(Failure::Lost(late.to_string())))
+    }
+
+    async fn query(&mut self, statement: &str) -> Result<Vec<(u64, Row)>, Failure> {
+        let answer = coeval_env::timeout(PATIENCE, self.client.simple_query(statement)).await;
+        let messages = match answer {
+            Ok(Ok(messages)) => messages,
+            Ok(Err(error)) => return Err(failure(&error)),
+            Err(late) => return Err(Failure::Lost(late.to_string())),
+        };
+        let rows = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => {
+                let key = row.get(0).and_then(|key| key.parse().ok());
+                Some((key.unwrap_or(0), numbers(row.get(1).unwrap_or_default())))
+            }
+            _ => None,
+        });
+        Ok(rows.collect())
+    }
+
+    pub(super) async fn begin(
+        &mut self,
+        isolation: Isolation,
+        read_only: bool,
+    ) -> Result<(), Failure> {
+        let level = match isolation {
+            Isolation::ReadCommitted => "READ COMMITTED",
+            Isolation::SnapshotIsolation => "REPEATABLE READ",
+            Isolation::Serializable => "SERIALIZABLE",
+        };
+        let access = if read_only { "READ ONLY" } else { "READ WRITE" };
+        let begin = format!("BEGIN ISOLATION LEVEL {level} {access}");
+        self.query(&begin).await.map(|_| ())
+    }
+
+    pub(super) async fn get(&mut self, key: u64) -> Result<Option<Row>, Failure> {
+        let rows = self
+            .query(&format!("SELECT k, v FROM pair WHERE k = {key}"))
+            .await?;
+        Ok(rows.into_iter().next().map(|(_, row)| row))
+    }
+
+    pub(super) async fn scan(&mut self, first: u64, last: u64) -> Result<Vec<(u64, Row)>, Failure> {
+        let select = format!("SELECT k, v FROM pair WHERE k >= {first} AND k <= {last} ORDER BY k");
+        self.query(&select).await
+    }
+
+    pub(super) async fn change(
+        &mut self,
+        key: u64,
+        change: impl Fn(Option<Row>) -> Row + Send,
+    ) -> Result<(), Failure> {
+        let select = format!("SELECT k, v FROM pair WHERE k = {key} FOR UPDATE");
+        let row = self.query(&select).await?.into_iter().next();
+        let row = change(row.map(|(_, row)| row));
+        self.put(key, &row).await
+    }
+
+    pub(super) async fn put(&mut self, key: u64, row: &[i64]) -> Result<(), Failure> {
+        let put = format!(
+            "INSERT INTO pair VALUES ({key}, '{}') ON CONFLICT (k) DO UPDATE SET v = excluded.v",
+            text(row)
+        );
+        self.query(&put).await.map(|_| ())
+    }
+
+    pub(super) async fn append(&mut self, key: u64, number: i64) -> Result<(), Failure> {
+        let append = format!(
+            "INSERT INTO pair VALUES ({key}, '{number}') \
+             ON CONFLICT (k) DO UPDATE SET v = pair.v || ',{number}'"
+        );
+        self.query(&append).await.map(|_| ())
+    }
+
+    pub(super) async fn delete(&mut self, key: u64) -> Result<bool, Failure> {
+        let delete = format!("DELETE FROM pair WHERE k = {key} RETURNING k, v");
+        Ok(!self.query(&delete).await?.is_empty())
+    }
+
+    pub(super) async fn commit(&mut self) -> Ended {
+        match self.query("COMMIT").await {
+            Ok(_) => Ended::Committed,
+            Err(Failure::Failed(reason)) if is_final(&reason) => Ended::Failed(reason),
+            Err(Failure::Lost(reason)) if is_planted(Bug::UnknownIsFailed) => Ended::Failed(reason),
+            Err(Failure::Failed(reason) | Failure::Lost(reason)) => Ended::Unknown(reason),
+        }
+    }
+
+    pub(super) async fn abort(&mut self) -> Result<(), Failure> {
+        self.query("ROLLBACK").await.map(|_| ())
+    }
+}
+
+/// Whether an error at a commit says that it has not happened and will not: conflicts
+/// and limits. What stops the server says nothing of what the disk has.
+fn is_final(reason: &str) -> bool {
+    ["40", "23", "53", "55", "25", "72"]
+        .iter()
+        .any(|class| reason.starts_with(class))
+}

@@ -1,0 +1,238 @@
+//! What clients do, and what must hold of what they were told.
+//!
+//! A workload is a step that a client repeats, what it remembers of the answers, and a
+//! last look at the database, after which it says what cannot be. Keys of one workload
+//! are numbers from 0; nothing else is in the table.
+
+mod bank;
+mod histories;
+mod seats;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use coeval_env::Instant;
+use coeval_txn::Isolation;
+
+use crate::server::Door;
+use crate::session::{Ended, Failure, Session};
+use crate::{Load, Scenario};
+
+use bank::Bank;
+use histories::Histories;
+use seats::Seats;
+
+/// How many clients there are.
+pub const CLIENTS: usize = 4;
+/// A client rests up to so long after one transaction in four, and hardly after others.
+const REST: Duration = Duration::from_millis(60);
+/// And so long before it looks for a server again.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// What a client remembers of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It committed.
+    Committed,
+    /// It did not.
+    Failed,
+    /// It may have.
+    Unknown,
+}
+
+/// A transaction from its first statement to its last answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    started: u64,
+    finished: Option<u64>,
+}
+
+enum Kind {
+    Bank(Bank),
+    Histories(Histories),
+    Seats(Seats),
+}
+
+/// What all clients of a run share.
+pub struct Clients {
+    isolation: Isolation,
+    kind: Kind,
+    stop: AtomicBool,
+    committed: AtomicU64,
+    failed: AtomicU64,
+    unknown: AtomicU64,
+    /// By client: how many of its transactions have committed.
+    progress: Vec<AtomicU64>,
+    /// When the first client began: the zero of all times.
+    origin: Mutex<Option<Instant>>,
+}
+
+macro_rules! each {
+    ($kind:expr, $load:ident => $call:expr) => {
+        match $kind {
+            Kind::Bank($load) => $call,
+            Kind::Histories($load) => $call,
+            Kind::Seats($load) => $call,
+        }
+    };
+}
+
+/// A number below `bound` that the seed decides.
+fn below(bound: u64) -> u64 {
+    coeval_env::random_u64() % bound
+}
+
+impl Clients {
+    /// Those of a scenario.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        let kind = match scenario.load {
+            Load::Bank => Kind::Bank(Bank::new()),
+            Load::Lists | Load::Registers => {
+                Kind::Histories(Histories::new(scenario.load, scenario.isolation))
+            }
+            Load::Seats => Kind::Seats(Seats::new(scenario.isolation)),
+        };
+        Self {
+            isolation: scenario.isolation,
+            kind,
+            stop: AtomicBool::new(false),
+            committed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+            progress: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
+            origin: Mutex::new(None),
+        }
+    }
+
+    /// Fills the tables.
+    pub async fn set_up(&self, session: &mut Session) -> Result<(), Failure> {
+        if let Session::Wire(wire) = session {
+            crate::session::prepare(wire).await?;
+        }
+        let rows = each!(&self.kind, load => load.opening());
+        if rows.is_empty() {
+            return Ok(());
+        }
+        session.begin(Isolation::ReadCommitted, false).await?;
+        for (key, row) in rows {
+            session.put(key, &row).await?;
+        }
+        match session.commit().await {
+            Ended::Committed => Ok(()),
+            other => Err(Failure::Failed(format!("{other:?}"))),
+        }
+    }
+
+    /// One client, until it is to stop.
+    pub async fn run(&self, door: Door, client: usize) {
+        while !self.is_stopping() {
+            let Ok(mut session) = door.open().await else {
+                coeval_env::sleep(RETRY).await;
+                continue;
+            };
+            while !self.is_stopping() {
+                let step = each!(&self.kind, load => load.step(self, &mut session, client).await);
+                let lost = match step {
+                    Ok(()) => false,
+                    Err(Failure::Lost(_)) => true,
+                    Err(Failure::Failed(_)) => session.abort().await.is_err(),
+                };
+                if lost {
+                    break;
+                }
+                let longest = if below(4) == 0 { REST } else { REST / 30 };
+                let rest = below(longest.as_micros() as u64);
+                coeval_env::sleep(Duration::from_micros(rest)).await;
+            }
+        }
+    }
+
+    /// Reads everything in the end.
+    pub async fn look(&self, session: &mut Session) -> Result<(), Failure> {
+        session.begin(Isolation::SnapshotIsolation, true).await?;
+        let rows = session.scan(0, i64::MAX as u64).await?;
+        match session.commit().await {
+            Ended::Committed => {
+                each!(&self.kind, load => load.looked(rows));
+                Ok(())
+            }
+            other => Err(Failure::Lost(format!("{other:?}"))),
+        }
+    }
+
+    /// Says what cannot be.
+    #[must_use]
+    pub fn judge(&self) -> Vec<String> {
+        each!(&self.kind, load => load.judge())
+    }
+
+    /// Ends what clients do, after their present transactions.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether clients come to their end.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// How many transactions of each client have committed.
+    #[must_use]
+    pub fn progress(&self) -> Vec<u64> {
+        let progress = self.progress.iter();
+        progress.map(|done| done.load(Ordering::Relaxed)).collect()
+    }
+
+    /// How many were committed, failed, and are unknown.
+    #[must_use]
+    pub fn counts(&self) -> [u64; 3] {
+        [&self.committed, &self.failed, &self.unknown].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn now(&self) -> u64 {
+        let now = coeval_env::now();
+        let mut origin = self.origin.lock().expect("no panic while it was held");
+        let since = now - *origin.get_or_insert(now);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Begins a transaction of a client.
+    async fn begin(&self, session: &mut Session, read_only: bool) -> Result<Span, Failure> {
+        let started = self.now();
+        let begun = session.begin(self.isolation, read_only).await;
+        begun.inspect_err(|_| self.count(Answer::Failed))?;
+        Ok(Span {
+            started,
+            finished: None,
+        })
+    }
+
+    /// Commits it.
+    async fn commit(&self, session: &mut Session, client: usize, span: &mut Span) -> Answer {
+        let answer = match session.commit().await {
+            Ended::Committed => Answer::Committed,
+            Ended::Failed(_) => Answer::Failed,
+            Ended::Unknown(_) => Answer::Unknown,
+        };
+        if answer != Answer::Unknown {
+            span.finished = Some(self.now());
+        }
+        if answer == Answer::Committed {
+            self.progress[client].fetch_add(1, Ordering::Relaxed);
+        }
+        self.count(answer);
+        answer
+    }
+
+    fn count(&self, answer: Answer) {
+        let count = match answer {
+            Answer::Committed => &self.committed,
+            Answer::Failed => &self.failed,
+            Answer::Unknown => &self.unknown,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,197 @@
+//! Lists appended to and read, or registers written and read.
+//!
+//! Elements and values are used once, so that what is read says whose it is. Everything
+//! that clients did and were told becomes a history, with a last transaction that reads
+//! everything in the end, and the judges of `coeval_check` say what of it cannot be: by
+//! the level that was asked for, and, at every level, that nobody misses what was
+//! acknowledged before he began, and no client goes back behind what it saw.
+
+use std::sync::{Mutex, MutexGuard};
+
+use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
+use coeval_check::recency::{self, sessions};
+use coeval_check::transactions::{self, Level, Unjudgeable, story};
+use coeval_txn::Isolation;
+
+use super::{Answer, CLIENTS, Clients, below};
+use crate::Load;
+use crate::session::{Failure, Row, Session};
+
+/// How many lists or registers there are.
+const KEYS: u64 = 5;
+/// How many findings of one kind are told.
+const TOLD: usize = 3;
+
+#[derive(Default)]
+struct State {
+    /// The latest element or value.
+    latest: i64,
+    history: History,
+    looked: bool,
+}
+
+/// Lists, or registers.
+pub(super) struct Histories {
+    lists: bool,
+    level: Level,
+    state: Mutex<State>,
+}
+
+/// What an engine on one node promises with each of its levels.
+fn promised(isolation: Isolation) -> Level {
+    match isolation {
+        Isolation::ReadCommitted => Level::ReadCommitted,
+        Isolation::SnapshotIsolation => Level::StrongSnapshotIsolation,
+        Isolation::Serializable => Level::StrictSerializable,
+    }
+}
+
+impl Histories {
+    pub(super) fn new(load: Load, isolation: Isolation) -> Self {
+        Self {
+            lists: load == Load::Lists,
+            level: promised(isolation),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic while it was held")
+    }
+
+    pub(super) fn opening(&self) -> Vec<(u64, Row)> {
+        Vec::new()
+    }
+
+    fn read(&self, key: u64, row: Option<Row>) -> Operation {
+        let row = row.unwrap_or_default();
+        if self.lists {
+            Operation::ReadList {
+                key,
+                elements: Some(row),
+            }
+        } else {
+            let value = row
+                .first()
+                .map_or(Register::Absent, |value| Register::Value(*value));
+            Operation::Read {
+                key,
+                value: Some(value),
+            }
+        }
+    }
+
+    /// Notes a change before it is made: what fails may not be seen either.
+    fn change(&self, number: usize, key: u64) -> i64 {
+        let mut state = self.state();
+        state.latest += 1;
+        let latest = state.latest;
+        let operation = if self.lists {
+            Operation::Append {
+                key,
+                element: latest,
+            }
+        } else {
+            Operation::Write { key, value: latest }
+        };
+        state.history.transactions[number]
+            .operations
+            .push(operation);
+        latest
+    }
+
+    pub(super) async fn step(
+        &self,
+        clients: &Clients,
+        session: &mut Session,
+        client: usize,
+    ) -> Result<(), Failure> {
+        let read_only = below(3) == 0;
+        let mut span = clients.begin(session, read_only).await?;
+        let number = {
+            let mut state = self.state();
+            state.history.transactions.push(Transaction {
+                process: client as u64,
+                started: span.started,
+                finished: None,
+                // Until its commit is sent it cannot take effect.
+                outcome: Outcome::Aborted,
+                read_only,
+                operations: Vec::new(),
+            });
+            state.history.transactions.len() - 1
+        };
+        for _ in 0..=below(4) {
+            let key = below(KEYS);
+            if read_only || below(2) == 0 {
+                let row = session.get(key).await?;
+                let read = self.read(key, row);
+                self.state().history.transactions[number]
+                    .operations
+                    .push(read);
+                continue;
+            }
+            let latest = self.change(number, key);
+            if self.lists {
+                session.append(key, latest).await?;
+            } else {
+                session.put(key, &[latest]).await?;
+            }
+        }
+        self.state().history.transactions[number].outcome = Outcome::Unknown;
+        let answer = clients.commit(session, client, &mut span).await;
+        let mut state = self.state();
+        let transaction = &mut state.history.transactions[number];
+        transaction.finished = span.finished;
+        transaction.outcome = match answer {
+            Answer::Committed => Outcome::Committed,
+            Answer::Failed => Outcome::Aborted,
+            Answer::Unknown => Outcome::Unknown,
+        };
+        Ok(())
+    }
+
+    pub(super) fn looked(&self, rows: Vec<(u64, Row)>) {
+        let row = |key| {
+            rows.iter()
+                .find(|(at, _)| *at == key)
+                .map(|(_, row)| row.clone())
+        };
+        let operations = (0..KEYS).map(|key| self.read(key, row(key))).collect();
+        let mut state = self.state();
+        if std::mem::replace(&mut state.looked, true) {
+            return;
+        }
+        let times = |transaction: &Transaction| transaction.finished.unwrap_or(transaction.started);
+        let latest = state.history.transactions.iter().map(times).max();
+        let after = latest.unwrap_or(0) + 1;
+        state.history.transactions.push(Transaction {
+            process: CLIENTS as u64,
+            started: after,
+            finished: Some(after + 1),
+            outcome: Outcome::Committed,
+            read_only: true,
+            operations,
+        });
+    }
+
+    pub(super) fn judge(&self) -> Vec<String> {
+        let state = self.state();
+        self.objections(&state.history)
+            .unwrap_or_else(|error| vec![format!("the recorder is at fault: {error}")])
+    }
+
+    fn objections(&self, history: &History) -> Result<Vec<String>, Unjudgeable> {
+        let judgement = transactions::judge(history, &[self.level])?;
+        let mut objections: Vec<String> = judgement
+            .violations(self.level)
+            .take(TOLD)
+            .map(|anomaly| story(history, anomaly))
+            .collect();
+        let missed = recency::judge(history)?.missed;
+        objections.extend(missed.iter().take(TOLD).map(ToString::to_string));
+        let went_back = sessions::judge(history)?.went_back;
+        objections.extend(went_back.iter().take(TOLD).map(ToString::to_string));
+        Ok(objections)
+    }
+}

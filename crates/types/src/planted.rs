@@ -1,0 +1,137 @@
+//! Known bugs that tests put back, to see their judges object.
+//!
+//! A judge that finds nothing has shown something only if it finds what is there. Each
+//! [`Bug`] stands at one place in the engine; it is in force on a thread for as long as
+//! a [`Planted`] lives there. In a simulated world, which is one thread, that is the
+//! whole cluster.
+//!
+//! Only a build with the feature `planted` has them: in any other, [`is_planted`] is
+//! `false` to the compiler, and nothing of a bug is left. The feature is for the tests
+//! of `coeval-sim` and for its court.
+//!
+//! ```
+//! use coeval_types::planted::{self, Bug};
+//!
+//! assert!(!planted::is_planted(Bug::ForgetTombstone));
+//! if let Some(_bug) = planted::plant(Bug::ForgetTombstone) {
+//!     assert!(planted::is_planted(Bug::ForgetTombstone));
+//! }
+//! assert!(!planted::is_planted(Bug::ForgetTombstone));
+//! ```
+
+#[cfg(feature = "planted")]
+use std::cell::Cell;
+use std::fmt;
+
+macro_rules! bugs {
+    ($($(#[doc = $what:literal])+ $bug:ident = $name:literal,)+) => {
+        /// A bug that can be put back.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Bug {
+            $($(#[doc = $what])+ $bug,)+
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$bug),+];
+
+            /// Its name, as commands take it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$bug => $name,)+
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A commit is part of new snapshots before its versions are in place.
+    PublishBeforeInstall = "publish-before-install",
+    /// SERIALIZABLE does not validate what was scanned.
+    SkipPredicate = "skip-predicate",
+    /// A predicate is validated from one slot behind the first that matters.
+    WrongSlot = "wrong-slot",
+    /// A version newer than the snapshot is overwritten, not refused.
+    LoseUpdate = "lose-update",
+    /// The log says durable before it has synced.
+    AcknowledgeBeforeSync = "acknowledge-before-sync",
+    /// The log goes on when a sync has failed.
+    IgnoreFailedSync = "ignore-failed-sync",
+    /// A deletion is not logged.
+    ForgetTombstone = "forget-tombstone",
+    /// Recovery believes frames whose checksum is wrong.
+    DropChecksum = "drop-checksum",
+    /// A version is freed although a snapshot needs it.
+    FreeUnexpired = "free-unexpired",
+    /// Log is removed before the checkpoint that stands for it is durable.
+    TruncateEarly = "truncate-early",
+    /// A client takes a broken connection during a commit for a failure.
+    UnknownIsFailed = "unknown-is-failed",
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// A bug in force on this thread until this is dropped.
+#[derive(Debug)]
+#[must_use = "it goes when this is dropped"]
+pub struct Planted {
+    /// It belongs to the thread it was made on.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Puts a bug in force on this thread; `None` in a build without them.
+///
+/// # Panics
+/// When there is one already.
+#[cfg_attr(
+    not(feature = "planted"),
+    expect(unused_variables, reason = "there is nothing to plant")
+)]
+pub fn plant(bug: Bug) -> Option<Planted> {
+    #[cfg(feature = "planted")]
+    {
+        let before = PLANTED.replace(Some(bug));
+        assert!(before.is_none(), "one bug at a time");
+        Some(Planted {
+            _thread: std::marker::PhantomData,
+        })
+    }
+    #[cfg(not(feature = "planted"))]
+    None
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        #[cfg(feature = "planted")]
+        PLANTED.set(None);
+    }
+}
+
+/// Whether a bug is in force on this thread.
+#[inline]
+#[must_use]
+#[cfg_attr(
+    not(feature = "planted"),
+    expect(unused_variables, reason = "nothing is planted")
+)]
+pub fn is_planted(bug: Bug) -> bool {
+    #[cfg(feature = "planted")]
+    {
+        PLANTED.try_with(Cell::get) == Ok(Some(bug))
+    }
+    #[cfg(not(feature = "planted"))]
+    {
+        false
+    }
+}

@@ -1,0 +1,262 @@
+//! A way for connections that is as bad as it is told to be.
+//!
+//! ```text
+//!   client ──▶ read ─ delay ─ line ─ blocked? ─ write ──▶ server
+//!          ◀── write ─ blocked? ─ line ─ delay ─ read ◀──
+//! ```
+//!
+//! Bytes keep their order within a direction, as TCP's do; connections overtake each
+//! other. A [`Policy`] is in force for what is read after it was set; a block for
+//! everything not written yet.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use coeval_env::{self as env, ReadHalf, Stream, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+
+use crate::chance::Chance;
+
+/// Bytes moved at once.
+const PIECE: usize = 4096;
+/// Between two looks at whether a block has been lifted.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How bad the way is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Each piece takes at least so long.
+    pub delay: Duration,
+    /// And up to so much more.
+    pub jitter: Duration,
+    /// Most bytes in a second, on each connection and in each direction; 0 for any
+    /// number.
+    pub bytes_per_second: u64,
+    /// Nothing gets to the server.
+    pub requests_blocked: bool,
+    /// Nothing gets to clients.
+    pub answers_blocked: bool,
+}
+
+/// What proxy and connections share.
+struct Shared {
+    policy: Mutex<Policy>,
+    chance: Mutex<Chance>,
+    /// Goes up when all connections are to be cut.
+    cuts: watch::Sender<u64>,
+}
+
+impl Shared {
+    fn policy(&self) -> MutexGuard<'_, Policy> {
+        self.policy.lock().expect("no panic while it was held")
+    }
+}
+
+/// Listens, and connects whoever comes to a server. Ends when it is dropped.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    accepting: env::JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Proxy")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.cut();
+    }
+}
+
+impl Proxy {
+    /// A proxy for the server at a loopback port. `seed` decides jitter.
+    ///
+    /// # Errors
+    /// When nothing can be listened at.
+    pub async fn start(server: u16, seed: u64) -> io::Result<Self> {
+        let listener = env::listen(([127, 0, 0, 1], 0).into()).await?;
+        let port = listener.local_addr()?.port();
+        let shared = Arc::new(Shared {
+            policy: Mutex::default(),
+            chance: Mutex::new(Chance::new(seed)),
+            cuts: watch::Sender::new(0),
+        });
+        let server: SocketAddr = ([127, 0, 0, 1], server).into();
+        let passing = Arc::clone(&shared);
+        let accepting = env::spawn("proxy", async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let shared = Arc::clone(&passing);
+                env::spawn("proxied connection", async move {
+                    // A server that is down refuses; so does this, by hanging up.
+                    if let Ok(server) = env::connect(server).await {
+                        pass(client, server, shared).await;
+                    }
+                });
+            }
+        });
+        Ok(Self {
+            port,
+            shared,
+            accepting,
+        })
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How bad the way is from now on.
+    pub fn set(&self, policy: Policy) {
+        *self.shared.policy() = policy;
+    }
+
+    /// Cuts every connection.
+    pub fn cut(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+async fn pass(client: Stream, server: Stream, shared: Arc<Shared>) {
+    let mut cuts = shared.cuts.subscribe();
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let both = async {
+        tokio::join!(
+            biased;
+            carry(from_client, to_server, &shared, |policy| policy.requests_blocked),
+            carry(from_server, to_client, &shared, |policy| policy.answers_blocked),
+        )
+    };
+    tokio::select! {
+        biased;
+        _ = cuts.changed() => {}
+        _ = both => {}
+    }
+}
+
+/// One direction, until either end goes.
+async fn carry(
+    mut from: ReadHalf,
+    mut to: WriteHalf,
+    shared: &Shared,
+    is_blocked: impl Fn(&Policy) -> bool,
+) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        let count = from.read(&mut piece).await?;
+        if count == 0 {
+            return to.shutdown().await;
+        }
+        let policy = *shared.policy();
+        let mut wait = policy.delay;
+        if !policy.jitter.is_zero() {
+            let most = u64::try_from(policy.jitter.as_micros()).unwrap_or(u64::MAX - 1);
+            let mut chance = shared.chance.lock().expect("no panic while it was held");
+            wait += Duration::from_micros(chance.within(0..most + 1));
+        }
+        let takes = (count as u64 * 1_000_000).checked_div(policy.bytes_per_second);
+        wait += Duration::from_micros(takes.unwrap_or(0));
+        if !wait.is_zero() {
+            env::sleep(wait).await;
+        }
+        while is_blocked(&shared.policy()) {
+            env::sleep(LOOK).await;
+        }
+        to.write_all(&piece[..count]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that says every byte again, and a proxy before it.
+    async fn echo() -> Proxy {
+        let listener = env::listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        env::spawn("echo", async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (mut read, mut write) = stream.into_split();
+                env::spawn("echo", async move {
+                    while let Ok(byte) = read.read_u8().await {
+                        if write.write_u8(byte).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Proxy::start(port, 1).await.unwrap()
+    }
+
+    async fn connect(proxy: &Proxy) -> Stream {
+        let address = ([127, 0, 0, 1], proxy.port()).into();
+        env::connect(address).await.unwrap()
+    }
+
+    async fn ask(stream: &mut Stream) -> Duration {
+        let asked = env::now();
+        stream.write_u8(7).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), 7);
+        asked.elapsed()
+    }
+
+    #[tokio::test]
+    async fn delays_and_throttles() {
+        let proxy = echo().await;
+        let mut stream = connect(&proxy).await;
+        ask(&mut stream).await;
+        proxy.set(Policy {
+            delay: Duration::from_millis(20),
+            jitter: Duration::from_millis(5),
+            ..Policy::default()
+        });
+        assert!(ask(&mut stream).await >= Duration::from_millis(40));
+        proxy.set(Policy {
+            bytes_per_second: 50,
+            ..Policy::default()
+        });
+        assert!(ask(&mut stream).await >= Duration::from_millis(40));
+    }
+
+    #[tokio::test]
+    async fn blocks_each_way_until_that_is_lifted() {
+        let proxy = echo().await;
+        for requests_blocked in [true, false] {
+            let mut stream = connect(&proxy).await;
+            ask(&mut stream).await;
+            proxy.set(Policy {
+                requests_blocked,
+                answers_blocked: !requests_blocked,
+                ..Policy::default()
+            });
+            stream.write_u8(1).await.unwrap();
+            let early = env::timeout(Duration::from_millis(50), stream.read_u8()).await;
+            assert!(early.is_err(), "an answer came through");
+            proxy.set(Policy::default());
+            assert_eq!(stream.read_u8().await.unwrap(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn cuts_what_there_is_and_lets_others_in() {
+        let proxy = echo().await;
+        let mut stream = connect(&proxy).await;
+        ask(&mut stream).await;
+        proxy.cut();
+        assert!(stream.read_u8().await.is_err());
+        ask(&mut connect(&proxy).await).await;
+    }
+}
