@@ -114,6 +114,19 @@ pub(crate) enum NotAFrame {
     UnknownKind(u8),
 }
 
+impl NotAFrame {
+    /// What is wrong, in words.
+    pub(crate) const fn describe(self) -> &'static str {
+        match self {
+            Self::Empty => "the log breaks off",
+            Self::Misplaced => "what is there is no frame that belongs there",
+            Self::TooLong => "a frame is longer than what is left",
+            Self::Checksum => "a frame's checksum differs",
+            Self::UnknownKind(_) => "a frame is of an unknown kind",
+        }
+    }
+}
+
 impl Header {
     /// Bytes of the whole frame.
     pub(crate) const fn frame_bytes(&self) -> u64 {

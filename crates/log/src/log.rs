@@ -89,11 +89,14 @@ impl Log {
             directory: directory.to_owned(),
             database,
         };
+        let retention = Retention::new(summary.checkpoint);
+        // Without it more log is said to be kept than is, until something is removed.
+        let _ = retention.look(&files).await;
         let log = Self {
             shared,
             settings,
             files: Some(Arc::new(files)),
-            retention: Retention::new(summary.checkpoint),
+            retention,
             term_start: summary.end,
             flusher: Mutex::new(Some(flusher)),
         };

@@ -324,7 +324,7 @@ impl Found {
 }
 
 /// The checkpoint in force.
-async fn find_checkpoint(
+pub(crate) async fn find_checkpoint(
     directory: &DataDirectory,
     control: &Control,
     leftovers: Leftovers,

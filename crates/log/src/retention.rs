@@ -15,6 +15,7 @@
 //! three decides. Whole segments go, the oldest first.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_env::fs;
@@ -30,6 +31,8 @@ struct State {
     /// The checkpoint in force.
     checkpoint: Option<Checkpoint>,
     next_hold: u64,
+    /// Where the oldest segment begins that is there.
+    oldest: Option<Lsn>,
     /// What each holder needs: a checkpoint, if there was one, and the log from
     /// there on.
     holds: BTreeMap<u64, (Option<Lsn>, Lsn)>,
@@ -90,6 +93,23 @@ impl Retention {
         self.state().checkpoint = Some(checkpoint);
     }
 
+    /// Looks where the log in the directory begins.
+    pub(crate) async fn look(&self, files: &Files) -> Result<(), Error> {
+        let oldest = segments(files).await?.first().map(|(_, first)| *first);
+        self.state().oldest = oldest;
+        Ok(())
+    }
+
+    /// Where the oldest segment begins, as it was when somebody last looked.
+    pub(crate) fn oldest(&self) -> Option<Lsn> {
+        self.state().oldest
+    }
+
+    /// How many read what is held.
+    pub(crate) fn holders(&self) -> usize {
+        self.state().holds.len()
+    }
+
     /// Keeps the checkpoint in force and its log; the log from `first` on when
     /// there is none.
     pub(crate) fn hold(self: &Arc<Self>, first: Lsn) -> Hold {
@@ -130,25 +150,35 @@ impl Retention {
             return Ok(());
         };
         remove_all_but(&files.checkpoints(), &checkpoints).await?;
-        truncate(files, needed.min(kept_from)).await
+        truncate(files, needed.min(kept_from)).await?;
+        self.look(files).await
     }
+}
+
+/// The segments there are, with where each begins, the oldest first.
+async fn segments(files: &Files) -> Result<Vec<(PathBuf, Lsn)>, Error> {
+    let directory = files.log();
+    let names = fs::read_dir(&directory)
+        .await
+        .map_err(Error::io("list", &directory))?;
+    let segments = names.into_iter().filter_map(|path| {
+        let first = first_of_name(&path)?;
+        Some((path, first))
+    });
+    Ok(segments.collect())
 }
 
 /// Removes the segments that end at or before `before`, the oldest first; the last
 /// one stays.
 pub(crate) async fn truncate(files: &Files, before: Lsn) -> Result<(), Error> {
     let directory = files.log();
-    let names = fs::read_dir(&directory)
-        .await
-        .map_err(Error::io("list", &directory))?;
-    let segments: Vec<_> = names
-        .iter()
-        .filter_map(|path| Some((path, first_of_name(path)?)))
-        .collect();
+    let segments = segments(files).await?;
     let mut removed = 0_u64;
     for pair in segments.windows(2) {
-        let ((path, _), (_, next)) = (pair[0], pair[1]);
-        if next > before {
+        let [(path, _), (_, next)] = pair else {
+            break;
+        };
+        if *next > before {
             break;
         }
         fs::remove_file(path)

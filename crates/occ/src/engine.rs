@@ -165,8 +165,18 @@ impl Engine {
         directory: &Path,
         settings: Settings,
     ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
+        Self::open_watched(directory, settings, |_| {}).await
+    }
+
+    /// [`Engine::open`], and `progress` hears how far recovery has come, on the threads
+    /// that recover.
+    pub async fn open_watched(
+        directory: &Path,
+        settings: Settings,
+        progress: impl Fn(RecoveryProgress) + Send + Sync + 'static,
+    ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
         settings.check()?;
-        let recovery = Arc::new(Recovery::default());
+        let recovery = Arc::new(Recovery::watched(progress));
         let replay = Arc::clone(&recovery);
         let (log, summary) = Log::open(directory, settings.log.clone(), replay).await?;
         let shared = Shared::new(settings, log, recovery.finish());

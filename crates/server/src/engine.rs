@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use coeval_log::FatalHandler;
+use coeval_log::{FatalHandler, RecoveryProgress};
 use coeval_occ::{Engine, RecoverySummary};
 use tokio::sync::watch;
 use tracing::warn;
@@ -28,12 +28,13 @@ pub(crate) struct Opened {
     pub(crate) recovery: String,
 }
 
-/// Opens the engine and recovers what it holds. When it stops by itself, `failure`
-/// says why.
+/// Opens the engine and recovers what it holds; `progress` hears how far that has come.
+/// When it stops by itself, `failure` says why.
 pub(crate) async fn open(
     settings: &Settings,
     storage: Storage,
     failure: &watch::Sender<Option<String>>,
+    progress: impl Fn(RecoveryProgress) + Send + Sync + 'static,
 ) -> Result<Opened, StartError> {
     let mut for_engine = engine_settings(settings);
     for_engine.budget = memory::budget(settings).await;
@@ -48,7 +49,7 @@ pub(crate) async fn open(
         }
         Storage::Directory => {
             let directory = &settings.data_dir;
-            let opened = Engine::open(directory, for_engine).await;
+            let opened = Engine::open_watched(directory, for_engine, progress).await;
             opened.map(|(engine, summary)| Opened {
                 engine: Arc::new(engine),
                 place: directory.display().to_string(),

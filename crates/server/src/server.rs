@@ -127,7 +127,9 @@ impl Server {
         };
         let started = coeval_env::now();
         let failure = watch::Sender::new(None);
-        let opened = engine::open(&settings, storage, &failure).await?;
+        let recovering = Arc::clone(&health);
+        let progress = move |progress| recovering.recovering(progress);
+        let opened = engine::open(&settings, storage, &failure, progress).await?;
         let engine: Arc<dyn Engine> = opened.engine.clone();
         let ready = async {
             let database = Database::open(Arc::clone(&engine)).await;
@@ -155,6 +157,7 @@ impl Server {
         let shared = Arc::new(shared);
         let host = ServerHost::new(Arc::downgrade(&shared), effective);
         shared.database.surroundings().set_host(Box::new(host));
+        shared.metrics.started_after(started.elapsed());
         health.ready(&shared);
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         info!(

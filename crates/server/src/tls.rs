@@ -76,7 +76,7 @@ impl Tls {
 
 /// The certificate's hash by the function of its own signature, by SHA-256 where
 /// that is weaker.
-fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = match signature_hash(certificate)? {
         Hash::Sha256 => &digest::SHA256,
         Hash::Sha384 => &digest::SHA384,

@@ -11,13 +11,17 @@
 //!   checkpoint  200000 rows in 24.8 MB
 //!   log         62 commits in 1.7 MB behind it; it was closed in order
 //!   tables      3, with 4 indexes and 200031 rows
+//!   older log   33.5 MB with 240118 commits
 //! sound
 //! ```
+//!
+//! Then it looks at what a start does not read: older log and checkpoints, kept for
+//! restores to a point in time. Damage there is told as such: a start succeeds.
 //!
 //! | exit code | means |
 //! | --- | --- |
 //! | 0 | sound: a start will succeed, and serve all of it |
-//! | 1 | damaged: says which file, where, and what is wrong there |
+//! | 1 | damaged: says which file, where, what is wrong there, and whether a start needs it |
 //! | 2 | the command line makes no sense |
 //! | 3 | could not look: in use, no such directory, another version's, out of memory |
 
@@ -26,7 +30,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
-use coeval_log::{Error, RecoveryProgress, RecoverySummary};
+use coeval_log::{Error, Older, RecoveryProgress, RecoverySummary};
 use coeval_occ::{Engine, Settings};
 use coeval_sql::Database;
 use coeval_sql::verify::Verified;
@@ -106,13 +110,32 @@ async fn verify(directory: &Path) -> Result<String, Failure> {
         Failure::Damaged(format!("the rows are not those of their tables: {error}"))
     })??;
     if verified.findings.is_empty() {
-        return Ok(report(directory, &summary, &verified));
+        let older = older(directory).await?;
+        return match &older.findings[..] {
+            [] => Ok(report(directory, &summary, &verified, &older)),
+            findings => {
+                let findings: Vec<String> = findings.iter().map(Error::to_string).collect();
+                Err(Failure::Damaged(format!(
+                    "not in what a start reads, which is sound, but in what is kept for \
+                     restores to a point in time:\n{}",
+                    findings.join("\n")
+                )))
+            }
+        };
     }
     Err(Failure::Damaged(format!(
         "every checksum is right, but the rows do not fit together. This is a fault of the \
          server that wrote them; please report it:\n{}",
         verified.findings.join("\n")
     )))
+}
+
+/// What a start does not read.
+async fn older(directory: &Path) -> Result<Older, Failure> {
+    let mut progress = Progress::new("looking at older log", Unit::Bytes);
+    let settings = coeval_log::Settings::default();
+    let looked = Older::look(directory, &settings, |done, of| progress.at(done, of)).await;
+    Ok(looked?)
 }
 
 async fn look(engine: Arc<Engine>) -> Result<Verified, Failure> {
@@ -156,7 +179,12 @@ fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-fn report(directory: &Path, summary: &RecoverySummary, verified: &Verified) -> String {
+fn report(
+    directory: &Path,
+    summary: &RecoverySummary,
+    verified: &Verified,
+    older: &Older,
+) -> String {
     let mut text = format!("{}\n", directory.display());
     if let Some(checkpoint) = summary.checkpoint {
         let (rows, bytes) = (checkpoint.records, megabytes(checkpoint.bytes));
@@ -184,8 +212,16 @@ fn report(directory: &Path, summary: &RecoverySummary, verified: &Verified) -> S
         ));
     }
     text.push_str(&format!(
-        "  tables      {}, with {} indexes and {} rows\nsound\n",
+        "  tables      {}, with {} indexes and {} rows\n",
         verified.tables, verified.indexes, verified.rows
     ));
-    text
+    if older.log_bytes > 0 {
+        let (bytes, commits) = (megabytes(older.log_bytes), older.commits);
+        text.push_str(&format!("  older log   {bytes} with {commits} commits\n"));
+    }
+    if older.checkpoints > 0 {
+        let (count, bytes) = (older.checkpoints, megabytes(older.checkpoint_bytes));
+        text.push_str(&format!("  older       {count} checkpoints in {bytes}\n"));
+    }
+    text + "sound\n"
 }

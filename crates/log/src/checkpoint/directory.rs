@@ -53,6 +53,13 @@ pub(crate) async fn newest(directory: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(checkpoints.next_back())
 }
 
+/// Every checkpoint's file, the oldest first.
+pub(crate) async fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut names = list(directory).await?;
+    names.retain(|path| replay_from_of_name(path).is_some());
+    Ok(names)
+}
+
 /// Removes files that were being written when a process ended.
 pub(crate) async fn remove_unfinished(directory: &Path) -> Result<(), Error> {
     for path in list(directory).await? {

@@ -89,7 +89,7 @@ pub use file::CheckpointFile;
 pub use format::{Block, SavedRecord};
 pub use writer::CheckpointWriter;
 
-pub(crate) use directory::{CHECKPOINTS, newest, remove_all_but, remove_unfinished};
+pub(crate) use directory::{CHECKPOINTS, all, newest, remove_all_but, remove_unfinished};
 pub(crate) use load::load;
 
 /// A checkpoint's place in the log, fixed when its snapshot was taken.

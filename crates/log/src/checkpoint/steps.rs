@@ -94,6 +94,23 @@ impl Log {
         self.shared.durable_end().0.saturating_sub(from.0)
     }
 
+    /// Bytes of log that the directory holds, as far as they are durable: what a start
+    /// would replay, what the settings keep, and what somebody who reads holds on to.
+    #[must_use]
+    pub fn bytes_kept(&self) -> u64 {
+        let oldest = self.retention.oldest().unwrap_or(FIRST_LSN);
+        match &self.files {
+            Some(_) => self.shared.durable_end().0.saturating_sub(oldest.0),
+            None => 0,
+        }
+    }
+
+    /// How many hold a checkpoint and its log at the moment: backups under way.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        self.retention.holders()
+    }
+
     /// Keeps the checkpoint in force and its log while somebody reads them.
     pub fn hold(&self) -> Hold {
         self.retention.hold(FIRST_LSN)

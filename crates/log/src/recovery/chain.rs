@@ -65,6 +65,14 @@ impl Chain {
         Ok(chain)
     }
 
+    /// One without segments, whose first is to begin here.
+    pub(crate) fn starting_at(first: Lsn) -> Self {
+        Self {
+            segments: Vec::new(),
+            first,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -185,7 +193,8 @@ impl Chain {
     }
 }
 
-fn missing(path: &Path) -> Error {
+/// Says that a file of the log is not there.
+pub(crate) fn missing(path: &Path) -> Error {
     Error::Damaged {
         file: path.to_owned(),
         offset: 0,

@@ -6,7 +6,7 @@ use coeval_types::{Lsn, Timestamp};
 
 use crate::Error;
 use crate::control::Control;
-use crate::frame::{HEADER_BYTES, Header, NotAFrame, Seed};
+use crate::frame::{HEADER_BYTES, Header, Seed};
 use crate::recovery::chain::Chain;
 use crate::recovery::scan::Scan;
 use crate::segment::SegmentKind;
@@ -42,7 +42,7 @@ pub(crate) async fn judge(
             end,
             format!(
                 "{}, and CONTROL says that the log was durable further than this",
-                describe(scan.stopped_by)
+                scan.stopped_by.describe()
             ),
         ));
     }
@@ -80,7 +80,7 @@ pub(crate) async fn judge(
                     end,
                     format!(
                         "{}, and the frame at {} of {} proves that the log was durable up to {}",
-                        describe(scan.stopped_by),
+                        scan.stopped_by.describe(),
                         chain.segment(frame).offset(frame),
                         chain.segment(frame).path.display(),
                         header.durable
@@ -91,17 +91,6 @@ pub(crate) async fn judge(
         start = Lsn(start.0 + window.len() as u64);
     }
     Ok(tail)
-}
-
-fn describe(why: NotAFrame) -> String {
-    match why {
-        NotAFrame::Empty => "the log breaks off",
-        NotAFrame::Misplaced => "what is there is no frame that belongs there",
-        NotAFrame::TooLong => "a frame is longer than what is left",
-        NotAFrame::Checksum => "a frame's checksum differs",
-        NotAFrame::UnknownKind(_) => "a frame is of an unknown kind",
-    }
-    .to_owned()
 }
 
 /// The frame at `lsn`, if there is a valid one.

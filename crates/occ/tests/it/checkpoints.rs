@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
-use coeval_occ::{Engine, Settings};
+use coeval_occ::{Budget, Engine, Settings};
 use coeval_txn::{Direction, Engine as _, Error, Isolation, ScanSource};
 use coeval_types::StorageId;
 
@@ -315,6 +315,62 @@ fn a_full_disk_fails_the_checkpoint_and_nothing_else() {
             })
         })
         .expect("no panic")
+        .expect("no panic");
+}
+
+#[test]
+fn a_checkpoint_whose_snapshot_gives_way_fails_and_is_taken_again() {
+    let (world, node) = world();
+    let settings = Settings {
+        checkpoint_log_bytes: 20_000,
+        // So slowly that many versions become old before it is done.
+        checkpoint_bytes_per_second: 2_000,
+        budget: Budget {
+            old_versions: 16 << 10,
+            ..Budget::UNLIMITED
+        },
+        ..settings()
+    };
+    world
+        .run(node, async {
+            let engine = open(settings).await;
+            load(&engine, (0..1000).map(|key| (key, key))).await;
+            while engine.checkpoint_status().running.is_none() {
+                write(&engine, 1, 1).await.expect("nobody else");
+            }
+            // The whole table changes under it, and the oldest snapshot, which is the
+            // checkpoint's, has to go.
+            for key in 0..1000 {
+                write(&engine, key, 7).await.expect("nobody else");
+            }
+            engine.sweep();
+            assert_eq!(engine.memory().ended_snapshots, 1);
+            while engine.checkpoint_status().failed == 0 {
+                coeval_env::sleep(Duration::from_millis(10)).await;
+            }
+            let status = engine.checkpoint_status();
+            assert_eq!((status.taken, status.last), (0, None));
+            let why = status.failure.expect("it says why");
+            assert!(why.contains("memory that old versions may take"), "{why}");
+            // The next one goes as fast as it can, and says nothing of it any more.
+            while engine.checkpoint_status().taken == 0 {
+                write(&engine, 1, 1).await.expect("nobody else");
+                coeval_env::sleep(Duration::from_millis(10)).await;
+            }
+            let status = engine.checkpoint_status();
+            assert_eq!((status.failed, status.failure), (1, None));
+            let last = status.last.expect("taken");
+            assert_eq!(last.records, 1000);
+            let took = status.last_took.expect("taken here").as_secs_f64();
+            assert!(took < last.bytes as f64 / 2_000.0 / 2.0, "{took} s");
+            // And it is one to start from.
+            let expected = rows(&engine).await;
+            engine.close().await.expect("it closes");
+            drop(engine);
+            let engine = open(self::settings()).await;
+            assert_eq!(rows(&engine).await, expected);
+            engine.close().await.expect("it closes");
+        })
         .expect("no panic");
 }
 

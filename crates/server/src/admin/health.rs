@@ -2,22 +2,61 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use coeval_log::RecoveryProgress;
+
 use crate::shared::Shared;
 
 /// What the server is at.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<Phase>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Phase {
-    /// It reads back what it was told before.
-    #[default]
-    Recovering,
+    /// It reads back what it was told before, and has come so far.
+    Recovering(Option<RecoveryProgress>),
     Ready(Weak<Shared>),
     Stopping,
 }
 
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Recovering(None)
+    }
+}
+
+/// What is read back, and how much of it has been, from 0 to 1.
+fn share(progress: RecoveryProgress) -> (&'static str, f64) {
+    let (what, done, of) = match progress {
+        RecoveryProgress::Checkpoint { records, of } => ("checkpoint", records, of),
+        RecoveryProgress::Log { bytes, of } => ("log", bytes, of),
+    };
+    // What there is of the log is an estimate.
+    let share = done.min(of) as f64 / of.max(1) as f64;
+    (what, if of == 0 { 1.0 } else { share })
+}
+
 impl Health {
+    /// So far has recovery come.
+    pub(crate) fn recovering(&self, progress: RecoveryProgress) {
+        if let Phase::Recovering(at) = &mut *self.phase() {
+            *at = Some(progress);
+        }
+    }
+
+    /// How much of recovery is done, from 0 to 1, while it lasts. The checkpoint and the
+    /// log behind it are counted as a half each: which of them takes longer nobody
+    /// knows before.
+    pub(super) fn recovered(&self) -> Option<f64> {
+        match &*self.phase() {
+            Phase::Recovering(None) => Some(0.0),
+            Phase::Recovering(Some(progress)) => Some(match share(*progress) {
+                ("checkpoint", share) => share / 2.0,
+                (_, share) => 0.5 + share / 2.0,
+            }),
+            Phase::Ready(_) | Phase::Stopping => None,
+        }
+    }
+
     fn phase(&self) -> MutexGuard<'_, Phase> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -35,7 +74,7 @@ impl Health {
     pub(super) fn shared(&self) -> Option<Arc<Shared>> {
         match &*self.phase() {
             Phase::Ready(shared) => shared.upgrade(),
-            Phase::Recovering | Phase::Stopping => None,
+            Phase::Recovering(_) | Phase::Stopping => None,
         }
     }
 
@@ -43,7 +82,14 @@ impl Health {
     pub(super) fn report(&self) -> (bool, String) {
         let status = |status: &str| (false, object(&[("status", status)]));
         let shared = match &*self.phase() {
-            Phase::Recovering => return status("recovering"),
+            Phase::Recovering(None) => return status("recovering"),
+            Phase::Recovering(Some(progress)) => {
+                let (reading, share) = share(*progress);
+                let percent = (share * 100.0) as u64;
+                let status = "{\"status\":\"recovering\"";
+                let text = format!("{status},\"reading\":\"{reading}\",\"percent\":{percent}}}\n");
+                return (false, text);
+            }
             Phase::Stopping => return status("stopping"),
             Phase::Ready(shared) => shared.upgrade(),
         };
@@ -102,7 +148,28 @@ mod tests {
             (false, "{\"status\":\"recovering\"}\n".to_owned())
         );
         assert!(health.shared().is_none());
+        assert_eq!(health.recovered(), Some(0.0));
+        health.recovering(RecoveryProgress::Checkpoint { records: 1, of: 4 });
+        let report = health.report().1;
+        let parsed: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(parsed["status"], "recovering");
+        assert_eq!(
+            (&parsed["reading"], &parsed["percent"]),
+            (&"checkpoint".into(), &25.into())
+        );
+        assert_eq!(health.recovered(), Some(0.125));
+        health.recovering(RecoveryProgress::Log { bytes: 9, of: 8 });
+        assert_eq!(health.recovered(), Some(1.0));
+        assert!(
+            health
+                .report()
+                .1
+                .contains("\"reading\":\"log\",\"percent\":100")
+        );
         health.stopping();
+        assert_eq!(health.recovered(), None);
+        // It hears no more of what comes late.
+        health.recovering(RecoveryProgress::Log { bytes: 9, of: 8 });
         assert_eq!(
             health.report(),
             (false, "{\"status\":\"stopping\"}\n".to_owned())

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   GET /metrics   every metric, in Prometheus' text format
-//!   GET /health    200 {"status":"ready",…}, or 503 with "recovering", "stopping",
-//!                  or "failed" and why
+//!   GET /health    200 {"status":"ready",…}, or 503 with "recovering" and how far,
+//!                  "stopping", or "failed" and why
 //! ```
 //!
 //! It has a thread of its own, so that it answers while the server recovers and
@@ -31,7 +31,7 @@ use tracing::{debug, info, warn};
 pub(crate) use health::Health;
 use request::Request;
 
-use crate::metrics::{MEDIA_TYPE, Reading, exposition};
+use crate::metrics::{MEDIA_TYPE, Reading, exposition, recovering};
 
 /// Requests answered at once.
 const AT_ONCE: usize = 16;
@@ -139,7 +139,15 @@ fn respond(path: &str, health: &Health) -> Response {
                     body: exposition(&reading),
                 }
             }
-            None => Response::text(503, "Service Unavailable", "the server is not ready\n"),
+            None => match health.recovered() {
+                Some(share) => Response {
+                    status: 200,
+                    reason: "OK",
+                    media_type: MEDIA_TYPE,
+                    body: recovering(share),
+                },
+                None => Response::text(503, "Service Unavailable", "the server is not ready\n"),
+            },
         },
         "/health" => {
             let (ready, body) = health.report();
@@ -187,5 +195,28 @@ impl Response {
             bytes.extend_from_slice(self.body.as_bytes());
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coeval_log::RecoveryProgress;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_recovers_says_how_far_it_is() {
+        let health = Health::default();
+        health.recovering(RecoveryProgress::Log { bytes: 1, of: 2 });
+        let metrics = respond("/metrics", &health);
+        assert_eq!((metrics.status, metrics.media_type), (200, MEDIA_TYPE));
+        let lines: Vec<&str> = metrics.body.lines().collect();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert_eq!(lines[2], "coeval_recovery_progress_ratio 0.75");
+        let report = respond("/health", &health);
+        assert_eq!(report.status, 503);
+        assert!(report.body.contains("\"percent\":50"), "{}", report.body);
+        health.stopping();
+        assert_eq!(respond("/metrics", &health).status, 503);
     }
 }

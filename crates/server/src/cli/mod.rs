@@ -1,6 +1,7 @@
 //! The command line: `coeval start`, `sql`, `dump`, `backup`, `restore`, `verify`,
-//! `bench`, `check`, `config`, `completions`, `manual`, `version`.
+//! `assess`, `bench`, `check`, `status`, `config`, `completions`, `manual`, `version`.
 
+mod assess;
 mod bench;
 mod check;
 mod shell_help;
@@ -17,7 +18,7 @@ use crate::backup;
 use crate::client::DEFAULT_URL;
 use crate::dump;
 use crate::settings::{Effective, KEYS, Origin, SettingsError};
-use crate::{shell, verify};
+use crate::{shell, status, verify};
 
 const ABOUT: &str = "Coeval: an in-memory SQL database that speaks PostgreSQL's protocol";
 
@@ -59,7 +60,8 @@ complete; a dump without that line is not.";
 
 const VERIFY_HELP: &str = "\
 Reads checkpoint and log with every checksum, builds the indexes, and looks at each
-row through its table and its indexes. Needs as much memory as the server.
+row through its table and its indexes; then at older log and checkpoints, which a
+start does not read. Needs as much memory as the server.
 
 Exit codes:
   0  sound: a start will succeed, and serve all of it
@@ -78,6 +80,13 @@ Examples:
   coeval sql -c 'select count(*) from account' -c 'show server_version'
   PGPASSWORD=secret coeval sql postgres://ada@127.0.0.1:6000/bank
   coeval sql < script.sql";
+
+const STATUS_EXAMPLES: &str = "\
+Takes a second: what is said by the second is counted in that time.
+
+Examples:
+  coeval status
+  coeval status --url 'postgres://ada@db.example/bank?sslmode=verify-full'";
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -127,12 +136,23 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 .get_one::<String>("url")
                 .map_or(DEFAULT_URL, String::as_str),
             matches.get_one::<String>("output").map(Path::new),
+            dump::Options {
+                owners: !matches.get_flag("no-owner"),
+                privileges: !matches.get_flag("no-privileges"),
+                roles: matches.get_flag("roles"),
+            },
         ),
         Some(("verify", matches)) => {
             let directory = matches.get_one::<String>("directory");
             verify::run(Path::new(directory.expect("clap wants one")))
         }
         Some(("check", matches)) => check::run(matches),
+        Some(("assess", matches)) => assess::run(matches),
+        Some(("status", matches)) => status::run(
+            matches
+                .get_one::<String>("url")
+                .map_or(DEFAULT_URL, String::as_str),
+        ),
         Some(("backup", matches)) => {
             let text = |name| matches.get_one::<String>(name).map(String::as_str);
             let directory = Path::new(text("to").expect("required"));
@@ -242,18 +262,36 @@ fn command() -> Command {
             Command::new("dump")
                 .about("Write a server's tables as SQL")
                 .after_help(DUMP_EXAMPLES)
-                .arg(
-                    Arg::new("url")
-                        .long("url")
-                        .value_name("URL")
-                        .help(format!("The server [default: {DEFAULT_URL}]")),
-                )
+                .arg(url_argument())
                 .arg(
                     Arg::new("output")
                         .short('o')
                         .long("output")
                         .value_name("FILE")
                         .help("A file to make [default: standard output]"),
+                )
+                .arg(
+                    Arg::new("no-owner")
+                        .short('O')
+                        .long("no-owner")
+                        .action(ArgAction::SetTrue)
+                        .help("Do not say who owns what: whoever reads the dump will"),
+                )
+                .arg(
+                    Arg::new("no-privileges")
+                        .short('x')
+                        .long("no-privileges")
+                        .action(ArgAction::SetTrue)
+                        .help("Leave GRANT and REVOKE out"),
+                )
+                .arg(
+                    Arg::new("roles")
+                        .long("roles")
+                        .action(ArgAction::SetTrue)
+                        .help(
+                            "Make the roles first; with what is kept of their passwords, if a \
+                             superuser asks",
+                        ),
                 ),
         )
         .subcommand(
@@ -268,16 +306,18 @@ fn command() -> Command {
                 ),
         )
         .subcommand(check::command())
+        .subcommand(assess::command())
+        .subcommand(
+            Command::new("status")
+                .about("Show how a running server is, on one screen")
+                .after_help(STATUS_EXAMPLES)
+                .arg(url_argument()),
+        )
         .subcommand(
             Command::new("backup")
                 .about("Copy everything a running server has into a directory")
                 .after_help(BACKUP_EXAMPLES)
-                .arg(
-                    Arg::new("url")
-                        .long("url")
-                        .value_name("URL")
-                        .help(format!("The server [default: {DEFAULT_URL}]")),
-                )
+                .arg(url_argument())
                 .arg(
                     Arg::new("to")
                         .long("to")
@@ -336,6 +376,14 @@ fn command() -> Command {
         .subcommand(shell_help::completions_command())
         .subcommand(shell_help::manual_command())
         .subcommand(Command::new("version").about("Show the version"))
+}
+
+/// Where the server is that a command talks to.
+fn url_argument() -> Arg {
+    Arg::new("url")
+        .long("url")
+        .value_name("URL")
+        .help(format!("The server [default: {DEFAULT_URL}]"))
 }
 
 /// One flag for each setting, and `--config`.

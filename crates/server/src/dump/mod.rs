@@ -14,13 +14,18 @@
 //!     ADD CONSTRAINT account_pkey PRIMARY KEY (id);
 //! ```
 //!
-//! All tables, then all rows, then what is cheaper to make when the rows are there.
+//! All tables, then all rows, then what is cheaper to make when the rows are there, and
+//! last who may do what with it ([`privileges`]). Before all of it the roles, if they are
+//! asked for ([`roles`]).
+//!
 //! Everything is read in one read-only transaction at REPEATABLE READ, schema
 //! included: it shows the database as it was at one moment, and disturbs nobody.
 //!
 //! The last line is a comment that says that the dump is whole. A dump without it, or
 //! a file still called `.partial`, is none.
 
+mod privileges;
+mod roles;
 mod schema;
 mod sink;
 
@@ -32,9 +37,10 @@ use std::process::ExitCode;
 use futures_util::TryStreamExt;
 use tokio_postgres::Client;
 
-use crate::client::{self, explain};
+use crate::client::{self, explain, rows as ask};
 use crate::progress::{Progress, Unit};
-use schema::{Table, ask, text};
+use roles::Names;
+use schema::{Table, text};
 use sink::Sink;
 
 /// The session's part of how values look.
@@ -57,13 +63,24 @@ SET DateStyle = 'ISO';
 
 const COMPLETE: &str = "-- The dump is complete.\n";
 
+/// What is dumped beside tables and rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Who owns what.
+    pub(crate) owners: bool,
+    /// Who may do what.
+    pub(crate) privileges: bool,
+    /// Who there is.
+    pub(crate) roles: bool,
+}
+
 /// Dumps the database at `url` to `output`, or to standard output.
-pub(crate) fn run(url: &str, output: Option<&Path>) -> ExitCode {
+pub(crate) fn run(url: &str, output: Option<&Path>, options: Options) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let dumped = match runtime {
-        Ok(runtime) => runtime.block_on(dump(url, output)),
+        Ok(runtime) => runtime.block_on(dump(url, output, options)),
         Err(error) => Err(error.to_string()),
     };
     match dumped {
@@ -75,13 +92,18 @@ pub(crate) fn run(url: &str, output: Option<&Path>) -> ExitCode {
     }
 }
 
-async fn dump(url: &str, output: Option<&Path>) -> Result<(), String> {
+async fn dump(url: &str, output: Option<&Path>, options: Options) -> Result<(), String> {
     let client = client::connect(url, "coeval dump").await?;
     let begun = client.batch_execute(BEGIN).await;
     begun.map_err(|error| explain(&error))?;
     let version = ask(&client, "SELECT version()").await?;
     let version = version.first().map(|row| text(row, 0)).transpose()?;
     let tables = schema::read(&client).await?;
+    let names = Names::read(&client).await?;
+    let roles = match options.roles {
+        true => roles::read(&client, &names).await?,
+        false => Vec::new(),
+    };
     let mut sink = match output {
         Some(path) => Sink::file(path).await?,
         None => Sink::standard(),
@@ -92,9 +114,19 @@ async fn dump(url: &str, output: Option<&Path>) -> Result<(), String> {
         one_line(version.unwrap_or("an unknown server"))
     );
     sink.write(head.as_bytes()).await?;
-    for table in &tables {
-        sink.write(format!("{}\n\n", table.create).as_bytes())
-            .await?;
+    for statement in roles {
+        sink.write(format!("{statement}\n\n").as_bytes()).await?;
+    }
+    for Table {
+        oid, name, create, ..
+    } in &tables
+    {
+        sink.write(format!("{create}\n\n").as_bytes()).await?;
+        if options.owners
+            && let Some(owner) = privileges::table_owner(&client, &names, oid, name).await?
+        {
+            sink.write(format!("{owner}\n\n").as_bytes()).await?;
+        }
     }
     let of = tables.iter().map(|table| table.rows).sum();
     let mut progress = Progress::new("dumping", Unit::Of("rows"));
@@ -108,6 +140,17 @@ async fn dump(url: &str, output: Option<&Path>) -> Result<(), String> {
     }
     for statement in tables.iter().flat_map(|table| &table.afterwards) {
         sink.write(format!("{statement}\n\n").as_bytes()).await?;
+    }
+    if options.privileges {
+        let mut granted = Vec::new();
+        for Table { oid, name, .. } in &tables {
+            granted.extend(privileges::of_table(&client, &names, oid, name).await?);
+        }
+        // Last, for those who pass on what they were granted have to see the schema.
+        granted.extend(privileges::of_schema(&client, &names).await?);
+        for statement in granted {
+            sink.write(format!("{statement}\n\n").as_bytes()).await?;
+        }
     }
     sink.write(COMPLETE.as_bytes()).await?;
     let ended = client.batch_execute("COMMIT").await;

@@ -3,13 +3,15 @@
 //! Asked of the system catalogs, which answer as the transaction's snapshot shows
 //! them, with PostgreSQL's own functions for what is not just a name.
 
-use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{Client, SimpleQueryRow};
 
-use crate::client::explain;
+use crate::client::rows as ask;
 
 /// A table, and the statements that make it.
 #[derive(Debug)]
 pub(super) struct Table {
+    /// Its number.
+    pub(super) oid: String,
     /// Schema and name, quoted as need be.
     pub(super) name: String,
     /// Column names, quoted as need be, in order.
@@ -102,6 +104,7 @@ pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
             afterwards.push(format!("{};", text(&index, 0)?));
         }
         tables.push(Table {
+            oid: oid.to_owned(),
             name,
             columns: columns_of,
             rows,
@@ -110,17 +113,6 @@ pub(super) async fn read(client: &Client) -> Result<Vec<Table>, String> {
         });
     }
     Ok(tables)
-}
-
-/// The rows that a query gives.
-pub(super) async fn ask(client: &Client, query: &str) -> Result<Vec<SimpleQueryRow>, String> {
-    let messages = client.simple_query(query).await;
-    let messages = messages.map_err(|error| explain(&error))?;
-    let rows = messages.into_iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    Ok(rows.collect())
 }
 
 /// A value that is there.

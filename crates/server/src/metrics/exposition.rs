@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 use coeval_memory::counters::{Distribution, bound};
 
-use super::families::{FAMILIES, Family, Samples};
+use super::families::{FAMILIES, Family, RECOVERY, Samples};
 use super::reading::Reading;
 
 /// The media type of what [`exposition`] writes.
@@ -24,9 +24,7 @@ pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) fn exposition(reading: &Reading) -> String {
     let mut text = String::with_capacity(64 << 10);
     for family in FAMILIES {
-        let about = family.about.replace('\\', "\\\\").replace('\n', "\\n");
-        let _ = writeln!(text, "# HELP {} {about}", family.name);
-        let _ = writeln!(text, "# TYPE {} {}", family.name, family.kind.name());
+        head(&mut text, family);
         let mut writer = Writer {
             text: &mut text,
             family,
@@ -34,6 +32,26 @@ pub(crate) fn exposition(reading: &Reading) -> String {
         (family.read)(reading, &mut writer);
     }
     text
+}
+
+/// What there is to say while the server recovers: how much of it is done, from 0 to 1.
+pub(crate) fn recovering(share: f64) -> String {
+    let mut text = String::new();
+    for family in FAMILIES.iter().filter(|family| family.name == RECOVERY) {
+        head(&mut text, family);
+        let mut writer = Writer {
+            text: &mut text,
+            family,
+        };
+        writer.value(&[], share);
+    }
+    text
+}
+
+fn head(text: &mut String, family: &Family) {
+    let about = family.about.replace('\\', "\\\\").replace('\n', "\\n");
+    let _ = writeln!(text, "# HELP {} {about}", family.name);
+    let _ = writeln!(text, "# TYPE {} {}", family.name, family.kind.name());
 }
 
 struct Writer<'text> {

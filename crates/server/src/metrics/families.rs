@@ -76,6 +76,9 @@ macro_rules! families {
     };
 }
 
+/// The one that there is while the server recovers.
+pub(crate) const RECOVERY: &str = "coeval_recovery_progress_ratio";
+
 families! {
     Gauge coeval_build_info ["version"] "always 1"
         "The version that runs."
@@ -83,6 +86,12 @@ families! {
     Gauge coeval_uptime_seconds [] "seconds"
         "How long ago the server started."
         = |r, out| out.value(&[], r.uptime.as_secs_f64());
+    Gauge coeval_recovery_progress_ratio [] "share"
+        "How much of its checkpoint and its log a server that starts has read, from 0 to 1; while it starts there are no other metrics."
+        = |_, out| out.value(&[], 1.0);
+    Gauge coeval_start_seconds [] "seconds"
+        "How long the start took, recovery included."
+        = |r, out| out.value(&[], r.start.as_secs_f64());
     Gauge process_start_time_seconds [] "seconds"
         "When the server started, since the Unix epoch."
         = |r, out| out.value(&[], r.started_at.as_secs_f64());
@@ -227,6 +236,49 @@ families! {
     Histogram coeval_durability_wait_seconds [] "seconds"
         "How long answers waited for what they depend on to be durable. Answers that did not wait are not counted."
         = |r, out| out.distribution(&[], &r.sheets.durability_waits, MICROSECONDS);
+
+    Gauge coeval_log_replay_bytes [] "bytes"
+        "How much log a start would replay now, behind the checkpoint in force."
+        = |r, out| out.value(&[], r.checkpoints.log_bytes as f64);
+    Gauge coeval_log_kept_bytes [] "bytes"
+        "How much log the data directory holds, older log that is kept included."
+        = |r, out| out.value(&[], r.log_kept_bytes as f64);
+
+    Gauge coeval_checkpoint_age_seconds [] "seconds"
+        "How long ago the state was the newest that the checkpoint in force holds. Without a checkpoint there is no value, as for the two that follow."
+        = |r, out| if let Some(age) = r.checkpoint_age() {
+            out.value(&[], age.as_secs_f64());
+        };
+    Gauge coeval_checkpoint_bytes [] "bytes"
+        "The size of the checkpoint in force."
+        = |r, out| if let Some(last) = r.checkpoints.last {
+            out.value(&[], last.bytes as f64);
+        };
+    Gauge coeval_checkpoint_rows [] "rows"
+        "How many rows the checkpoint in force holds."
+        = |r, out| if let Some(last) = r.checkpoints.last {
+            out.value(&[], last.records as f64);
+        };
+    Gauge coeval_checkpoint_running [] "checkpoints"
+        "1 while a checkpoint is being written, else 0."
+        = |r, out| out.value(&[], f64::from(u8::from(r.checkpoints.running.is_some())));
+    Gauge coeval_checkpoint_written_rows [] "rows"
+        "How many rows the checkpoint has that is being written; coeval_table_rows says about how many there will be. 0 when none is."
+        = |r, out| out.value(&[], r.checkpoints.running.unwrap_or(0) as f64);
+    Gauge coeval_checkpoint_duration_seconds [] "seconds"
+        "How long the latest checkpoint took that this process has taken; 0 before there is one."
+        = |r, out| out.value(&[], r.checkpoints.last_took.unwrap_or_default().as_secs_f64());
+    Counter coeval_checkpoints_total ["outcome"] "checkpoints"
+        "Checkpoints by what became of them: taken, or failed. After a failure the one before stays in force with its log."
+        = |r, out| for (outcome, count) in [
+            ("taken", r.checkpoints.taken),
+            ("failed", r.checkpoints.failed),
+        ] {
+            out.value(&[("outcome", outcome)], count as f64);
+        };
+    Gauge coeval_backups_running [] "backups"
+        "Backups that are being taken."
+        = |r, out| out.value(&[], r.backups as f64);
 
     Gauge coeval_memory_bytes ["class"] "bytes"
         "Memory by what it is for: rows, versions that only older snapshots see, record headers, indexes, the log's window, the rest of what was allocated, what the allocator holds beside that, and the program. Together about the resident size."

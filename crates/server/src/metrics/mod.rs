@@ -28,10 +28,10 @@ mod sheet;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-pub(crate) use exposition::{MEDIA_TYPE, exposition};
+pub(crate) use exposition::{MEDIA_TYPE, exposition, recovering};
 pub(crate) use host::ServerHost;
 pub(crate) use reading::Reading;
 pub(crate) use sheet::Sheet;
@@ -43,6 +43,8 @@ pub(crate) struct Metrics {
     started: coeval_env::Instant,
     /// By the wall clock, since the Unix epoch.
     started_at: Duration,
+    /// How long the start took.
+    start: OnceLock<Duration>,
 }
 
 impl Metrics {
@@ -51,7 +53,13 @@ impl Metrics {
             sheets: Mutex::default(),
             started: coeval_env::now(),
             started_at: coeval_env::wall_clock(),
+            start: OnceLock::new(),
         }
+    }
+
+    /// The server is ready, so long after it began to start.
+    pub(crate) fn started_after(&self, start: Duration) {
+        let _ = self.start.set(start);
     }
 
     /// A sheet for one more worker.

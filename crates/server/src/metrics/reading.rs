@@ -17,6 +17,9 @@ pub(crate) struct Reading {
     pub(crate) sheets: Sum,
     pub(crate) engine: coeval_occ::Statistics,
     pub(crate) log: coeval_log::Statistics,
+    pub(crate) checkpoints: coeval_occ::CheckpointStatus,
+    pub(crate) log_kept_bytes: u64,
+    pub(crate) backups: usize,
     pub(crate) admission: AdmissionCounts,
     /// Sessions by their state.
     pub(crate) sessions: BTreeMap<SessionState, u64>,
@@ -28,6 +31,10 @@ pub(crate) struct Reading {
     pub(crate) uptime: Duration,
     /// By the wall clock, since the Unix epoch.
     pub(crate) started_at: Duration,
+    /// The time of day now, likewise.
+    pub(crate) now: Duration,
+    /// How long the start took.
+    pub(crate) start: Duration,
     pub(crate) process: Process,
 }
 
@@ -68,6 +75,9 @@ impl Reading {
             sheets,
             engine: shared.closing.statistics(),
             log: shared.closing.log().statistics(),
+            checkpoints: shared.closing.checkpoint_status(),
+            log_kept_bytes: shared.closing.log().bytes_kept(),
+            backups: shared.closing.log().holders(),
             admission: shared.database.admission().counts(),
             sessions,
             waits,
@@ -75,8 +85,18 @@ impl Reading {
             oldest_transaction: oldest_transaction(&shown),
             uptime: metrics.started.elapsed(),
             started_at: metrics.started_at,
+            now: coeval_env::wall_clock(),
+            start: metrics.start.get().copied().unwrap_or_default(),
             process: Process::read(),
         }
+    }
+}
+
+impl Reading {
+    /// How old what the checkpoint in force holds is, if there is one.
+    pub(crate) fn checkpoint_age(&self) -> Option<Duration> {
+        let taken_at = self.checkpoints.last?.taken_at;
+        Some(self.now.saturating_sub(taken_at))
     }
 }
 

@@ -112,6 +112,9 @@ fn reading() -> Reading {
     Reading {
         sheets,
         log: engine.log().statistics(),
+        checkpoints: engine.checkpoint_status(),
+        log_kept_bytes: 0,
+        backups: 0,
         admission: coeval_sql::session::AdmissionCounts::default(),
         engine: engine.statistics(),
         sessions: BTreeMap::new(),
@@ -120,6 +123,8 @@ fn reading() -> Reading {
         oldest_transaction: std::time::Duration::ZERO,
         uptime: std::time::Duration::from_millis(1500),
         started_at: std::time::Duration::from_secs(1),
+        now: std::time::Duration::from_secs(2),
+        start: std::time::Duration::ZERO,
         process: Process::default(),
     }
 }

@@ -6,8 +6,6 @@ use bytes::{Bytes, BytesMut};
 use futures_util::SinkExt;
 use tokio_postgres::{Client, CopyInSink, Error};
 
-use super::lines::bare_words;
-
 /// What is gathered before it is sent.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -26,13 +24,6 @@ impl std::fmt::Debug for Copying {
             .field("accepted", &self.sink.is_some())
             .finish_non_exhaustive()
     }
-}
-
-/// Whether a statement is followed by data.
-pub(super) fn wants_data(statement: &str) -> bool {
-    let words = bare_words(statement);
-    words.first().is_some_and(|word| word == "copy")
-        && words.windows(2).any(|pair| pair == ["from", "stdin"])
 }
 
 impl Copying {
@@ -68,31 +59,5 @@ impl Copying {
             return Some(sink.as_mut().finish().await.map(Some));
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_copies_from_standard_input_want_data() {
-        for statement in [
-            "COPY public.t (a, \"from stdin\") FROM stdin;",
-            "-- rows\ncopy t from STDIN(format csv);",
-            "/* ; */ copy \"T\"\nfrom\nstdin with csv",
-        ] {
-            assert!(wants_data(statement), "{statement}");
-        }
-        for statement in [
-            "copy t to stdout;",
-            "copy (select 1 from stdin) to stdout",
-            "select 'copy t from stdin'",
-            "copy t from 'stdin'",
-            "-- copy t from stdin\nselect 1;",
-            "",
-        ] {
-            assert!(!wants_data(statement), "{statement}");
-        }
     }
 }

@@ -4,7 +4,6 @@
 //! behind the statement, as `coeval dump` writes it.
 
 mod copying;
-mod lines;
 mod table;
 
 use std::collections::VecDeque;
@@ -15,9 +14,9 @@ use std::process::ExitCode;
 use rustyline::error::ReadlineError;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::client::{DEFAULT_URL, connect, explain};
-use copying::{Copying, wants_data};
-use lines::Lines;
+use crate::client::{DEFAULT_URL, connect, explain, shown};
+use crate::script::{Piece, Splitter, wants_data};
+use copying::Copying;
 use table::Table;
 
 const HELP: &str = "\
@@ -85,11 +84,11 @@ async fn converse(url: &str, commands: Vec<String>) -> Result<bool, String> {
 /// Lines become statements and commands, whether somebody types them or not.
 struct Shell<'client> {
     client: &'client Client,
-    lines: Lines,
+    lines: Splitter,
     /// The copy whose data is being read.
     copying: Option<Copying>,
-    /// Statements that have not run yet.
-    waiting: VecDeque<String>,
+    /// Statements and commands that have not run yet.
+    waiting: VecDeque<Piece>,
     /// Whether all statements have succeeded so far.
     good: bool,
 }
@@ -98,7 +97,7 @@ impl<'client> Shell<'client> {
     fn new(client: &'client Client) -> Self {
         Self {
             client,
-            lines: Lines::default(),
+            lines: Splitter::default(),
             copying: None,
             waiting: VecDeque::new(),
             good: true,
@@ -119,48 +118,59 @@ impl<'client> Shell<'client> {
     /// Takes one line; breaks at `\q`.
     async fn line(&mut self, line: &str) -> ControlFlow<()> {
         if let Some(copying) = &mut self.copying {
+            self.lines.skip_line();
             if let Some(copied) = copying.line(line).await {
                 self.copying = None;
                 self.copied(copied);
-                self.run().await;
-            }
-            return ControlFlow::Continue(());
-        }
-        if self.lines.is_empty()
-            && let Some(command) = line.trim().strip_prefix('\\')
-        {
-            match command.split_whitespace().collect::<Vec<_>>()[..] {
-                ["q"] => return ControlFlow::Break(()),
-                ["d"] => self.good &= execute(self.client, TABLES).await,
-                ["d", name] => self.good &= describe(self.client, name).await,
-                ["?"] => println!("{HELP}"),
-                _ => {
-                    println!("There is no \\{command}.\n{HELP}");
-                    self.good = false;
-                }
+                return self.run().await;
             }
             return ControlFlow::Continue(());
         }
         self.waiting.extend(self.lines.push(line));
-        self.run().await;
+        self.run().await
+    }
+
+    /// Runs what waits, up to a copy that needs its data first; breaks at `\q`.
+    async fn run(&mut self) -> ControlFlow<()> {
+        while self.copying.is_none()
+            && let Some(piece) = self.waiting.pop_front()
+        {
+            match piece {
+                Piece::Statement { text, .. } => self.statement(&text).await,
+                Piece::Command { text, .. } => self.command(&text).await?,
+            }
+        }
         ControlFlow::Continue(())
     }
 
-    /// Runs what waits, up to a copy that needs its data first.
-    async fn run(&mut self) {
-        while self.copying.is_none()
-            && let Some(statement) = self.waiting.pop_front()
-        {
-            if wants_data(&statement) {
-                let (copying, begun) = Copying::begin(self.client, &statement).await;
-                self.copying = Some(copying);
-                if begun.is_err() {
-                    self.copied(begun.map(|()| None));
-                }
-            } else {
-                self.good &= execute(self.client, &statement).await;
+    async fn statement(&mut self, statement: &str) {
+        if wants_data(statement) {
+            let (copying, begun) = Copying::begin(self.client, statement).await;
+            self.copying = Some(copying);
+            if begun.is_err() {
+                self.copied(begun.map(|()| None));
+            }
+        } else {
+            self.good &= execute(self.client, statement).await;
+        }
+    }
+
+    /// Runs a command of the shell's own; breaks at `\q`.
+    async fn command(&mut self, command: &str) -> ControlFlow<()> {
+        match command.split_whitespace().collect::<Vec<_>>()[..] {
+            ["q"] => return ControlFlow::Break(()),
+            ["d"] => self.good &= execute(self.client, TABLES).await,
+            ["d", name] => self.good &= describe(self.client, name).await,
+            ["?"] => println!("{HELP}"),
+            // What pg_dump writes to keep psql from running commands in the data. There
+            // are none here that could do harm.
+            ["restrict" | "unrestrict", _] => {}
+            _ => {
+                println!("There is no \\{command}.\n{HELP}");
+                self.good = false;
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Says what became of a copy; of one that was never accepted, that was said.
@@ -184,13 +194,14 @@ impl<'client> Shell<'client> {
             let _ = writeln!(std::io::stderr(), "the input ended before the data did");
             self.good = false;
         }
-        if let Some(statement) = std::mem::take(&mut self.lines).finish() {
-            self.good &= execute(self.client, &statement).await;
+        if let Some(Piece::Statement { text, .. }) = self.lines.finish() {
+            self.good &= execute(self.client, &text).await;
         }
     }
 }
 
 async fn interact(client: &Client, url: &str) -> Result<bool, String> {
+    let url = shown(url);
     println!("Connected to {url}. \\? helps, \\q ends.");
     let mut editor = rustyline::DefaultEditor::new().map_err(|error| error.to_string())?;
     let mut shell = Shell::new(client);
@@ -198,7 +209,7 @@ async fn interact(client: &Client, url: &str) -> Result<bool, String> {
         let line = match editor.readline(shell.prompt()) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
-                shell.lines = Lines::default();
+                shell.lines = Splitter::default();
                 shell.copying = None;
                 shell.waiting.clear();
                 continue;

@@ -163,3 +163,58 @@ fn what_is_counted_can_be_asked_for_in_sql() {
         assert_eq!(wire.value(asked).await.as_deref(), Some("0"));
     });
 }
+
+#[test]
+fn only_those_who_may_cancel_and_terminate() {
+    with_server(|address| async move {
+        let mut root = Wire::connect(address).await;
+        for statement in [
+            "create role app login",
+            "create role other login",
+            "create role operator login",
+            "create role boss login superuser",
+            "grant app to operator",
+            // Whoever has the rights of a superuser's role is none yet.
+            "grant boss to operator",
+        ] {
+            root.rows(statement).await;
+        }
+        let number = async |wire: &mut Wire| wire.value("select pg_backend_pid()").await.unwrap();
+        let mut app = Wire::connect_as(address, "app").await;
+        let mut boss = Wire::connect_as(address, "boss").await;
+        let (of_app, of_boss) = (number(&mut app).await, number(&mut boss).await);
+        let mut own = Wire::connect_as(address, "app").await;
+        let mut other = Wire::connect_as(address, "other").await;
+        let mut operator = Wire::connect_as(address, "operator").await;
+        for function in ["pg_cancel_backend", "pg_terminate_backend"] {
+            for (who, target) in [
+                ("other", &of_app),
+                ("other", &of_boss),
+                ("own", &of_boss),
+                ("operator", &of_boss),
+            ] {
+                let wire = match who {
+                    "other" => &mut other,
+                    "own" => &mut own,
+                    _ => &mut operator,
+                };
+                let refused = wire.query(&format!("select {function}({target})")).await;
+                assert_eq!(error(&refused).sqlstate(), "42501", "{function} by {who}");
+            }
+        }
+        for wire in [&mut own, &mut operator, &mut root, &mut boss] {
+            let cancel = format!("select pg_cancel_backend({of_app})");
+            assert_eq!(wire.value(&cancel).await.as_deref(), Some("t"));
+        }
+        // Nobody was sent away so far.
+        for wire in [&mut app, &mut boss] {
+            assert_eq!(wire.value("select 1").await.as_deref(), Some("1"));
+        }
+        let terminate = format!("select pg_terminate_backend({of_app})");
+        assert_eq!(operator.value(&terminate).await.as_deref(), Some("t"));
+        assert_eq!(error(&app.until_closed().await).sqlstate(), "57P01");
+        let terminate = format!("select pg_terminate_backend({of_boss})");
+        assert_eq!(root.value(&terminate).await.as_deref(), Some("t"));
+        assert_eq!(error(&boss.until_closed().await).sqlstate(), "57P01");
+    });
+}

@@ -213,3 +213,60 @@ fn those_who_say_nothing_keep_nobody_out_for_long() {
         }
     });
 }
+
+#[tokio::test]
+async fn checkpoints_and_the_log_on_the_disk_are_told() {
+    use coeval_server::{Server, Storage};
+
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        admin_listen: Some(([127, 0, 0, 1], 0).into()),
+        data_dir: folder.path().to_owned(),
+        log_segment_bytes: 64 << 10,
+        log_keep_bytes: 0,
+        ..settings()
+    };
+    let server = Server::start(settings.clone(), Storage::Directory)
+        .await
+        .unwrap();
+    let admin = server.admin_address().unwrap();
+    let mut wire = Wire::connect(server.address()).await;
+    wire.rows("create table t (id int primary key, filler text)")
+        .await;
+    let filler = "x".repeat(5_000);
+    for id in 0..50 {
+        wire.rows(&format!("insert into t values ({id}, '{filler}')"))
+            .await;
+    }
+    let before = metrics(admin).await;
+    assert!(!before.contains_key("coeval_checkpoint_age_seconds"));
+    assert!(before["coeval_log_replay_bytes"] > 250_000.0);
+    assert_eq!(
+        before["coeval_log_kept_bytes"],
+        before["coeval_log_replay_bytes"]
+    );
+    wire.rows("checkpoint").await;
+    let after = metrics(admin).await;
+    assert!(after["coeval_checkpoint_age_seconds"] < 3600.0);
+    assert!(after["coeval_checkpoint_bytes"] > 250_000.0);
+    assert!(after["coeval_checkpoint_rows"] >= 50.0);
+    assert!(after["coeval_checkpoint_duration_seconds"] > 0.0);
+    assert_eq!(after["coeval_checkpoints_total{outcome=\"taken\"}"], 1.0);
+    assert_eq!(after["coeval_checkpoints_total{outcome=\"failed\"}"], 0.0);
+    assert_eq!(after["coeval_checkpoint_running"], 0.0);
+    assert_eq!(after["coeval_backups_running"], 0.0);
+    // What the checkpoint holds need not be replayed, and is not kept.
+    assert!(after["coeval_log_replay_bytes"] < 65_536.0);
+    assert!(after["coeval_log_kept_bytes"] < before["coeval_log_kept_bytes"] / 2.0);
+    assert!(after["coeval_log_kept_bytes"] >= after["coeval_log_replay_bytes"]);
+    server.stop().await;
+
+    // It is known again after a start.
+    let server = Server::start(settings, Storage::Directory).await.unwrap();
+    let again = metrics(server.admin_address().unwrap()).await;
+    assert!(again["coeval_checkpoint_rows"] >= 50.0);
+    assert_eq!(again["coeval_recovery_progress_ratio"], 1.0);
+    assert!(again["coeval_start_seconds"] > 0.0);
+    assert!(again["coeval_log_kept_bytes"] < 131_072.0);
+    server.stop().await;
+}

@@ -75,6 +75,15 @@ fn one_that_works_keeps_its_place_and_others_can_give_up() {
         let cancel = |key: Vec<u8>| async move {
             Wire::open(address).await.send(&packet(CANCEL, &key)).await;
         };
+        // Others see what it waits for.
+        let mut watcher = Wire::connect_as(address, "coeval").await;
+        let asked = "select wait_event_type, wait_event from pg_stat_activity \
+             where query = 'select id from t' and state = 'active'";
+        let waits = watcher.rows(asked).await;
+        assert_eq!(
+            waits,
+            [["IPC", "Admission"].map(|name| Some(name.to_owned()))]
+        );
         cancel(canceled.key.clone()).await;
         assert_eq!(error(&canceled.until('Z').await).sqlstate(), "57014");
         // One that goes away leaves the queue.

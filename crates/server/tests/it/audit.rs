@@ -12,7 +12,7 @@ const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
 
 /// Everything that a server says on its standard error, as JSON lines, while a test
 /// talks to it. It logs all there is to log.
-fn logged<F: Future<Output = ()>>(test: impl FnOnce(std::net::SocketAddr) -> F) -> Vec<String> {
+pub fn logged<F: Future<Output = ()>>(test: impl FnOnce(std::net::SocketAddr) -> F) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -77,3 +77,44 @@ fn ends_a_copy_that_waits_for_data() {
         );
     });
 }
+
+#[test]
+fn only_the_sessions_own_key_opens_it() {
+    with_server(|address| async move {
+        let mut holder = Wire::connect(address).await;
+        holder
+            .rows("create table t (id int primary key, n int)")
+            .await;
+        holder.rows("insert into t values (1, 0)").await;
+        holder.rows("begin; update t set n = 1 where id = 1").await;
+        let mut waiter = Wire::connect(address).await;
+        let mut watcher = Wire::connect(address).await;
+        let number = waiter.value("select pg_backend_pid()").await.unwrap();
+        waiter.send(&query("update t set n = 2 where id = 1")).await;
+        let asked = format!("select wait_event_type from pg_stat_activity where pid = {number}");
+        while watcher.value(&asked).await.as_deref() != Some("Lock") {}
+        let (own, others) = (waiter.key.clone(), watcher.key.clone());
+        let mut guessed = own.clone();
+        for byte in 4..own.len() {
+            guessed[byte] ^= 0x10;
+        }
+        let mut nobody = own.clone();
+        nobody[..4].copy_from_slice(&i32::MAX.to_be_bytes());
+        for key in [
+            guessed,
+            // The right number with the secret of another session.
+            [&own[..4], &others[4..]].concat(),
+            nobody,
+            [&own[..4], &[0; 4][..]].concat(),
+            own[..6].to_vec(),
+        ] {
+            let mut wire = Wire::open(address).await;
+            wire.send(&packet(CANCEL, &key)).await;
+            wire.until_closed().await;
+        }
+        // Each was dealt with before its connection was closed.
+        assert_eq!(watcher.value(&asked).await.as_deref(), Some("Lock"));
+        holder.rows("commit").await;
+        assert_eq!(waiter.until('Z').await[0].tag(), "UPDATE 1");
+    });
+}

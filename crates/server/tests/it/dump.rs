@@ -259,3 +259,160 @@ fn a_copy_in_a_script_that_is_refused_is_passed_over() {
         assert_eq!(count.as_deref(), Some("1"));
     });
 }
+
+/// Roles, owners and privileges of every kind that a dump has.
+const ACCESS: &[&str] = &[
+    "create role \"A clerk\" login connection limit 3",
+    "create role batch nologin noinherit",
+    "create role eve login createrole valid until '2030-01-02 03:04:05+00'",
+    "grant batch to eve with admin option",
+    "create table ledger (id int primary key, n int)",
+    "create table notes (n int)",
+    "create table own (n int)",
+    "create table open (n int)",
+    "alter table ledger owner to eve",
+    "alter table own owner to \"A clerk\"",
+    "grant select on ledger to \"A clerk\" with grant option",
+    "grant insert, update on ledger to batch",
+    "set session authorization \"A clerk\"",
+    "grant select on ledger to batch",
+    "revoke all on own from \"A clerk\"",
+    "grant select on own to \"A clerk\"",
+    "reset session authorization",
+    "grant select, delete on notes to public",
+    "grant create on schema public to batch",
+    "revoke usage on schema public from public",
+    "insert into ledger values (1, 1)",
+];
+
+/// What of a dump is about roles and privileges.
+fn access(dump: &str) -> Vec<&str> {
+    let words = [
+        "CREATE ROLE",
+        "ALTER ROLE",
+        "GRANT",
+        "REVOKE",
+        "SET ",
+        "ALTER SCHEMA",
+    ];
+    let about = |line: &&str| {
+        words.iter().any(|word| line.starts_with(word)) || line.contains(" OWNER TO ")
+    };
+    let preamble = |line: &&str| line.starts_with("SET ") && line.contains(" = ");
+    dump.lines()
+        .filter(about)
+        .filter(|line| !preamble(line))
+        .collect()
+}
+
+#[test]
+fn roles_owners_and_privileges_come_back() {
+    with_server(|first| async move {
+        let mut wire = Wire::connect(first).await;
+        for statement in ACCESS {
+            wire.rows(statement).await;
+        }
+        let whole = ["dump", "--roles", "--url", &url(first)];
+        let original = succeed(COEVAL, &whole, "").await;
+        let said = access(&original);
+        for line in [
+            "CREATE ROLE \"A clerk\";",
+            "ALTER ROLE \"A clerk\" WITH NOSUPERUSER INHERIT NOCREATEROLE NOCREATEDB LOGIN \
+             NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 3;",
+            "GRANT batch TO eve WITH ADMIN OPTION;",
+            "ALTER TABLE public.ledger OWNER TO eve;",
+            "GRANT SELECT ON TABLE public.ledger TO \"A clerk\" WITH GRANT OPTION;",
+            "SET SESSION AUTHORIZATION \"A clerk\";",
+            "REVOKE ALL ON TABLE public.own FROM \"A clerk\";",
+            "GRANT SELECT,DELETE ON TABLE public.notes TO PUBLIC;",
+            "REVOKE ALL ON SCHEMA public FROM PUBLIC;",
+            "GRANT CREATE ON SCHEMA public TO batch;",
+        ] {
+            assert!(said.contains(&line), "{line} in {said:#?}");
+        }
+        assert!(!said.iter().any(|line| line.contains("public.open")));
+
+        // Coeval takes it back, and so does PostgreSQL; each then tells the same.
+        let again = coeval_env::spawn("second", async {
+            use coeval_server::{Server, Storage};
+            Server::start(crate::support::settings(), Storage::Memory).await
+        });
+        let second = again.await.unwrap().unwrap();
+        let target = url(second.address());
+        succeed(COEVAL, &["sql", &target], &original).await;
+        let copy = succeed(COEVAL, &["dump", "--roles", "--url", &target], "").await;
+        assert_eq!(access(&copy), said);
+        second.stop().await;
+
+        let without = ["dump", "-O", "-x", "--url", &url(first)];
+        let without = succeed(COEVAL, &without, "").await;
+        assert!(access(&without).is_empty(), "{:?}", access(&without));
+        let default = dump(&url(first)).await;
+        assert!(!default.contains("ROLE ") && default.contains("OWNER TO eve"));
+    });
+}
+
+#[test]
+fn postgres_takes_roles_and_privileges() {
+    with_server(|first| async move {
+        let Some(postgres) = Postgres::start().await else {
+            return;
+        };
+        let mut wire = Wire::connect(first).await;
+        for statement in ACCESS {
+            wire.rows(statement).await;
+        }
+        let original = succeed(COEVAL, &["dump", "--roles", "--url", &url(first)], "").await;
+        let psql = ["-X", "-q", "-1", "-v", "ON_ERROR_STOP=1"];
+        succeed("psql", &[&psql[..], &[&postgres.url()]].concat(), &original).await;
+        let copy = ["dump", "--roles", "--url", &postgres.url()];
+        let copy = succeed(COEVAL, &copy, "").await;
+        assert_eq!(access(&copy), access(&original));
+    });
+}
+
+#[test]
+fn passwords_are_for_superusers() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        wire.rows("create role app login password 'geheim'").await;
+        wire.rows("create role plain login").await;
+        let all = ["dump", "--roles", "--url", &url(address)];
+        let all = succeed(COEVAL, &all, "").await;
+        assert!(all.contains("PASSWORD 'SCRAM-SHA-256$4096:"), "{all}");
+        let plain = format!("postgres://plain@{address}/bank");
+        let some = succeed(COEVAL, &["dump", "--roles", "--url", &plain], "").await;
+        assert!(some.contains("CREATE ROLE app;"), "{some}");
+        assert!(!some.contains("PASSWORD '"), "{some}");
+        assert!(some.contains("only superusers may read"), "{some}");
+
+        // The password goes along, and with it who is let in.
+        wire.rows("alter role coeval password 'all'").await;
+        let target = coeval_env::spawn("second", async {
+            use coeval_server::{Server, Storage};
+            Server::start(crate::support::settings(), Storage::Memory).await
+        });
+        let second = target.await.unwrap().unwrap();
+        let original = "dump --roles".split(' ');
+        let root = format!("postgres://coeval:all@{address}/bank");
+        let original: Vec<&str> = original.chain(["--url", &root]).collect();
+        let original = succeed(COEVAL, &original, "").await;
+        // It says that the database is open, until it is not.
+        let loaded = run(COEVAL, &["sql", &url(second.address())], &original).await;
+        assert!(loaded.status.success(), "{loaded:?}");
+        let again = format!("postgres://coeval:all@{}/bank", second.address());
+        let copy = succeed(COEVAL, &["dump", "--roles", "--url", &again], "").await;
+        assert_eq!(access(&copy), access(&original));
+        let closed = run(
+            COEVAL,
+            &["sql", &url(second.address()), "-c", "select 1"],
+            "",
+        )
+        .await;
+        assert!(
+            text(&closed.stderr).contains("password missing"),
+            "{closed:?}"
+        );
+        second.stop().await;
+    });
+}

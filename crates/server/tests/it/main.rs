@@ -9,9 +9,10 @@
 //! - `memory`: what the binary says it takes beside what the kernel says, and where it ends.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
 //! - `check`: histories, judged by the binary.
-//! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL.
+//! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL. `assess`: what of
+//!   a script would not run. `status`: one screen. `client_tls`: whom they trust.
 //! - `activity`: what sessions learn of each other and of the server.
-//! - `admin`: metrics and health over HTTP.
+//! - `admin`: metrics and health over HTTP. `slow`: slow statements in the log.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
 //!   drive it, killed on the way.
 //! - `workloads`: every workload on the engine alone and over the wire; `coeval bench`.
@@ -19,11 +20,13 @@
 mod activity;
 mod admin;
 mod admission;
+mod assess;
 mod audit;
 mod backups;
 mod cancel;
 mod check;
 mod checkpoints;
+mod client_tls;
 mod copy;
 mod crash;
 mod drivers;
@@ -41,6 +44,8 @@ mod postgres;
 mod process;
 mod readme;
 mod scram;
+mod slow;
+mod status;
 mod support;
 mod timeouts;
 mod tls;

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 pub struct Postgres {
     child: Child,
     port: u16,
+    programs: PathBuf,
     _folder: TempDir,
 }
 
@@ -108,6 +109,7 @@ impl Postgres {
         let server = Self {
             child,
             port,
+            programs: programs.clone(),
             _folder: folder,
         };
         server.ready().await;
@@ -138,6 +140,13 @@ impl Postgres {
         };
         let ready = coeval_env::timeout(Duration::from_secs(60), answers).await;
         ready.expect("PostgreSQL starts");
+    }
+
+    /// A program of the same version, where it stands beside the server's; else that of
+    /// the search path.
+    pub fn program(&self, name: &str) -> PathBuf {
+        let beside = self.programs.join(name);
+        if beside.exists() { beside } else { name.into() }
     }
 
     /// Where it is.

@@ -71,7 +71,7 @@ impl SessionState {
     }
 }
 
-/// What keeps an answer, beside locks.
+/// What keeps a statement or its answer, beside locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerWait {
@@ -81,6 +81,31 @@ pub enum AnswerWait {
     Durable = 1,
     /// The client does not take it.
     Client = 2,
+    /// As many transactions work as may; its own has not begun.
+    Admission = 3,
+    /// Its commit finds no room in the log's buffer: the disk is behind.
+    LogSpace = 4,
+}
+
+impl AnswerWait {
+    const ALL: [Self; 5] = [
+        Self::None,
+        Self::Durable,
+        Self::Client,
+        Self::Admission,
+        Self::LogSpace,
+    ];
+
+    /// Type and event: PostgreSQL's, where it has one.
+    const fn names(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::None => None,
+            Self::Durable => Some(("IO", "WALSync")),
+            Self::Client => Some(("Client", "ClientWrite")),
+            Self::Admission => Some(("IPC", "Admission")),
+            Self::LogSpace => Some(("IO", "WALWrite")),
+        }
+    }
 }
 
 /// One session's page.
@@ -181,7 +206,7 @@ impl Activity {
         }
     }
 
-    /// Whoever sends its answers says what they wait for.
+    /// Whoever sends its answers, or waits on its behalf, says what for.
     pub fn answer_waits(&self, wait: AnswerWait) {
         self.answer.store(wait as u8, Ordering::Relaxed);
     }
@@ -218,14 +243,8 @@ impl Activity {
             TABLE => return Some(("Lock", "relation")),
             _ => {}
         }
-        let answer = self.answer.load(Ordering::Relaxed);
-        if answer == AnswerWait::Durable as u8 {
-            Some(("IO", "WALSync"))
-        } else if answer == AnswerWait::Client as u8 {
-            Some(("Client", "ClientWrite"))
-        } else {
-            None
-        }
+        let answer = usize::from(self.answer.load(Ordering::Relaxed));
+        AnswerWait::ALL.get(answer).and_then(|wait| wait.names())
     }
 }
 
@@ -446,6 +465,52 @@ mod tests {
         assert_eq!(shown().query.len(), MOST_TEXT);
         drop(listed);
         assert!(around.activities.all().is_empty());
+    }
+
+    #[test]
+    fn waits_are_noted_while_they_last() {
+        use std::future::poll_fn;
+        use std::pin::pin;
+        use std::task::{Context, Poll, Waker};
+
+        use super::super::waiting::noting;
+
+        let around = Arc::default();
+        let listed = listed(&around, 7);
+        listed.begin("commit", 20);
+        let wait = || around.activities.all().pop().unwrap().wait;
+        let mut context = Context::from_waker(Waker::noop());
+        let mut polls = 0;
+        let work = poll_fn(|_| {
+            polls += 1;
+            match polls {
+                1 | 2 => Poll::Pending,
+                _ => Poll::Ready(()),
+            }
+        });
+        {
+            let mut noted = pin!(noting(listed.page(), AnswerWait::LogSpace, work));
+            assert!(noted.as_mut().poll(&mut context).is_pending());
+            assert_eq!(wait(), Some(("IO", "WALWrite")));
+            // A lock says more.
+            listed.waits(&Place::Table {
+                storage: coeval_types::StorageId(1),
+            });
+            assert_eq!(wait(), Some(("Lock", "relation")));
+            listed.goes_on();
+            assert!(noted.as_mut().poll(&mut context).is_pending());
+            assert_eq!(wait(), Some(("IO", "WALWrite")));
+            assert!(noted.as_mut().poll(&mut context).is_ready());
+        }
+        assert_eq!(wait(), None);
+        // One that is given up leaves no note behind.
+        {
+            let never = std::future::pending::<()>();
+            let mut given_up = pin!(noting(listed.page(), AnswerWait::Admission, never));
+            assert!(given_up.as_mut().poll(&mut context).is_pending());
+            assert_eq!(wait(), Some(("IPC", "Admission")));
+        }
+        assert_eq!(wait(), None);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::Session;
+use super::activity::AnswerWait;
 use super::output::{CommandTag, Notice, Severity, Sink};
 use super::transaction::{Block, Running};
+use super::waiting::noting;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
 use crate::statement::{Command, Modes};
@@ -203,7 +205,8 @@ impl Session {
         if self.running.is_some() {
             return Ok(false);
         }
-        self.ticket.enter(&self.info.cancel).await?;
+        let entering = self.ticket.enter(&self.info.cancel);
+        noting(self.listed.page(), AnswerWait::Admission, entering).await?;
         let running = Running::begin(
             &*self.database.engine,
             &self.modes,
@@ -234,7 +237,9 @@ impl Session {
     pub(super) async fn commit_block(&mut self) -> Result<()> {
         if let Some(running) = self.running.take() {
             self.listed.transaction(0);
-            match running.commit(&*self.database.engine).await {
+            let committing = running.commit(&*self.database.engine);
+            // Locks aside, nothing else keeps a commit.
+            match noting(self.listed.page(), AnswerWait::LogSpace, committing).await {
                 Ok(timestamp) => self.newest_seen = self.newest_seen.max(timestamp),
                 Err(error) => {
                     self.leave_block(false);

@@ -26,6 +26,7 @@
 //!   parameters.
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
+//! - [`activity`]: what others see of it; [`waiting`]: what it waits for, locks aside.
 //! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
 //!   may take; [`limits`]: how large they may be; [`room`]: how much memory there is for
 //!   all of them.
@@ -52,6 +53,7 @@ mod texts;
 mod timeouts;
 pub(crate) mod transaction;
 mod utility;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

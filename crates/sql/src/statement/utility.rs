@@ -168,6 +168,40 @@ fn change(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     })
 }
 
+/// Words that do not say alone what kind of object follows.
+const HALF_KINDS: [&str; 13] = [
+    "access",
+    "constraint",
+    "default",
+    "event",
+    "foreign",
+    "foreign data",
+    "large",
+    "materialized",
+    "procedural",
+    "recursive",
+    "text",
+    "text search",
+    "trusted",
+];
+
+/// What kind of object is named so many tokens ahead, as `MATERIALIZED VIEW`.
+fn kind_of_object(parser: &Parser<'_>, ahead: usize) -> String {
+    let mut kind = String::new();
+    for ahead in ahead..ahead + 3 {
+        let token = parser.peek_nth_token(ahead).token;
+        let Some(word) = word(&token) else { break };
+        if !kind.is_empty() {
+            kind.push(' ');
+        }
+        kind.push_str(&word.to_ascii_lowercase());
+        if !HALF_KINDS.contains(&kind.as_str()) {
+            break;
+        }
+    }
+    kind.to_ascii_uppercase()
+}
+
 fn create(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     let token = parser.peek_token();
     let mut ahead = 1;
@@ -187,8 +221,8 @@ fn create(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
     if !is(&kind, "table") && !is(&kind, "index") {
         return match word(&kind) {
             None => unexpected(parser, "what to create"),
-            Some(kind) => {
-                let feature = format!("CREATE {}", kind.to_ascii_uppercase());
+            Some(_) => {
+                let feature = format!("CREATE {}", kind_of_object(parser, ahead));
                 Err(unsupported(&feature, &token, text))
             }
         };
@@ -238,8 +272,7 @@ fn alter(parser: &mut Parser<'_>, text: &Text) -> Parse<Command> {
         return Ok(Command::SchemaOwner { schema, owner });
     }
     if !next_is(parser, 1, "table") {
-        let kind = parser.peek_nth_token(1).token;
-        let feature = format!("ALTER {}", word(&kind).unwrap_or("").to_ascii_uppercase());
+        let feature = format!("ALTER {}", kind_of_object(parser, 1));
         return Err(unsupported(feature.trim_end(), &token, text));
     }
     Ok(match parser.parse_statement()? {

@@ -1,10 +1,4 @@
-//! Puts lines together until they are statements.
-
-/// Lines that are not a whole statement yet.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    text: String,
-}
+//! The words of a statement that stand in the open, and what they say of it.
 
 /// What the end of a text is inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,46 +9,9 @@ enum Inside {
     BlockComment(u32),
 }
 
-impl Lines {
-    /// Whether nothing but blanks is waiting.
-    pub(super) fn is_empty(&self) -> bool {
-        self.text.trim().is_empty()
-    }
-
-    /// Adds a line; returns the statements that end on it.
-    pub(super) fn push(&mut self, line: &str) -> Vec<String> {
-        self.text.push_str(line);
-        self.text.push('\n');
-        let mut statements = Vec::new();
-        while let Some(end) = statement_end(&self.text) {
-            let rest = self.text.split_off(end);
-            statements.push(std::mem::replace(&mut self.text, rest).trim().to_owned());
-        }
-        statements
-    }
-
-    /// What is left at the end of the input.
-    pub(super) fn finish(self) -> Option<String> {
-        let text = self.text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-}
-
-/// The byte behind the first semicolon that ends a statement.
-fn statement_end(text: &str) -> Option<usize> {
-    let mut end = None;
-    bare(text, |place, character| {
-        if character == ';' {
-            end = Some(place + 1);
-        }
-        end.is_none()
-    });
-    end
-}
-
 /// The words of a statement, in lower case, without what is in quotes, comments or
 /// parentheses.
-pub(super) fn bare_words(text: &str) -> Vec<String> {
+fn bare_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut depth = 0_usize;
     let mut behind = 0;
@@ -114,28 +71,35 @@ fn bare(text: &str, mut visit: impl FnMut(usize, char) -> bool) {
     }
 }
 
+/// Whether a statement is followed by data.
+pub(crate) fn wants_data(statement: &str) -> bool {
+    let words = bare_words(statement);
+    words.first().is_some_and(|word| word == "copy")
+        && words.windows(2).any(|pair| pair == ["from", "stdin"])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn statements(input: &str) -> (Vec<String>, Option<String>) {
-        let mut lines = Lines::default();
-        let statements = input.lines().flat_map(|line| lines.push(line)).collect();
-        (statements, lines.finish())
-    }
-
     #[test]
-    fn a_statement_ends_at_its_semicolon() {
-        let (whole, rest) = statements("select\n1; select 2; select\n3");
-        assert_eq!(whole, ["select\n1;", "select 2;"]);
-        assert_eq!(rest.as_deref(), Some("select\n3"));
-    }
-
-    #[test]
-    fn semicolons_in_quotes_and_comments_end_nothing() {
-        let text = "select ';', 'it''s;', \";\" -- ;\n/* ; /* ; */ ; */ ;";
-        let (whole, rest) = statements(text);
-        assert_eq!(whole, [text]);
-        assert_eq!(rest, None);
+    fn only_copies_from_standard_input_want_data() {
+        for statement in [
+            "COPY public.t (a, \"from stdin\") FROM stdin;",
+            "-- rows\ncopy t from STDIN(format csv);",
+            "/* ; */ copy \"T\"\nfrom\nstdin with csv",
+        ] {
+            assert!(wants_data(statement), "{statement}");
+        }
+        for statement in [
+            "copy t to stdout;",
+            "copy (select 1 from stdin) to stdout",
+            "select 'copy t from stdin'",
+            "copy t from 'stdin'",
+            "-- copy t from stdin\nselect 1;",
+            "",
+        ] {
+            assert!(!wants_data(statement), "{statement}");
+        }
     }
 }
