@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0 ───────────────────────────────── limit − reserve ──────── limit
-//!     everything goes on               │ growth: 53200          │
+//!     everything goes on               │ growth: 53200          │ updates: 53200
 //!                                      │ deletes, reads, updates that make no row
 //!                                      │ longer and move no key: go on
 //! ```
@@ -46,6 +46,11 @@
 //! told so (72000) at its next read, and what only it could see goes. That is the only
 //! way in which a read is ever cut short by writes. A snapshot that is younger than the
 //! last whole sweep is never the one: what it holds was not looked at yet.
+//!
+//! An update that makes no row longer needs memory all the same until its transaction
+//! has ended: the version it replaces stays, and with savepoints a copy for each. When
+//! the reserve is used up it is refused as well. So no transaction takes the process past
+//! its limit by updating everything again and again.
 //!
 //! Deletes need memory before they give any back: list nodes, their transaction's
 //! notes, log entries. That is what the reserve is for. A delete of very many rows at
@@ -193,6 +198,13 @@ impl Memory {
         let taken = self.given() + self.program.load(Ordering::Relaxed);
         taken > limit - reserve || self.used() > limit
     }
+
+    /// Whether the reserve is used up as well. Holes do not count here: what an update
+    /// writes is of the size of what it replaces, and fits into them.
+    fn is_exhausted(&self) -> bool {
+        let limit = self.budget.limit;
+        limit != u64::MAX && self.given() + self.program.load(Ordering::Relaxed) > limit
+    }
 }
 
 /// What is left of the limit, the reserve included: for what goes on at it.
@@ -227,6 +239,18 @@ pub(crate) fn check_growth(shared: &Shared, writes: &mut u32) -> Result<(), Erro
         accounts(shared);
     }
     if !memory.is_tight() {
+        return Ok(());
+    }
+    memory.refused.fetch_add(1, Ordering::Relaxed);
+    Err(Error::OutOfMemory)
+}
+
+/// Refuses an update when the reserve is used up, too: what it replaces stays until
+/// its transaction has ended, or the savepoint before it.
+#[inline]
+pub(crate) fn check_reserve(shared: &Shared) -> Result<(), Error> {
+    let memory = &shared.memory;
+    if !memory.is_exhausted() {
         return Ok(());
     }
     memory.refused.fetch_add(1, Ordering::Relaxed);

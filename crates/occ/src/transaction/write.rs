@@ -475,6 +475,7 @@ impl Run<'_> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Update, Error>> {
         self.check_write()?;
+        memory::check_reserve(self.shared)?;
         let at = self.state.storage(self.shared, storage)?;
         loop {
             match self.try_update(at, rid, row)? {

@@ -95,8 +95,8 @@ fn only_the_sessions_own_key_opens_it() {
         while watcher.value(&asked).await.as_deref() != Some("Lock") {}
         let (own, others) = (waiter.key.clone(), watcher.key.clone());
         let mut guessed = own.clone();
-        for byte in 4..own.len() {
-            guessed[byte] ^= 0x10;
+        for byte in &mut guessed[4..] {
+            *byte ^= 0x10;
         }
         let mut nobody = own.clone();
         nobody[..4].copy_from_slice(&i32::MAX.to_be_bytes());

@@ -232,3 +232,39 @@ fn statements_take_no_more_than_is_left() {
         assert!(server.ended().await.success());
     });
 }
+
+/// Each savepoint keeps what a row was before it.
+#[test]
+fn a_transaction_that_updates_everything_again_and_again_ends_at_the_limit() {
+    const LIMIT: f64 = 160.0 * 1_048_576.0;
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let server = limited(data.path(), "160").await;
+        let mut wire = Wire::connect(server.address).await;
+        make(&mut wire, 20_000).await;
+        wire.rows("begin").await;
+        let mut rounds = 0;
+        let refused = loop {
+            wire.rows(&format!("savepoint s{rounds}")).await;
+            let answers = wire.query("update t set n = n + 1").await;
+            if answers.iter().any(|answer| answer.kind == 'E') {
+                break error(&answers).sqlstate().to_owned();
+            }
+            rounds += 1;
+            assert!(rounds < 1000, "there is no end to it");
+        };
+        assert_eq!(refused, "53200");
+        wire.rows("rollback").await;
+        let resident = metric(&mut wire, "name = 'process_resident_memory_bytes'").await;
+        // What was given back is still with the allocator.
+        assert!(resident < 1.5 * LIMIT, "{resident}");
+        assert_eq!(
+            wire.value("select sum(n) from t").await.as_deref(),
+            Some("0")
+        );
+        wire.rows("update t set n = 1").await;
+        wire.rows("delete from t").await;
+        server.signal(Signal::TERM);
+        assert!(server.ended().await.success());
+    });
+}
