@@ -170,7 +170,11 @@ async fn copy(
     sink: &mut Sink,
     mut copied: impl FnMut(u64),
 ) -> Result<(), String> {
-    let columns = format!("{} ({})", table.name, table.columns.join(", "));
+    // An empty list of columns is no SQL; without one, COPY takes all there are: none.
+    let columns = match &table.columns[..] {
+        [] => table.name.clone(),
+        columns => format!("{} ({})", table.name, columns.join(", ")),
+    };
     sink.write(format!("COPY {columns} FROM stdin;\n").as_bytes())
         .await?;
     let told = |error| format!("{}: {}", table.name, explain(&error));

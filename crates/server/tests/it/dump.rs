@@ -47,6 +47,8 @@ const EVERYTHING: &[&str] = &[
     "create table pair (a int, b varchar(3), c text, primary key (b, a))",
     "insert into pair values (1, 'x', ''), (1, 'y', 'z')",
     "create table without_rows (id int primary key, note text)",
+    "create table without_columns ()",
+    "insert into without_columns default values",
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -159,7 +161,13 @@ fn psql_reads_a_dump_into_coeval_and_postgres() {
         assert_eq!(body(&dump(&postgres.url()).await), body(&original));
 
         let mut wire = Wire::connect(first).await;
-        for table in ["\"Every Type\"", "\"select\"", "pair", "without_rows"] {
+        for table in [
+            "\"Every Type\"",
+            "\"select\"",
+            "pair",
+            "without_rows",
+            "without_columns",
+        ] {
             wire.rows(&format!("drop table {table}")).await;
         }
         succeed("psql", &[&psql[..], &[&url(first)]].concat(), &original).await;
