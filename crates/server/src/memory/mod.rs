@@ -74,10 +74,13 @@ pub(crate) async fn resident() -> Option<u64> {
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// How long the budget goes by what was seen before, at least: and so many times as long
-/// as a look takes, which is a fiftieth of a core.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-const LOOKS_APART: u32 = 50;
+/// How long the budget goes by what was seen before, at least, and how many times as long
+/// as a look takes, which is a fiftieth of a core: while what is allocated moves by a
+/// [`NOTABLE`] part of the limit.
+const MOVING: (Duration, u32) = (Duration::from_millis(200), 50);
+/// Likewise otherwise: a five hundredth of a core.
+const AT_REST: (Duration, u32) = (Duration::from_secs(1), 500);
+const NOTABLE: u64 = 64;
 
 /// Tells an engine what the process occupies.
 #[derive(Debug)]
@@ -96,12 +99,25 @@ pub(crate) fn watch(engine: &Arc<Engine>) -> Watch {
         coeval_env::spawn_dedicated("memory", move || async move {
             while let Some(engine) = engine.upgrade() {
                 let took = tell(&engine, &looked);
+                let notable = engine.memory().limit / NOTABLE;
                 drop(engine);
-                coeval_env::sleep(BETWEEN_LOOKS.max(took * LOOKS_APART)).await;
+                until_next_look(took, notable).await;
             }
         })
     });
     Watch { looked, thread }
+}
+
+async fn until_next_look(took: Duration, notable: u64) {
+    let (before, began) = (heap::bytes(), coeval_env::now());
+    let longest = AT_REST.0.max(took * AT_REST.1);
+    while began.elapsed() < longest {
+        coeval_env::sleep(MOVING.0.max(took * MOVING.1)).await;
+        let moved = heap::bytes().zip(before);
+        if moved.is_some_and(|(now, before)| now.abs_diff(before) > notable) {
+            return;
+        }
+    }
 }
 
 impl Watch {
