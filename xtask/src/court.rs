@@ -1,7 +1,6 @@
 //! The court: simulator and processes, for minutes or for hours.
 //!
-//! `cargo xtask court --quick` is a step of `.ci/run`. `--long` takes hours, may be
-//! interrupted, and goes on where it was: `target/court/` keeps which runs are done and
+//! `cargo xtask court --quick` takes minutes. `--long` takes hours, may be interrupted, and goes on where it was: `target/court/` keeps which runs are done and
 //! the table. What follows the first word goes to the simulator's `court` as it is, as
 //! in `cargo xtask court --long --seeds 100`; `docs/internals/testing.md` says more.
 

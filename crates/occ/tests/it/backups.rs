@@ -9,34 +9,17 @@ use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
 use coeval_log::{BackupSummary, RestoreOptions, RestoreTarget, Restored, Unpacker};
-use coeval_occ::{Engine, Settings};
+use coeval_occ::Engine;
 use coeval_txn::{Engine as _, Error, Isolation};
 use coeval_types::Timestamp;
 
-use crate::support::{Row, all, attach, begin, change, commit, load, lock_table};
+use crate::support::{Row, all, attach, begin, change, commit, load, lock_table, small_settings};
 
 const ACCOUNTS: u64 = 20;
 const BALANCE: u64 = 1000;
 
-fn settings() -> Settings {
-    Settings {
-        log: coeval_log::Settings {
-            segment_bytes: 8192,
-            ring_bytes: 8192,
-            frame_payload_bytes: 1024,
-            recovery_threads: 1,
-            checkpoint_block_bytes: 200,
-            log_keep_bytes: 0,
-        },
-        image_every: 3,
-        sweep_interval: None,
-        checkpoint_log_bytes: 0,
-        ..Settings::default()
-    }
-}
-
 async fn open(directory: &str) -> Engine {
-    let (engine, _) = Engine::open(Path::new(directory), settings())
+    let (engine, _) = Engine::open(Path::new(directory), small_settings())
         .await
         .expect("it opens");
     attach(&engine);

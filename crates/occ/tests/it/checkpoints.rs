@@ -11,26 +11,15 @@ use coeval_types::StorageId;
 
 use crate::support::{
     Row, SECONDARY, STORAGE, all, attach, begin, change, commit, definition, delete, insert, load,
-    lock_table, scan,
+    lock_table, scan, small_settings,
 };
 
 const DIRECTORY: &str = "/data";
 
 fn settings() -> Settings {
     Settings {
-        log: coeval_log::Settings {
-            segment_bytes: 8192,
-            ring_bytes: 8192,
-            frame_payload_bytes: 1024,
-            recovery_threads: 1,
-            checkpoint_block_bytes: 200,
-            log_keep_bytes: 0,
-        },
-        image_every: 3,
-        sweep_interval: None,
-        checkpoint_log_bytes: 0,
         checkpoint_records: 3,
-        ..Settings::default()
+        ..small_settings()
     }
 }
 

@@ -19,6 +19,24 @@ pub const STORAGE: StorageId = StorageId(1);
 pub const PRIMARY: IndexId = IndexId(1);
 pub const SECONDARY: IndexId = IndexId(2);
 
+/// Segments and blocks so small that a few rows make many; nothing happens by itself.
+pub fn small_settings() -> Settings {
+    Settings {
+        log: coeval_log::Settings {
+            segment_bytes: 8192,
+            ring_bytes: 8192,
+            frame_payload_bytes: 1024,
+            recovery_threads: 1,
+            checkpoint_block_bytes: 200,
+            log_keep_bytes: 0,
+        },
+        image_every: 3,
+        sweep_interval: None,
+        checkpoint_log_bytes: 0,
+        ..Settings::default()
+    }
+}
+
 /// Rows are (key, value): two numbers.
 pub type Row = (u64, u64);
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use coeval_check::history::Operation;
 use serde_json::json;
 
+use super::steps::{self, Step};
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
@@ -32,15 +33,6 @@ pub struct ListAppend {
     operations: u64,
     appended: AtomicU64,
     table: Table,
-}
-
-/// One operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Append a new element.
-    Append(u64),
-    /// Read the list.
-    Read(u64),
 }
 
 impl ListAppend {
@@ -100,27 +92,13 @@ impl Workload for ListAppend {
 
     fn draw(&self, client: &mut Client) -> Vec<Step> {
         let first = self.appended.load(Ordering::Relaxed) / self.length;
-        let chance = &mut client.chance;
-        let count = chance.within(1..self.operations + 1);
-        let read_only = chance.once_in(4);
-        let mut step = || {
-            let key = first + chance.within(0..self.keys);
-            if read_only || chance.once_in(2) {
-                Step::Read(key)
-            } else {
-                Step::Append(key)
-            }
-        };
-        (0..count).map(|_| step()).collect()
+        steps::draw(&mut client.chance, self.operations, |chance| {
+            first + chance.within(0..self.keys)
+        })
     }
 
     fn nature(&self, request: &Vec<Step>) -> Nature {
-        let read_only = request.iter().all(|step| matches!(step, Step::Read(_)));
-        Nature {
-            kind: usize::from(read_only),
-            read_only,
-            single: read_only && request.len() == 1,
-        }
+        steps::nature(request)
     }
 
     async fn run(
@@ -141,7 +119,7 @@ impl Workload for ListAppend {
                         elements: Some(elements),
                     });
                 }
-                Step::Append(key) => {
+                Step::Write(key) => {
                     let element = client.unique().cast_signed();
                     // Noted before it is tried: an attempt that fails may have done it.
                     session.note(|| Operation::Append { key, element });
@@ -224,7 +202,7 @@ mod tests {
         let keys = |lists: &ListAppend, client: &mut Client| {
             let steps = (0..100).flat_map(|_| lists.draw(client));
             let key = |step| match step {
-                Step::Append(key) | Step::Read(key) => key,
+                Step::Write(key) | Step::Read(key) => key,
             };
             steps.map(key).collect::<std::collections::BTreeSet<u64>>()
         };

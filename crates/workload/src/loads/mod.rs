@@ -13,5 +13,6 @@ pub mod bank;
 pub mod list_append;
 pub mod rw_register;
 pub mod smallbank;
+mod steps;
 pub mod tpcc;
 pub mod ycsb;

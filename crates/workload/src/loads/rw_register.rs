@@ -11,6 +11,7 @@
 use coeval_check::history::{Operation, Register};
 use serde_json::json;
 
+use super::steps::{self, Step};
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
@@ -20,15 +21,6 @@ pub struct RwRegister {
     keys: u64,
     operations: u64,
     table: Table,
-}
-
-/// One operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Write a new value.
-    Write(u64),
-    /// Read.
-    Read(u64),
 }
 
 impl RwRegister {
@@ -79,27 +71,13 @@ impl Workload for RwRegister {
     }
 
     fn draw(&self, client: &mut Client) -> Vec<Step> {
-        let chance = &mut client.chance;
-        let count = chance.within(1..self.operations + 1);
-        let read_only = chance.once_in(4);
-        let mut step = || {
-            let key = chance.within(0..self.keys);
-            if read_only || chance.once_in(2) {
-                Step::Read(key)
-            } else {
-                Step::Write(key)
-            }
-        };
-        (0..count).map(|_| step()).collect()
+        steps::draw(&mut client.chance, self.operations, |chance| {
+            chance.within(0..self.keys)
+        })
     }
 
     fn nature(&self, request: &Vec<Step>) -> Nature {
-        let read_only = request.iter().all(|step| matches!(step, Step::Read(_)));
-        Nature {
-            kind: usize::from(read_only),
-            read_only,
-            single: read_only && request.len() == 1,
-        }
+        steps::nature(request)
     }
 
     async fn run(
