@@ -199,6 +199,10 @@ pub struct Domain {
     slots: Box<Chunk>,
 }
 
+/// Which domain it is: no two that exist at one time have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DomainId(usize);
+
 /// A moment after which something was unlinked: see [`Domain::has_passed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(u64);
@@ -223,6 +227,15 @@ impl Domain {
             epoch: CachePadded(AtomicU64::new(1)),
             slots: Box::new(Chunk::new()),
         }
+    }
+
+    /// Says which domain this is, so that a structure can make sure that whoever comes is
+    /// pinned in its own.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> DomainId {
+        // The domain itself may be moved.
+        DomainId(ptr::from_ref(&*self.slots).addr())
     }
 
     /// Keeps what is reachable from now on from being freed until the guard is

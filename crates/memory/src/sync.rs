@@ -132,9 +132,17 @@ mod checked {
     #[cfg(shuttle)]
     pub use shuttle::thread;
 
+    /// Schedules of each kind that shuttle tries where nothing else is said.
+    const SCHEDULES: usize = 1000;
+
+    /// Tries a scenario as the checker does: see below.
+    pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
+        explore_some(SCHEDULES, scenario);
+    }
+
     /// Runs `scenario` in every interleaving with at most two preemptions.
     #[cfg(loom)]
-    pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
+    fn explore_some(_: usize, scenario: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = builder.preemption_bound.or(Some(2));
         builder.max_branches = 10_000;
@@ -144,12 +152,11 @@ mod checked {
     /// Runs `scenario` in many random interleavings, and in many with few
     /// preemptions at random places, which find rarer faults.
     #[cfg(shuttle)]
-    pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
-        const SCHEDULES: usize = 1000;
+    fn explore_some(schedules: usize, scenario: impl Fn() + Sync + Send + 'static) {
         let scenario = std::sync::Arc::new(scenario);
         let again = scenario.clone();
-        shuttle::check_pct(move || again(), SCHEDULES, 3);
-        shuttle::check_random(move || scenario(), SCHEDULES);
+        shuttle::check_pct(move || again(), schedules, 3);
+        shuttle::check_random(move || scenario(), schedules);
     }
 
     /// A fault that a test can put back into the code.
@@ -174,6 +181,12 @@ mod checked {
         pub fn none(scenario: impl Fn() + Sync + Send + 'static) {
             let _turn = Self::turn();
             explore(scenario);
+        }
+
+        /// The same for a long scenario: shuttle tries so many schedules of each kind.
+        pub fn none_in(schedules: usize, scenario: impl Fn() + Sync + Send + 'static) {
+            let _turn = Self::turn();
+            explore_some(schedules, scenario);
         }
 
         /// Explores `scenario` with this fault.

@@ -17,3 +17,15 @@ pub static LATE_APPEND: Fault = Fault::new();
 /// A reader looks whether its snapshot was ended before it reads, and not after: see
 /// [`crate::snapshots`].
 pub static ENDED_LOOKED_AT_EARLY: Fault = Fault::new();
+
+/// Readers of the index tell what they have read without looking at the version again:
+/// see [`crate::index::tree`], invariant 2.
+pub static UNVALIDATED: Fault = Fault::new();
+
+/// Going down, they do not look again whether the child is still what its parent says:
+/// see `index/tree/search.rs`.
+pub static ENTERED_BLINDLY: Fault = Fault::new();
+
+/// Writers of the index may write before others see that they hold the latch: see
+/// `index/tree/latch.rs`.
+pub static UNFENCED: Fault = Fault::new();

@@ -32,6 +32,7 @@
 //! `tests/it/index.rs` fails within a second without them.
 
 mod key;
+pub mod tree;
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};

@@ -1,0 +1,144 @@
+//! Look-ups: of one key, and of many at once.
+//!
+//! A look-up in a large tree waits for memory: for each node once or twice. Many of them
+//! wait together:
+//!
+//! ```text
+//!   one by one      A root ····· inner ····· leaf ····· B root ····· inner ····· leaf ·····
+//!   at once         A root ····· inner ····· leaf ·····        ····· waiting for memory
+//!                   B  root ····· inner ····· leaf ·····
+//!                   C   root ····· inner ····· leaf ·····
+//! ```
+//!
+//! Each goes one step in turn, and asks for what its next step will look at. A step that
+//! meets a writer leaves its key to a look-up of its own.
+
+use coeval_memory::prefetch::prefetch;
+use coeval_types::Rid;
+
+use super::Access;
+use super::latch::Restart;
+use super::node::{Node, Shape};
+use super::search::{Seen, Side, descend, enter};
+
+/// Look-ups that go down together: as many as there are misses that a core can have
+/// under way, each of which asks for several lines.
+const GROUP: usize = 16;
+
+/// What a look-up does next.
+enum Step<'tree, const W: usize> {
+    /// Looks for the key in a child that was asked for.
+    Enter(Seen<'tree, W>, *const Node<W>),
+    /// Reads the RID that was asked for.
+    Read(Seen<'tree, W>, Shape, usize),
+    Done,
+}
+
+impl<const W: usize> Access<'_, W> {
+    /// The RID that a key has.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8]) -> Option<Rid> {
+        self.until_done(|| self.try_get(key))
+    }
+
+    #[inline]
+    fn try_get(&self, key: &[u8]) -> Result<Option<Rid>, Restart> {
+        let place = descend(&self.tree.root, key, Side::From, 0)?;
+        let (node, version) = (place.at.node, place.at.version);
+        let shape = node.shape();
+        let (slot, exact) = node.find(shape, key, version)?;
+        let found = exact.then(|| Rid(node.value(shape, slot).get()));
+        place.at.validate_result()?;
+        Ok(found)
+    }
+
+    /// The RIDs that keys have, told in any order with the key's place in `keys`.
+    pub(super) fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut found: impl FnMut(usize, Option<Rid>),
+    ) {
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            let mut tell = |at: usize, rid| found(group * GROUP + at, rid);
+            let mut steps: [Step<'_, W>; GROUP] = std::array::from_fn(|_| Step::Done);
+            let mut left = keys.len();
+            for (at, (step, key)) in steps.iter_mut().zip(keys).enumerate() {
+                *step = self.advance(self.begin(key.as_ref()), key.as_ref(), &mut |rid| {
+                    left -= 1;
+                    tell(at, rid);
+                });
+            }
+            while left > 0 {
+                for (at, (step, key)) in steps.iter_mut().zip(keys).enumerate() {
+                    let next = match std::mem::replace(step, Step::Done) {
+                        Step::Done => continue,
+                        Step::Enter(parent, child) => self.go_down(parent, child, key.as_ref()),
+                        Step::Read(at, shape, slot) => {
+                            let rid = Rid(at.node.value(shape, slot).get());
+                            at.validate().map(|()| Err(Some(rid)))
+                        }
+                    };
+                    *step = self.advance(next, key.as_ref(), &mut |rid| {
+                        left -= 1;
+                        tell(at, rid);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Notes a look-up's next step, or tells what it has found.
+    fn advance<'tree>(
+        &self,
+        next: Result<Result<Step<'tree, W>, Option<Rid>>, Restart>,
+        key: &[u8],
+        tell: &mut dyn FnMut(Option<Rid>),
+    ) -> Step<'tree, W> {
+        match next {
+            Ok(Ok(step)) => return step,
+            Ok(Err(found)) => tell(found),
+            Err(Restart) => tell(self.get(key)),
+        }
+        Step::Done
+    }
+
+    fn begin(&self, key: &[u8]) -> Result<Result<Step<'_, W>, Option<Rid>>, Restart> {
+        let node = &*self.tree.root;
+        let version = node.latch.read()?;
+        self.look(Seen { node, version }, key)
+    }
+
+    fn go_down<'tree>(
+        &'tree self,
+        parent: Seen<'tree, W>,
+        child: *const Node<W>,
+        key: &[u8],
+    ) -> Result<Result<Step<'tree, W>, Option<Rid>>, Restart> {
+        // SAFETY: read from the parent after its version; `self` is pinned.
+        let at = unsafe { enter(parent, child)? };
+        self.look(at, key)
+    }
+
+    /// Looks for the key in a node. The next step, or what there is to say.
+    #[inline]
+    fn look<'tree>(
+        &self,
+        at: Seen<'tree, W>,
+        key: &[u8],
+    ) -> Result<Result<Step<'tree, W>, Option<Rid>>, Restart> {
+        let shape = at.node.shape();
+        if shape.level > 0 {
+            let index = at.node.child_index(shape, key, Side::From, at.version)?;
+            let child = at.node.child(shape, index);
+            Node::prefetch(child);
+            return Ok(Ok(Step::Enter(at, child)));
+        }
+        let (slot, exact) = at.node.find(shape, key, at.version)?;
+        if exact {
+            prefetch(at.node.value(shape, slot));
+            return Ok(Ok(Step::Read(at, shape, slot)));
+        }
+        at.validate()?;
+        Ok(Err(None))
+    }
+}

@@ -1,0 +1,132 @@
+//! The words that nodes are made of, and the bytes of keys in them.
+//!
+//! A word is an atomic pointer, because some words are pointers, and a pointer that was
+//! once stored as a number may not be followed again. Numbers travel as addresses that
+//! nothing lies at. All accesses are relaxed: see [`super::latch`].
+
+use std::ptr;
+
+use coeval_memory::sync::atomic::{AtomicPtr, Ordering};
+
+const _: () = assert!(size_of::<usize>() == 8, "a word holds eight bytes of a key");
+
+/// Eight bytes of a node.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct Word(AtomicPtr<()>);
+
+impl Word {
+    pub(super) fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> u64 {
+        self.pointer().addr() as u64
+    }
+
+    #[inline]
+    pub(super) fn set(&self, number: u64) {
+        self.set_pointer(as_pointer(number));
+    }
+
+    #[inline]
+    pub(super) fn pointer(&self) -> *mut () {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn set_pointer(&self, pointer: *mut ()) {
+        self.0.store(pointer, Ordering::Relaxed);
+    }
+
+    /// Takes over what another word holds, be it a number or a pointer.
+    #[inline]
+    pub(super) fn copy(&self, other: &Self) {
+        self.set_pointer(other.pointer());
+    }
+}
+
+/// A number as what a word holds.
+#[inline]
+pub(super) fn as_pointer(number: u64) -> *mut () {
+    ptr::without_provenance_mut(number as usize)
+}
+
+/// The eight bytes of `key` from `at` on as a number that orders as they do; zeros
+/// stand for what is beyond its end.
+#[inline]
+pub(super) fn word_at(key: &[u8], at: usize) -> u64 {
+    if let Some(bytes) = key.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        return u64::from_be_bytes(*bytes);
+    }
+    let missing = at + 8 - key.len();
+    if missing >= 8 {
+        return 0;
+    }
+    match key.last_chunk::<8>() {
+        // The last eight bytes, without those before `at`.
+        Some(bytes) => u64::from_be_bytes(*bytes) << (8 * missing),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..key.len() - at].copy_from_slice(&key[at..]);
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// How many bytes two keys have in common at their beginning.
+#[inline]
+pub(super) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    let most = one.len().min(other.len());
+    let mut at = 0;
+    while at + 8 <= most {
+        let difference = word_at(one, at) ^ word_at(other, at);
+        if difference != 0 {
+            return at + difference.leading_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while at < most && one[at] == other[at] {
+        at += 1;
+    }
+    at
+}
+
+/// The shortest key that is above `lower` and not above `upper`: a beginning of
+/// `upper`, which is above `lower`.
+pub(super) fn separator<'key>(lower: &[u8], upper: &'key [u8]) -> &'key [u8] {
+    debug_assert!(lower < upper, "keys in order");
+    &upper[..common_prefix(lower, upper) + 1]
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_keys_are_padded_with_zeros() {
+        let key: Vec<u8> = (1..=11).collect();
+        for length in 0..=key.len() {
+            for at in 0..=length + 9 {
+                let expected = (at..at + 8).fold(0, |word, at| {
+                    word << 8 | u64::from(key[..length].get(at).copied().unwrap_or(0))
+                });
+                assert_eq!(word_at(&key[..length], at), expected, "{length} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn common_prefixes_end_at_the_first_difference() {
+        let key: Vec<u8> = (1..=20).collect();
+        for different in 0..20 {
+            let mut other = key.clone();
+            other[different] = 100;
+            assert_eq!(common_prefix(&key, &other), different);
+            assert_eq!(common_prefix(&key, &key[..different]), different);
+            assert_eq!(separator(&key, &other), &other[..=different]);
+        }
+        assert_eq!(separator(b"a", b"ab"), b"ab");
+    }
+}
