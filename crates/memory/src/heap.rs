@@ -13,6 +13,19 @@
 //!
 //! So the total is right to within a batch for each thread, and reading it is one load.
 //!
+//! # What was given back
+//!
+//! Memory that was freed may be a hole in what the process occupies: it is there, and no
+//! longer taken. How large the holes are only the kernel knows; but they have not grown by
+//! more than what has been freed since it was asked. So bytes that are freed are also
+//! counted by themselves ([`freed`]), in batches likewise, into shards, because that sum
+//! never balances and all threads would add to one line.
+//!
+//! ```text
+//!   A page is there for the first time   ⟸   something was allocated in it
+//!   allocated = taken now − taken then + freed between
+//! ```
+//!
 //! # What counts as taken
 //!
 //! An allocator rounds sizes up to classes, and the rest is as lost as the bytes asked
@@ -32,7 +45,10 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::padded::CachePadded;
+use crate::sync::thread_hint;
 
 /// How far a thread's own count may go before it is handed over, in bytes.
 const BATCH: i64 = 64 << 10;
@@ -41,6 +57,12 @@ const BATCH: i64 = 64 << 10;
 /// it may be negative, and so may be the sum for a moment.
 static TOTAL: AtomicI64 = AtomicI64::new(0);
 
+/// How many places there are for what was freed.
+const SHARDS: usize = 16;
+
+/// What was freed and has been handed over, by shards.
+static FREED: [CachePadded<AtomicU64>; SHARDS] = [const { CachePadded(AtomicU64::new(0)) }; SHARDS];
+
 /// Has the allocator give back what is free; set once somebody counts.
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
@@ -48,6 +70,8 @@ thread_local! {
     /// What this thread has not handed over. Has no destructor, so that it can be used
     /// until the thread's very end; what is in it then is lost, a batch at most.
     static OWN: Cell<i64> = const { Cell::new(0) };
+    /// What this thread has freed and not handed over, likewise.
+    static OWN_FREED: Cell<u64> = const { Cell::new(0) };
 }
 
 #[inline]
@@ -66,6 +90,25 @@ fn count(bytes: i64) {
     let sum = handed_over.unwrap_or(bytes);
     if sum != 0 {
         TOTAL.fetch_add(sum, Ordering::Relaxed);
+    }
+}
+
+/// So many bytes were freed, and have been subtracted.
+#[inline]
+fn count_freed(bytes: u64) {
+    let handed_over = OWN_FREED.try_with(|own| {
+        let sum = own.get() + bytes;
+        if sum < BATCH.unsigned_abs() {
+            own.set(sum);
+            0
+        } else {
+            own.set(0);
+            sum
+        }
+    });
+    let sum = handed_over.unwrap_or(bytes);
+    if sum != 0 {
+        FREED[thread_hint() % SHARDS].fetch_add(sum, Ordering::Relaxed);
     }
 }
 
@@ -111,7 +154,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     /// As for [`GlobalAlloc::dealloc`].
     #[inline]
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        count(-class_of(layout));
+        let bytes = class_of(layout);
+        count(-bytes);
+        count_freed(bytes.unsigned_abs());
         // SAFETY: passed on to our caller.
         unsafe { self.0.dealloc(address, layout) }
     }
@@ -123,7 +168,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         // SAFETY: passed on to our caller.
         let moved = unsafe { self.0.realloc(address, layout, size) };
         if !moved.is_null() {
-            count(bytes_of(size) - class_of(layout));
+            let (before, after) = (class_of(layout), bytes_of(size));
+            count(after - before);
+            let freed = match moved == address {
+                true => (before - after).max(0),
+                false => before,
+            };
+            count_freed(freed.unsigned_abs());
         }
         moved
     }
@@ -171,6 +222,16 @@ pub fn counts(give_back: fn()) {
 pub fn bytes() -> Option<u64> {
     GIVE_BACK.get()?;
     Some(TOTAL.load(Ordering::Relaxed).try_into().unwrap_or(0))
+}
+
+/// Bytes that have been freed since the program began, to within a batch for each thread.
+/// A load for each shard.
+#[must_use]
+pub fn freed() -> u64 {
+    FREED
+        .iter()
+        .map(|shard| shard.load(Ordering::Relaxed))
+        .fold(0, u64::wrapping_add)
 }
 
 /// Has the allocator give back what has been free for a while, which it otherwise does
@@ -223,16 +284,19 @@ mod tests {
     #[test]
     fn what_is_freed_was_counted_as_it_came() {
         let counting = Counting::new(std::alloc::System);
-        let before = OWN.get();
+        let (before, freed_before) = (OWN.get(), OWN_FREED.get());
         let layout = Layout::from_size_align(100, 8).unwrap();
         // SAFETY: the layout is not empty; the address is used as its allocator asks.
         unsafe {
             let address = counting.alloc(layout);
             assert!(!address.is_null());
             assert_eq!(OWN.get() - before, 112);
-            let address = counting.realloc(address, layout, 300);
+            let moved = counting.realloc(address, layout, 300);
             assert_eq!(OWN.get() - before, 320);
-            counting.dealloc(address, Layout::from_size_align(300, 8).unwrap());
+            let left_behind = if moved == address { 0 } else { 112 };
+            assert_eq!(OWN_FREED.get() - freed_before, left_behind);
+            counting.dealloc(moved, Layout::from_size_align(300, 8).unwrap());
+            assert_eq!(OWN_FREED.get() - freed_before, left_behind + 320);
         }
         assert_eq!(OWN.get(), before);
     }

@@ -17,6 +17,7 @@ use coeval_types::{Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
 use crate::Settings;
 use crate::backup;
 use crate::checkpointer::{self, CheckpointStatus, Checkpointer, Progress};
+use crate::committers::Committers;
 use crate::conflicts::Conflicts;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) queues: Queues,
     pub(crate) keys: KeyLocks,
     pub(crate) graph: WaitGraph<Entered>,
+    pub(crate) committers: Committers,
     pub(crate) conflicts: Conflicts,
     pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
     /// Records that came back from the log and that nobody has attached yet.
@@ -79,6 +81,7 @@ impl Shared {
             queues: Queues::new(),
             keys: KeyLocks::new(),
             graph: WaitGraph::new(),
+            committers: Committers::default(),
             conflicts: Conflicts::default(),
             storages: RwLock::default(),
             recovered: Mutex::new(recovered),
@@ -137,6 +140,15 @@ impl Shared {
         if let Some(state) = self.pool.keep(state) {
             self.running.give_back(state.place());
         }
+    }
+
+    /// A transaction with its session, while it runs and for a while after it committed.
+    pub(crate) fn party(&self, transaction: TransactionId) -> Party {
+        let running = self.running.party(transaction);
+        if running.session.is_some() {
+            return running;
+        }
+        self.committers.party(transaction).unwrap_or(running)
     }
 }
 
@@ -259,6 +271,12 @@ impl Engine {
         self.shared.memory.set_occupied(arenas, program);
     }
 
+    /// `resident` says what the process occupies at this moment, in bytes. Whoever wants
+    /// memory near the limit asks it, so it should cost no more than a system call.
+    pub fn ask_resident(&self, resident: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+        self.shared.memory.ask_resident(Box::new(resident));
+    }
+
     /// What it has done since it was opened, and what it holds. Looks at every
     /// storage, and blocks nobody.
     #[must_use]
@@ -378,7 +396,7 @@ impl coeval_txn::Engine for Engine {
     }
 
     fn party(&self, transaction: TransactionId) -> Party {
-        self.shared.running.party(transaction)
+        self.shared.party(transaction)
     }
 
     fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp> {

@@ -50,6 +50,7 @@
 
 mod backup;
 mod checkpointer;
+mod committers;
 mod conflicts;
 mod engine;
 mod locks;

@@ -24,6 +24,36 @@
 //!
 //! What is there, page by page, the kernel says ([`crate::Engine::set_occupied`]).
 //!
+//! # Between two looks
+//!
+//! The list of pages is looked at some times a second, and on a machine that is short of
+//! cores more rarely. Growth must not pass the limit meanwhile, so it is not let in by
+//! time but by accounts. What was allocated is known at any moment. What is there beside
+//! it, the holes, cannot have grown by more than what was freed since the kernel was last
+//! asked ([`heap::freed`]): a page that was not there before has been allocated from
+//! since, and that is what was taken more, and what was taken and freed again.
+//!
+//! ```text
+//!   asked          taken 100 + program 8 + holes 4                 = 112 there
+//!   later, freed 30 meanwhile
+//!     at most      taken 110 + program 8 + holes 4 + 30            = 152 there
+//!     limit 192    let in, and nobody asks
+//!   later, freed 65 meanwhile
+//!     at most      taken 120 + program 8 + holes 4 + 65            = 197 there
+//!     limit 192    asked: 130 there; let in, and holes are 2 from here on
+//! ```
+//!
+//! Whoever wants to grow asks, on its own thread and for the price of one system call
+//! ([`crate::Engine::ask_resident`]), when what is there at most comes within a margin of
+//! the limit ([`MARGIN`]); and is let in or refused by the answer. So far from the limit
+//! nobody asks, near it every growing write does, and no clock is involved. Below three
+//! quarters of the limit even the sum is not made: the holes that count cannot reach it.
+//!
+//! What the sum does not see is smaller than the margin: a batch of each thread's counts;
+//! a buffer that was allocated before the kernel was asked and filled after; the rest of
+//! a page, or of a huge page, of which a first part was used. And the kernel's answer is
+//! itself a sum of counters of each core, right to some pages a core.
+//!
 //! Where the program's allocator does not count ([`coeval_memory::heap`]), used is the
 //! sum of the first five, which the sweeper brings up to date, and every so many writes.
 //!
@@ -56,7 +86,9 @@
 //! notes, log entries. That is what the reserve is for. A delete of very many rows at
 //! once may take more than the reserve; it is not refused for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use coeval_memory::heap;
 use coeval_txn::Error;
@@ -131,8 +163,10 @@ pub struct MemoryAccounts {
     pub ended_snapshots: u64,
 }
 
+/// Says what the process occupies at this moment, in bytes; `None` where nobody knows.
+pub(crate) type AskResident = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+
 /// How memory stands.
-#[derive(Debug)]
 pub(crate) struct Memory {
     budget: Budget,
     /// The accounts' sum when they were last added up.
@@ -142,6 +176,10 @@ pub(crate) struct Memory {
     holes: AtomicU64,
     /// Code and stacks, likewise.
     program: AtomicU64,
+    /// What the holes came to when somebody last asked, less what had been freed by then.
+    /// One word, so that two who ask at once leave what one of them has seen.
+    holes_without_freed: AtomicI64,
+    resident: OnceLock<AskResident>,
     refused: AtomicU64,
     ended_snapshots: AtomicU64,
 }
@@ -149,9 +187,25 @@ pub(crate) struct Memory {
 /// Which part of the limit holes count up to.
 const HOLES_COUNTED: u64 = 4;
 
+/// Which part of the limit the kernel is asked before it: what the sums in between do not
+/// see is less.
+const MARGIN: u64 = 64;
+
 /// After so many growing writes of a transaction object the accounts are added up
 /// anew, where the allocator does not count.
 const WRITES_BETWEEN_SUMS: u32 = 64;
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Memory")
+            .field("budget", &self.budget)
+            .field("given", &self.given())
+            .field("holes", &self.holes)
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Memory {
     pub(crate) fn new(budget: Budget) -> Self {
@@ -160,6 +214,8 @@ impl Memory {
             estimate: AtomicU64::new(0),
             holes: AtomicU64::new(0),
             program: AtomicU64::new(0),
+            holes_without_freed: AtomicI64::new(0),
+            resident: OnceLock::new(),
             refused: AtomicU64::new(0),
             ended_snapshots: AtomicU64::new(0),
         }
@@ -174,36 +230,80 @@ impl Memory {
         let holes = heap::bytes().map_or(0, |given| arenas.saturating_sub(given));
         self.holes.store(holes, Ordering::Relaxed);
         self.program.store(program, Ordering::Relaxed);
+        self.holes_now();
     }
 
-    /// What was there of the arenas and not given out when somebody last looked. What has
-    /// been given out since is taken to have come from the kernel, so that growth does not
-    /// run ahead of whoever looks.
-    fn holes(&self) -> u64 {
-        self.holes.load(Ordering::Relaxed)
+    /// From now on whoever comes near the limit asks `resident`.
+    pub(crate) fn ask_resident(&self, resident: AskResident) {
+        let _ = self.resident.set(resident);
+        self.holes_now();
     }
 
-    /// What is used, with as much of the holes as counts.
-    fn used(&self) -> u64 {
-        let holes = self.holes().min(self.budget.limit / HOLES_COUNTED);
-        self.given() + self.program.load(Ordering::Relaxed) + holes
+    /// What was given out, and the program.
+    fn taken(&self) -> u64 {
+        self.given() + self.program.load(Ordering::Relaxed)
     }
 
-    /// Whether only the reserve is left. Holes are in the reserve first.
-    fn is_tight(&self) -> bool {
+    /// So much of holes counts at most.
+    fn counted(&self, holes: u64) -> u64 {
+        holes.min(self.budget.limit / HOLES_COUNTED)
+    }
+
+    /// What is there and not given out, as the kernel says at this moment. Where nobody
+    /// can ask it, what somebody has seen.
+    fn holes_now(&self) -> u64 {
+        let seen = || self.holes.load(Ordering::Relaxed);
+        let Some(resident) = self.resident.get() else {
+            return seen();
+        };
+        // Both before the question: what changes meanwhile makes the holes too large
+        // rather than too small.
+        let (taken, freed) = (self.taken(), heap::freed());
+        let Some(resident) = resident() else {
+            return seen();
+        };
+        let holes = resident.saturating_sub(taken);
+        let without_freed = (holes as i64).wrapping_sub(freed as i64);
+        self.holes_without_freed
+            .store(without_freed, Ordering::Relaxed);
+        holes
+    }
+
+    /// What is there and not given out, at most. Asks nobody.
+    fn holes_at_most(&self) -> u64 {
+        if self.resident.get().is_none() {
+            return self.holes.load(Ordering::Relaxed);
+        }
+        let without_freed = self.holes_without_freed.load(Ordering::Relaxed);
+        let holes = without_freed.wrapping_add(heap::freed() as i64);
+        holes.try_into().unwrap_or(0)
+    }
+
+    /// Whether only the reserve is left when so many bytes are taken. Holes are in the
+    /// reserve first.
+    fn is_tight(&self, bytes: u64) -> bool {
         let Budget { limit, reserve, .. } = self.budget;
         if limit == u64::MAX {
             return false;
         }
-        let taken = self.given() + self.program.load(Ordering::Relaxed);
-        taken > limit - reserve || self.used() > limit
+        let taken = self.taken().saturating_add(bytes);
+        if taken > limit - reserve {
+            return true;
+        }
+        let near = limit - limit / MARGIN;
+        if taken + self.counted(u64::MAX) <= near
+            || taken + self.counted(self.holes_at_most()) <= near
+        {
+            return false;
+        }
+        taken + self.counted(self.holes_now()) > limit
     }
 
     /// Whether the reserve is used up as well. Holes do not count here: what an update
     /// writes is of the size of what it replaces, and fits into them.
     fn is_exhausted(&self) -> bool {
         let limit = self.budget.limit;
-        limit != u64::MAX && self.given() + self.program.load(Ordering::Relaxed) > limit
+        limit != u64::MAX && self.taken() > limit
     }
 }
 
@@ -212,7 +312,7 @@ pub(crate) fn spare(shared: &Shared) -> u64 {
     let memory = &shared.memory;
     match memory.budget.limit {
         u64::MAX => u64::MAX,
-        limit => limit.saturating_sub(memory.used()),
+        limit => limit.saturating_sub(memory.taken() + memory.counted(memory.holes_now())),
     }
 }
 
@@ -224,12 +324,13 @@ pub(crate) fn is_short(shared: &Shared) -> bool {
         return false;
     }
     let old_versions = accounts(shared).old_versions;
-    memory.is_tight() || old_versions > memory.budget.old_versions / 2
+    memory.is_tight(0) || old_versions > memory.budget.old_versions / 2
 }
 
-/// Refuses growth when the budget is used up. `writes` counts the caller's writes.
+/// Refuses growth by so many bytes when the budget is used up. `writes` counts the
+/// caller's writes.
 #[inline]
-pub(crate) fn check_growth(shared: &Shared, writes: &mut u32) -> Result<(), Error> {
+pub(crate) fn check_growth(shared: &Shared, bytes: usize, writes: &mut u32) -> Result<(), Error> {
     let memory = &shared.memory;
     if memory.budget.limit == u64::MAX {
         return Ok(());
@@ -238,7 +339,7 @@ pub(crate) fn check_growth(shared: &Shared, writes: &mut u32) -> Result<(), Erro
     if writes.is_multiple_of(WRITES_BETWEEN_SUMS) && heap::bytes().is_none() {
         accounts(shared);
     }
-    if !memory.is_tight() {
+    if !memory.is_tight(bytes as u64) {
         return Ok(());
     }
     memory.refused.fetch_add(1, Ordering::Relaxed);
@@ -282,7 +383,7 @@ pub(crate) fn accounts(shared: &Shared) -> MemoryAccounts {
     memory.estimate.store(known, Ordering::Relaxed);
     let given = memory.given();
     accounts.rest = given.saturating_sub(known);
-    accounts.allocator = memory.holes();
+    accounts.allocator = memory.holes.load(Ordering::Relaxed);
     accounts.program = memory.program.load(Ordering::Relaxed);
     accounts.used = given + accounts.allocator + accounts.program;
     accounts

@@ -104,6 +104,9 @@ impl Run<'_> {
             return Poll::Ready(Outcome::Aborted(error));
         }
         let copied = reservation.commit(&self.state.entries);
+        // Before the versions can be met.
+        let committer = shared.running.party(self.state.id);
+        shared.committers.note(timestamp, committer);
         if is_planted(Bug::PublishBeforeInstall) {
             copied.installed();
             self.state.published = Some(timestamp);
@@ -402,7 +405,10 @@ fn validate_read(shared: &Shared, state: &State, read: &Read, own: Timestamp) ->
     match newest {
         Some(version) if version.cts() == read.cts => Ok(()),
         version => {
-            conflict(None).map_err(|error| error.with_commit(version.map(|version| version.cts())))
+            let committed = version.map(|version| version.cts());
+            let other = committed.and_then(|at| shared.committers.at(at));
+            conflict(other.map(|party| party.transaction))
+                .map_err(|error| error.with_commit(committed))
         }
     }
 }

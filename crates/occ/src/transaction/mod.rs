@@ -70,9 +70,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Fails when the budget leaves no room for more.
-    fn check_growth(&mut self) -> Result<(), Error> {
-        memory::check_growth(self.shared, &mut self.state.growing_writes)
+    /// Fails when the budget leaves no room for so many bytes more.
+    fn check_growth(&mut self, bytes: usize) -> Result<(), Error> {
+        memory::check_growth(self.shared, bytes, &mut self.state.growing_writes)
     }
 
     fn check_write(&self) -> Result<(), Error> {

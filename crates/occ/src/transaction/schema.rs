@@ -23,6 +23,7 @@ use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, RowRef, StorageId, 
 use super::Run;
 use super::state::{TableHeld, Undo};
 use super::wait::Wait;
+use crate::memory;
 use crate::storage::{Index, Storage};
 use crate::sweeper::retire;
 
@@ -118,7 +119,7 @@ impl Run<'_> {
         definition: &IndexDefinition,
     ) -> Result<IndexBuild, Error> {
         let at = self.check_exclusive(storage)?;
-        self.check_growth()?;
+        self.check_growth(0)?;
         let table = Arc::clone(&self.state.storages[at]);
         let indexes = table.indexes();
         if indexes.iter().any(|index| index.id == definition.id) {
@@ -133,7 +134,7 @@ impl Run<'_> {
         let newest = self.newest_version(&table);
         let index = table.make_index(definition, newest);
         self.state.seen(newest);
-        if let Some((one, other)) = self.fill(&table, &index) {
+        if let Some((one, other)) = self.fill(&table, &index)? {
             return Ok(IndexBuild::Duplicate(one, other));
         }
         table.add_index(Arc::new(index));
@@ -181,8 +182,9 @@ impl Run<'_> {
     }
 
     /// Adds an entry for every row, this transaction's own version first, and
-    /// returns two rows that must not both be there.
-    fn fill(&self, table: &Storage, index: &Index) -> Option<(Rid, Rid)> {
+    /// returns two rows that must not both be there. Fails when memory runs out on the
+    /// way: the entries of all rows together may be any share of the limit.
+    fn fill(&mut self, table: &Storage, index: &Index) -> Result<Option<(Rid, Rid)>, Error> {
         let guard = self.shared.domain.pin();
         let id = self.state.id;
         for rid in (0..table.records.high_water().0).map(Rid) {
@@ -197,11 +199,12 @@ impl Run<'_> {
                 continue;
             };
             if let Some(other) = duplicate(index, row, rid) {
-                return Some((other, rid));
+                return Ok(Some((other, rid)));
             }
+            memory::check_growth(self.shared, 0, &mut self.state.growing_writes)?;
             index.add(row, rid);
         }
-        None
+        Ok(None)
     }
 }
 

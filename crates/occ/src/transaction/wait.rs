@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use coeval_env::Instant;
 use coeval_storage::TryLock;
 use coeval_txn::{Blocked, Cause, Error, GaveWay, LockKind, Place};
-use coeval_types::{Rid, TransactionId};
+use coeval_types::{Rid, Timestamp, TransactionId};
 
 use super::Run;
 use super::state::{Held, StorageAt};
@@ -91,11 +91,11 @@ impl Entered {
         let mut holders = Vec::new();
         self.wait.holders(shared, &mut holders);
         Blocked {
-            waiter: shared.running.party(waiter),
+            waiter: shared.party(waiter),
             holders: holders
                 .into_iter()
                 .filter(|holder| *holder != waiter)
-                .map(|holder| shared.running.party(holder))
+                .map(|holder| shared.party(holder))
                 .collect(),
             place: self.wait.place(),
             kind: self.wait.kind(),
@@ -181,10 +181,22 @@ impl Run<'_> {
 
     /// Counts that this transaction gives way.
     pub(super) fn note_conflict(&self, why: GaveWay, place: &Place, winner: Option<TransactionId>) {
-        let running = &self.shared.running;
-        let winner = winner.map(|winner| running.party(winner));
-        let loser = running.party(self.state.id);
+        let winner = winner.map(|winner| self.shared.party(winner));
+        let loser = self.shared.party(self.state.id);
         self.shared.conflicts.note(why, place, loser, winner);
+    }
+
+    /// [`Run::conflict`] with whoever committed at this timestamp.
+    pub(super) fn conflict_with_commit(
+        &self,
+        cause: Cause,
+        place: Place,
+        other: Option<TransactionId>,
+        committed: Option<Timestamp>,
+    ) -> Error {
+        let committer = || Some(self.shared.committers.at(committed?)?.transaction);
+        let other = other.or_else(committer);
+        self.conflict(cause, place, other).with_commit(committed)
     }
 
     /// An error for a conflict, which is counted.

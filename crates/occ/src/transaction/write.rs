@@ -106,8 +106,9 @@ impl Run<'_> {
                 storage: table.id,
                 rid,
             };
-            let conflict = self.conflict(Cause::WriteWrite, place, had_row);
-            return Err(conflict.with_commit(newest.map(|version| version.cts())));
+            let committed = newest.map(|version| version.cts());
+            let cause = Cause::WriteWrite;
+            return Err(self.conflict_with_commit(cause, place, had_row, committed));
         }
         let Some((version, row)) = newest.and_then(|version| Some((version, version.row()?)))
         else {
@@ -144,7 +145,7 @@ impl Run<'_> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>> {
         self.check_write()?;
-        self.check_growth()?;
+        self.check_growth(row.bytes().len())?;
         let at = self.state.storage(self.shared, storage)?;
         let inserted = ready!(self.poll_insert_in(at, row, None, context))?;
         Poll::Ready(Ok(match inserted {
@@ -311,8 +312,8 @@ impl Run<'_> {
             index: index.id,
             key: key.to_vec(),
         };
-        let conflict = self.conflict(Cause::WriteWrite, place, None);
-        Err(conflict.with_commit(Some(version.cts())))
+        let committed = Some(version.cts());
+        Err(self.conflict_with_commit(Cause::WriteWrite, place, None, committed))
     }
 
     /// Locks the row's key in a unique index, and looks for another row with it.
@@ -514,7 +515,8 @@ impl Run<'_> {
         let record = self.locked_record(&table, rid)?;
         let old = current_row(&record, id, &guard).ok_or(Error::Unknown("live row"))?;
         if row.bytes().len() > old.bytes().len() {
-            memory::check_growth(shared, &mut self.state.growing_writes)?;
+            let bytes = row.bytes().len();
+            memory::check_growth(shared, bytes, &mut self.state.growing_writes)?;
         }
         let indexes = table.indexes();
         let mut changed = false;
@@ -523,7 +525,7 @@ impl Run<'_> {
                 continue;
             }
             // A new entry, while the old one stays for the version before.
-            memory::check_growth(shared, &mut self.state.growing_writes)?;
+            memory::check_growth(shared, 0, &mut self.state.growing_writes)?;
             if index.is_primary() {
                 return Ok(Step::Done(UpdateStep::Move));
             }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! What the process has, and where, is looked at some times a second for the budget
-//! ([`watch`]), and for whoever asks.
+//! ([`watch`]), and for whoever asks. The limit does not depend on how often: near it,
+//! whoever wants to grow asks the kernel (`coeval_occ`'s `memory` argues why that holds).
 
 mod occupied;
 
@@ -95,6 +96,9 @@ pub(crate) struct Watch {
 pub(crate) fn watch(engine: &Arc<Engine>) -> Watch {
     let looked = Arc::<Mutex<Looked>>::default();
     let thread = heap::bytes().map(|_| {
+        if let Some(resident) = occupied::resident() {
+            engine.ask_resident(resident);
+        }
         let (engine, looked) = (Arc::downgrade(engine), Arc::clone(&looked));
         coeval_env::spawn_dedicated("memory", move || async move {
             while let Some(engine) = engine.upgrade() {

@@ -16,6 +16,9 @@
 //! An arena is unnamed and far larger than any stack. A look takes some milliseconds for
 //! each gigabyte that is there; where there are many, one is not repeated at once
 //! ([`REST`]).
+//!
+//! The sum of all of it can be had for one system call ([`resident`]): whoever wants to
+//! grow near the limit asks for that.
 
 use std::time::Duration;
 
@@ -64,6 +67,24 @@ impl Looked {
     pub(crate) fn took(&self) -> Duration {
         self.0.map_or(Duration::ZERO, |(_, took, _)| took)
     }
+}
+
+/// What tells how much the process occupies in all, in bytes; `None` where the kernel does
+/// not say. The file stays open: who has no descriptor left can ask yet.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the kernel says of this very process is nothing a simulator could own"
+)]
+pub(super) fn resident() -> Option<impl Fn() -> Option<u64> + Send + Sync + 'static> {
+    let file = std::fs::File::open("/proc/self/statm").ok()?;
+    let page = rustix::param::page_size() as u64;
+    Some(move || {
+        let mut line = [0; 128];
+        let length = std::os::unix::fs::FileExt::read_at(&file, &mut line, 0).ok()?;
+        let line = std::str::from_utf8(&line[..length]).ok()?;
+        let pages: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        pages.checked_mul(page)
+    })
 }
 
 #[expect(
@@ -149,7 +170,14 @@ Rss:                   8 kB
             after.arenas >= before.arenas + SIZE / 2,
             "{before:?} {after:?}"
         );
+        let resident = resident().unwrap();
+        let there = resident().unwrap();
+        assert!(there > SIZE, "{there}");
         drop(touched);
+        assert!(
+            resident().unwrap() < there,
+            "the same file says what is so by now"
+        );
         let large = Occupied {
             arenas: QUICK + 1,
             program: 0,

@@ -148,11 +148,12 @@ fn at_the_limit_growth_ends_and_the_rest_goes_on() {
         let end = fill(&mut wire, 1).await;
         assert_agrees(&mut wire, "at the limit").await;
         let used = metric(&mut wire, "name = 'coeval_memory_bytes'").await;
-        // The budget goes by the latest look at the process; on a machine that is short of
-        // cores much is allocated between two.
-        assert!((0.9 * LIMIT..1.25 * LIMIT).contains(&used), "{used}");
+        // Growth ends by accounts, not by who looks when: beyond the limit there is what
+        // the accounts do not see (a sixty-fourth), a megabyte that any statement may have,
+        // and what this question takes itself.
+        assert!((0.9 * LIMIT..1.03 * LIMIT).contains(&used), "{used}");
         let resident = metric(&mut wire, "name = 'process_resident_memory_bytes'").await;
-        assert!(resident < 1.25 * LIMIT, "{resident}");
+        assert!(resident < 1.03 * LIMIT, "{resident}");
 
         // Everything but growth goes on.
         let count = wire.value("select count(*) from t").await;

@@ -91,12 +91,14 @@ pub fn report(error: &Error) -> Vec<String> {
     if let Some(position) = report.position {
         lines[0].push_str(&format!(" at {position}"));
     }
-    // The detail of a deadlock names transactions by numbers, that of a conflict the
-    // place of a commit in the log.
+    // The details of deadlocks and conflicts name transactions by numbers.
     let detail = match report.detail.as_deref() {
         Some(_) if report.state.0 == "40P01" => None,
-        Some(detail) => Some(match detail.split_once(" committed at ") {
-            Some((before, _)) => format!("{before} committed at …"),
+        Some(detail) => Some(match detail.split_once(", by transaction ") {
+            Some((before, named)) => {
+                let rest = named.trim_start_matches(|c: char| c.is_ascii_digit());
+                format!("{before}, by transaction N{rest}")
+            }
             None => detail.to_owned(),
         }),
         None => None,
