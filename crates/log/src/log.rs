@@ -357,6 +357,12 @@ impl Log {
         poll_fn(|context| self.poll_durable(timestamp, context)).await
     }
 
+    /// Why no new commit is taken for now, if so: the disk has no room.
+    #[must_use]
+    pub fn full_reason(&self) -> Option<Error> {
+        self.shared.full_reason()
+    }
+
     /// What it has done since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

@@ -15,7 +15,44 @@ enum Phase {
     /// It reads back what it was told before, and has come so far.
     Recovering(Option<RecoveryProgress>),
     Ready(Weak<Shared>),
-    Stopping,
+    /// On purpose, or because the engine has stopped by itself, and why.
+    Stopping(Option<String>),
+}
+
+/// What keeps a server from doing all that it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Its name, for metrics.
+    pub(crate) name: &'static str,
+    /// What is wrong, and what the server does about it.
+    pub(crate) reason: String,
+    /// Whether clients that write are turned away for it.
+    refuses_writes: bool,
+}
+
+impl Problem {
+    /// The names of all there can be.
+    pub(crate) const NAMES: [&'static str; 2] = [Self::DISK_FULL, Self::CHECKPOINTS_FAIL];
+    const DISK_FULL: &'static str = "disk_full";
+    const CHECKPOINTS_FAIL: &'static str = "checkpoints_fail";
+
+    /// What is wrong with an engine that runs.
+    pub(crate) fn all(engine: &coeval_occ::Engine) -> Vec<Self> {
+        let full = engine.log().full_reason().map(|reason| Self {
+            name: Self::DISK_FULL,
+            reason: format!("{reason}; writes are refused until there is room"),
+            refuses_writes: true,
+        });
+        let failing = engine.checkpoint_status().failure.map(|reason| Self {
+            name: Self::CHECKPOINTS_FAIL,
+            reason: format!(
+                "the last checkpoint failed: {reason}; the one before it is in force, and the \
+                 log grows until one is taken"
+            ),
+            refuses_writes: false,
+        });
+        full.into_iter().chain(failing).collect()
+    }
 }
 
 impl Default for Phase {
@@ -53,7 +90,7 @@ impl Health {
                 ("checkpoint", share) => share / 2.0,
                 (_, share) => 0.5 + share / 2.0,
             }),
-            Phase::Ready(_) | Phase::Stopping => None,
+            Phase::Ready(_) | Phase::Stopping(_) => None,
         }
     }
 
@@ -66,15 +103,24 @@ impl Health {
         *self.phase() = Phase::Ready(Arc::downgrade(shared));
     }
 
+    /// The server ends. If that is because its engine has stopped, that is said to the end.
     pub(crate) fn stopping(&self) {
-        *self.phase() = Phase::Stopping;
+        let mut phase = self.phase();
+        let failure = match &*phase {
+            Phase::Ready(shared) => shared
+                .upgrade()
+                .and_then(|shared| shared.failure.borrow().clone()),
+            Phase::Stopping(failure) => failure.clone(),
+            Phase::Recovering(_) => None,
+        };
+        *phase = Phase::Stopping(failure);
     }
 
     /// The server, while it is ready.
     pub(super) fn shared(&self) -> Option<Arc<Shared>> {
         match &*self.phase() {
             Phase::Ready(shared) => shared.upgrade(),
-            Phase::Recovering(_) | Phase::Stopping => None,
+            Phase::Recovering(_) | Phase::Stopping(_) => None,
         }
     }
 
@@ -90,21 +136,40 @@ impl Health {
                 let text = format!("{status},\"reading\":\"{reading}\",\"percent\":{percent}}}\n");
                 return (false, text);
             }
-            Phase::Stopping => return status("stopping"),
+            Phase::Stopping(None) => return status("stopping"),
+            Phase::Stopping(Some(reason)) => return failed(reason),
             Phase::Ready(shared) => shared.upgrade(),
         };
         let Some(shared) = shared else {
             return status("stopping");
         };
         let failure = shared.failure.borrow().clone();
-        match failure {
-            Some(reason) => (false, object(&[("status", "failed"), ("reason", &reason)])),
-            None => {
-                let version = ("version", env!("CARGO_PKG_VERSION"));
-                (true, object(&[("status", "ready"), version]))
-            }
+        if let Some(reason) = failure {
+            return failed(&reason);
         }
+        state(&Problem::all(&shared.closing))
     }
+}
+
+fn failed(reason: &str) -> (bool, String) {
+    (false, object(&[("status", "failed"), ("reason", reason)]))
+}
+
+/// A server that runs and has these problems.
+fn state(problems: &[Problem]) -> (bool, String) {
+    let version = ("version", env!("CARGO_PKG_VERSION"));
+    if problems.is_empty() {
+        return (true, object(&[("status", "ready"), version]));
+    }
+    let writes = !problems.iter().any(|problem| problem.refuses_writes);
+    let reasons: Vec<&str> = problems.iter().map(|each| each.reason.as_str()).collect();
+    let members = [
+        ("status", "degraded"),
+        ("writes", if writes { "taken" } else { "refused" }),
+        ("reason", &reasons.join("; ")),
+        version,
+    ];
+    (writes, object(&members))
 }
 
 /// A JSON object of strings, on a line.
@@ -138,6 +203,37 @@ mod tests {
         let text = "a \"b\" \\ \n\u{1} ä";
         let parsed: serde_json::Value = serde_json::from_str(&string(text)).unwrap();
         assert_eq!(parsed, text);
+    }
+
+    #[test]
+    fn problems_are_told_and_turn_writers_away_if_they_must() {
+        let problem = |name, refuses_writes| Problem {
+            name,
+            reason: format!("because of {name}"),
+            refuses_writes,
+        };
+        let failing = problem(Problem::CHECKPOINTS_FAIL, false);
+        let full = problem(Problem::DISK_FULL, true);
+        for (problems, serves, status, reason) in [
+            (&[][..], true, "ready", None),
+            (
+                std::slice::from_ref(&failing),
+                true,
+                "degraded",
+                Some("because of checkpoints_fail"),
+            ),
+            (
+                &[full, failing.clone()],
+                false,
+                "degraded",
+                Some("because of disk_full; because of checkpoints_fail"),
+            ),
+        ] {
+            let (is_ready, report) = state(problems);
+            let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+            assert_eq!((is_ready, &report["status"]), (serves, &status.into()));
+            assert_eq!(report["reason"].as_str(), reason);
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! ```text
 //!   GET /metrics   every metric, in Prometheus' text format
 //!   GET /health    200 {"status":"ready",…}, or 503 with "recovering" and how far,
-//!                  "stopping", or "failed" and why
+//!                  "stopping", or "failed" and why; "degraded" and why is 503 while
+//!                  writes are refused, else 200
 //! ```
 //!
 //! It has a thread of its own, so that it answers while the server recovers and
@@ -28,7 +29,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
-pub(crate) use health::Health;
+pub(crate) use health::{Health, Problem};
 use request::Request;
 
 use crate::metrics::{MEDIA_TYPE, Reading, exposition, recovering};

@@ -8,6 +8,7 @@ use coeval_occ::AbortCause;
 use coeval_sql::statement::StatementKind;
 
 use super::reading::Reading;
+use crate::admin::Problem;
 
 /// What kind of numbers a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,6 +276,12 @@ families! {
             ("failed", r.checkpoints.failed),
         ] {
             out.value(&[("outcome", outcome)], count as f64);
+        };
+    Gauge coeval_problems ["problem"] "problems"
+        "1 while it is so, else 0: disk_full, writes are refused until there is room; checkpoints_fail, the last checkpoint failed and none has been taken since. /health has the reason."
+        = |r, out| for name in Problem::NAMES {
+            let is_so = r.problems.iter().any(|problem| problem.name == name);
+            out.value(&[("problem", name)], f64::from(u8::from(is_so)));
         };
     Gauge coeval_backups_running [] "backups"
         "Backups that are being taken."

@@ -9,6 +9,7 @@ use coeval_sql::session::AdmissionCounts;
 use coeval_sql::session::activity::{SessionState, Shown};
 
 use super::sheet::Sum;
+use crate::admin::Problem;
 use crate::shared::Shared;
 
 /// What there is to know.
@@ -20,6 +21,8 @@ pub(crate) struct Reading {
     pub(crate) checkpoints: coeval_occ::CheckpointStatus,
     pub(crate) log_kept_bytes: u64,
     pub(crate) backups: usize,
+    /// What keeps it from doing all that it is for.
+    pub(crate) problems: Vec<Problem>,
     pub(crate) admission: AdmissionCounts,
     /// Sessions by their state.
     pub(crate) sessions: BTreeMap<SessionState, u64>,
@@ -78,6 +81,7 @@ impl Reading {
             checkpoints: shared.closing.checkpoint_status(),
             log_kept_bytes: shared.closing.log().bytes_kept(),
             backups: shared.closing.log().holders(),
+            problems: Problem::all(&shared.closing),
             admission: shared.database.admission().counts(),
             sessions,
             waits,

@@ -115,6 +115,7 @@ fn reading() -> Reading {
         checkpoints: engine.checkpoint_status(),
         log_kept_bytes: 0,
         backups: 0,
+        problems: Vec::new(),
         admission: coeval_sql::session::AdmissionCounts::default(),
         engine: engine.statistics(),
         sessions: BTreeMap::new(),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::task::Poll;
 
-use coeval_server::{RunningServer, Settings};
+use coeval_server::{RunningServer, Server, Settings, Storage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{settings, with_settings};
@@ -32,13 +33,13 @@ async fn exchange(address: SocketAddr, bytes: &[u8]) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-async fn get(address: SocketAddr, path: &str) -> (String, String) {
+pub async fn get(address: SocketAddr, path: &str) -> (String, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     exchange(address, request.as_bytes()).await
 }
 
 /// Every series and its value.
-async fn metrics(address: SocketAddr) -> BTreeMap<String, f64> {
+pub async fn metrics(address: SocketAddr) -> BTreeMap<String, f64> {
     let (head, body) = get(address, "/metrics").await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
@@ -216,8 +217,6 @@ fn those_who_say_nothing_keep_nobody_out_for_long() {
 
 #[tokio::test]
 async fn checkpoints_and_the_log_on_the_disk_are_told() {
-    use coeval_server::{Server, Storage};
-
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         admin_listen: Some(([127, 0, 0, 1], 0).into()),
@@ -269,4 +268,60 @@ async fn checkpoints_and_the_log_on_the_disk_are_told() {
     assert!(again["coeval_start_seconds"] > 0.0);
     assert!(again["coeval_log_kept_bytes"] < 131_072.0);
     server.stop().await;
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test plays the failing disk")]
+fn health_says_why_the_engine_has_stopped_until_the_very_end() {
+    let data = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let settings = Settings {
+            admin_listen: Some(([127, 0, 0, 1], 0).into()),
+            data_dir: data.path().to_owned(),
+            log_segment_bytes: 65_536,
+            ..settings()
+        };
+        let server = Server::start(settings, Storage::Directory).await.unwrap();
+        let admin = server.admin_address().unwrap();
+        let mut wire = Wire::connect(server.address()).await;
+        wire.rows("create table t (id int primary key, filler text)")
+            .await;
+        // The disk loses the log's directory: the next file cannot be made.
+        std::fs::remove_dir_all(data.path().join("log")).unwrap();
+        let filler = "x".repeat(10_000);
+        for id in 0..100 {
+            wire.send(&query(&format!("insert into t values ({id}, '{filler}')")))
+                .await;
+            if wire
+                .until_ready_or_closed()
+                .await
+                .last()
+                .map(|last| last.kind)
+                != Some('Z')
+            {
+                break;
+            }
+        }
+        let reason = server.failed().await;
+        let assert_failed = async || {
+            let (head, body) = get(admin, "/health").await;
+            assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+            let health: serde_json::Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(health["status"], "failed");
+            assert_eq!(health["reason"], reason.as_str());
+        };
+        assert_failed().await;
+        // Nor does it say anything else while it stops.
+        let mut stopping = std::pin::pin!(server.stop());
+        let begun =
+            std::future::poll_fn(|context| Poll::Ready(stopping.as_mut().poll(context).is_ready()));
+        if !begun.await {
+            assert_failed().await;
+            stopping.await;
+        }
+    });
 }

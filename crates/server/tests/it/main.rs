@@ -12,7 +12,8 @@
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL. `assess`: what of
 //!   a script would not run. `status`: one screen. `client_tls`: whom they trust.
 //! - `activity`: what sessions learn of each other and of the server.
-//! - `admin`: metrics and health over HTTP. `slow`: slow statements in the log.
+//! - `admin`: metrics and health over HTTP. `disk`: a process whose disk is full or fails.
+//!   `slow`: slow statements in the log.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
 //!   drive it, killed on the way.
 //! - `workloads`: every workload on the engine alone and over the wire; `coeval bench`.
@@ -29,6 +30,7 @@ mod checkpoints;
 mod client_tls;
 mod copy;
 mod crash;
+mod disk;
 mod drivers;
 mod dump;
 mod flows;

@@ -47,6 +47,8 @@ fn text(bytes: &[u8]) -> String {
 pub struct Running {
     child: Child,
     pub address: SocketAddr,
+    /// Where metrics and health are to be had, if that was asked for.
+    pub admin: Option<SocketAddr>,
 }
 
 impl Running {
@@ -55,6 +57,11 @@ impl Running {
     }
 
     pub async fn start_with(data: &Path, arguments: &[&str]) -> Self {
+        Self::start_in(data, arguments, &[]).await
+    }
+
+    /// With more in its environment.
+    pub async fn start_in(data: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> Self {
         let data = data.to_str().unwrap();
         let mut command = coeval(&[
             "start",
@@ -65,15 +72,21 @@ impl Running {
             "--log-format",
             "json",
         ]);
-        let command = command.args(arguments);
+        let command = command.args(arguments).envs(environment.iter().copied());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address_in = |line: &str| -> SocketAddr {
+            let (_, rest) = line.split_once("\"address\":\"").expect("its address");
+            rest.split('"').next().unwrap().parse().unwrap()
+        };
+        let mut admin = None;
         let address = loop {
             let line = coeval_env::timeout(PATIENCE, lines.next_line()).await;
             let line = line.expect("a line in time").unwrap().expect("it starts");
-            if line.contains("ready for connections") {
-                let (_, rest) = line.split_once("\"address\":\"").expect("its address");
-                break rest.split('"').next().unwrap().parse().unwrap();
+            if line.contains("metrics and health over HTTP") {
+                admin = Some(address_in(&line));
+            } else if line.contains("ready for connections") {
+                break address_in(&line);
             }
         };
         // Somebody has to read on, or the server would wait for its log.
@@ -82,7 +95,11 @@ impl Running {
                 println!("{line}");
             }
         });
-        Self { child, address }
+        Self {
+            child,
+            address,
+            admin,
+        }
     }
 
     /// The most this process has ever occupied, in bytes.
