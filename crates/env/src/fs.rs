@@ -225,6 +225,15 @@ pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
+/// The path without links and dots; fails where there is nothing.
+pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    match current() {
+        World::Real => real::fs::canonicalize(path.as_ref()),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::fs::canonicalize(context, path.as_ref()).await,
+    }
+}
+
 /// Whether there is something of this name.
 pub async fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
     match current() {

@@ -142,8 +142,9 @@ pub struct RecoverySummary {
     pub last_commit: Timestamp,
     /// Where the log goes on.
     pub end: Lsn,
-    /// Bytes behind the end that had been written, but were never known to be
-    /// durable, and so never acknowledged. Cut off.
+    /// Bytes behind the end that make no whole commit, and that nothing left on the disk
+    /// says were durable. Cut off. After a crash they are of commits that were never
+    /// acknowledged, unless the disk has damaged the last group since (see the module).
     pub cut_bytes: u64,
 }
 

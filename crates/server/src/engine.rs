@@ -105,7 +105,7 @@ fn describe(summary: &RecoverySummary) -> String {
     ));
     if summary.cut_bytes > 0 {
         text.push_str(&format!(
-            "; {} bytes that were never acknowledged are cut off",
+            "; {} bytes behind the last whole commit are cut off",
             summary.cut_bytes
         ));
     }

@@ -206,8 +206,10 @@ fn report(
     ));
     if summary.cut_bytes > 0 {
         text.push_str(&format!(
-            "              {} bytes behind its end were never acknowledged; the next start cuts \
-             them off\n",
+            "              {} bytes behind its last whole commit make none; the next start cuts \
+             them off. A crash\n              leaves such bytes of commits that nobody was \
+             told of; damage to the very last\n              commits after a crash looks the \
+             same\n",
             summary.cut_bytes
         ));
     }

@@ -121,6 +121,10 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }
 
+pub(crate) fn canonicalize(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize()
+}
+
 pub(crate) fn exists(path: &Path) -> io::Result<bool> {
     path.try_exists()
 }

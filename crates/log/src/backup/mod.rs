@@ -46,6 +46,7 @@
 
 mod archive;
 mod manifest;
+mod place;
 mod restore;
 mod send;
 mod target;

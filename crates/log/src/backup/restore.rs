@@ -8,6 +8,7 @@ use coeval_types::{Lsn, Term, Timestamp};
 
 use super::BackupSummary;
 use super::manifest::{BACKUP, Listed, Manifest};
+use super::place::check_apart;
 use super::target::{Found, RestoreTarget, find};
 use super::unpack::{make_empty, sync_names};
 use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
@@ -69,6 +70,10 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     }
     let bytes = fs::read(&list).await.map_err(Error::io("read", &list))?;
     let manifest = Manifest::parse(&bytes, &list)?;
+    check_apart(to, from, "the backup").await?;
+    if let Some(directory) = log_from {
+        check_apart(to, directory, "the directory to take log from").await?;
+    }
     make_empty(to).await?;
     let mut control = None;
     for file in &manifest.files {

@@ -65,6 +65,17 @@ async fn a_backup_under_load_is_restored_elsewhere() {
         "{}",
         said(&taken)
     );
+    // While the server runs, its log is not taken: it is being written.
+    let (backup, old, taken) = (at("backup"), at("data"), at("taken/data"));
+    let running = ["--log-from", &old, "--data-dir", &taken];
+    let refused = coeval(&[&["restore", "--from", &backup][..], &running].concat());
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(said(&refused).contains(&old), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("another process uses this data directory"),
+        "{}",
+        said(&refused)
+    );
     server.kill().unwrap();
     moving.await.unwrap();
 
@@ -73,6 +84,21 @@ async fn a_backup_under_load_is_restored_elsewhere() {
     assert!(restored.status.success(), "{}", said(&restored));
     let again = coeval(&["restore", "--from", &backup, "--data-dir", &new]);
     assert!(!again.status.success() && said(&again).contains("not empty"));
+    // Nothing is written into what is read.
+    for (to, how) in [
+        ("backup", "is the backup"),
+        ("backup/new", "lies inside of the backup"),
+        ("backup/log/../new", "lies inside of the backup"),
+        ("", "lies around the backup"),
+    ] {
+        let refused = coeval(&["restore", "--from", &backup, "--data-dir", &at(to)]);
+        assert!(!refused.status.success(), "{to}");
+        assert!(said(&refused).contains(how), "{to}: {}", said(&refused));
+    }
+    let inside = ["--log-from", &at("data"), "--data-dir", &at("data/new")];
+    let refused = coeval(&[&["restore", "--from", &backup][..], &inside].concat());
+    let how = "lies inside of the directory to take log from";
+    assert!(said(&refused).contains(how), "{}", said(&refused));
     // The old directory's log goes on behind the backup.
     let (old, later) = (at("data"), at("later/data"));
     let arguments = [

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use coeval_server::Settings;
+use coeval_server::{Server, Settings, Storage};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tokio::process::Command;
 
@@ -178,6 +178,51 @@ fn only_whom_the_mode_says_is_trusted() {
             let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert!(complaint.contains("UnknownIssuer"), "{complaint}");
         }
+    });
+}
+
+#[test]
+fn a_backup_over_tls_is_restored() {
+    let authorities = Authorities::new();
+    let path = |name: &str| authorities.path(name).to_str().unwrap().to_owned();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let with_tls = Settings {
+            data_dir: authorities.path("data"),
+            ..authorities.settings()
+        };
+        let server = Server::start(with_tls, Storage::Directory).await.unwrap();
+        let home = authorities.folder.path();
+        let parameters = format!("sslmode=verify-full&sslrootcert={}", path("trusted.pem"));
+        let url = url("localhost", server.address(), &parameters);
+        let make = "create table t (id int primary key, wide text); \
+                    insert into t select n, repeat('x', 1000) from generate_series(1, 2000) as g (n); \
+                    checkpoint; insert into t values (0, 'behind it')";
+        let made = coeval(home, &["sql", &url, "-c", make]).await;
+        assert!(made.status.success(), "{made:?}");
+        let taken = coeval(home, &["backup", "--to", &path("backup"), "--url", &url]).await;
+        assert!(taken.status.success(), "{taken:?}");
+        server.stop().await;
+
+        let (from, to) = (path("backup"), path("restored"));
+        let restored = coeval(home, &["restore", "--from", &from, "--data-dir", &to]).await;
+        assert!(restored.status.success(), "{restored:?}");
+        let restored = Settings {
+            data_dir: authorities.path("restored"),
+            ..settings()
+        };
+        let server = Server::start(restored, Storage::Directory).await.unwrap();
+        let mut wire = Wire::connect(server.address()).await;
+        let rows = wire
+            .rows("select count(*), sum(length(wide)), min(wide) from t")
+            .await;
+        let expected = ["2001", "2000009", "behind it"].map(|text| Some(text.to_owned()));
+        assert_eq!(rows, [expected]);
+        drop(wire);
+        server.stop().await;
     });
 }
 
