@@ -46,6 +46,8 @@ states! {
     STRING_DATA_RIGHT_TRUNCATION = "22001";
     /// A number does not fit its type.
     NUMERIC_VALUE_OUT_OF_RANGE = "22003";
+    /// A null where a value has to be.
+    NULL_VALUE_NOT_ALLOWED = "22004";
     /// A string is not a date or time.
     INVALID_DATETIME_FORMAT = "22007";
     /// A date or time does not fit its type.

@@ -161,7 +161,7 @@ settings! {
     /// them, in milliseconds.
     stop_grace_milliseconds: u64 = 1_000, "MS";
     /// Statements that take at least this long are logged, without their values; 0
-    /// logs all, -1 none. Sessions can set it too.
+    /// logs all, -1 none. Sessions of superusers can set it too.
     log_min_duration_statement: LogDuration = LogDuration::NEVER, "TIME";
     /// What to log: error, warn, info, debug or trace, also by module, as
     /// in `info,coeval_server=debug`.

@@ -1,7 +1,7 @@
 //! `coeval assess`: what it says of scripts, and its exit codes.
 //!
 //! `golden/assess/bank.sql` is what a pg_dump has written of `source.sql` there;
-//! `bank.txt` what is said of it.
+//! `bank.txt` what is said of it. `simple.sql` is one of `simple-source.sql`.
 #![expect(
     clippy::disallowed_methods,
     reason = "a test writes the scripts, and reads the golden files"
@@ -79,6 +79,25 @@ fn a_dump_of_postgres_is_judged_as_the_golden_file_says() {
     assert_eq!(json["of_them_following"], of_them.count());
     assert_eq!(json["would_not_run"], found.len());
     assert!(json["features"].as_array().unwrap().len() > 3);
+}
+
+#[test]
+fn of_a_dump_of_what_there_is_only_its_role_is_missing() {
+    let (code, said, complaint) = assess(Path::new(GOLDEN), &["simple.sql"], "");
+    assert_eq!(complaint, "");
+    let findings: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("simple.sql:"))
+        .collect();
+    // One for each table: ALTER TABLE … OWNER TO.
+    assert_eq!((code, findings.len()), (1, 3), "{said}");
+    let role = "42704: role \"ada\" does not exist";
+    assert!(findings.iter().all(|line| line.contains(role)), "{said}");
+    assert!(said.contains("3  roles that are not there"), "{said}");
+    assert!(
+        said.contains("7 rows of data, 0 would be refused"),
+        "{said}"
+    );
 }
 
 #[test]

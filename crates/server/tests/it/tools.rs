@@ -6,7 +6,7 @@ use std::process::Output;
 use tokio::process::Command;
 
 use crate::support::with_server;
-use crate::wire::Wire;
+use crate::wire::{Wire, error};
 
 /// Runs a PostgreSQL program against the server. `None`, and a note, when it is
 /// not installed.
@@ -50,6 +50,82 @@ async fn psql(address: SocketAddr, command: &str) -> Option<String> {
         "{command}: {complaints}"
     );
     Some(text(&output.stdout))
+}
+
+/// What pg_dump of PostgreSQL 15 wrote of a schema with nothing in it that there is not
+/// here; `golden/assess/record.sh` has it written anew.
+const DUMP: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/golden/assess/simple.sql"
+);
+
+/// The statements `COPY … FROM stdin;` of a dump, each with its lines of data.
+fn copies(dump: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut copies = Vec::new();
+    let mut lines = dump.lines();
+    while let Some(line) = lines.next() {
+        if let Some(copy) = line.strip_suffix(" FROM stdin;") {
+            let data = lines.by_ref().take_while(|line| *line != "\\.");
+            copies.push((copy, data.collect()));
+        }
+    }
+    copies
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "reads the golden file")]
+fn psql_loads_what_pg_dump_wrote() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        wire.rows("create role ada superuser login").await;
+        // In the session that has loaded it the search path is empty, and names are
+        // found all the same.
+        let count = "select count(*) from customer as unqualified";
+        let load = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", DUMP, "-c", count];
+        let Some(loaded) = run("psql", address, &load).await else {
+            return;
+        };
+        let complaints = text(&loaded.stderr);
+        assert!(loaded.status.success(), "{complaints}");
+        assert_eq!(complaints, "");
+        assert!(text(&loaded.stdout).contains("     4\n"), "{loaded:?}");
+
+        // Every row is what it was, as COPY writes it.
+        let dump = std::fs::read_to_string(DUMP).unwrap();
+        let copies = copies(&dump);
+        assert_eq!(copies.len(), 3);
+        for (copy, data) in copies {
+            let shown = psql(address, &format!("{copy} TO stdout")).await.unwrap();
+            assert_eq!(shown.lines().collect::<Vec<_>>(), data, "{copy}");
+        }
+        // Keys and unique indexes hold; names are found with their schema and without.
+        for (insert, index) in [
+            (
+                "public.customer (id, name) values (1, 'x')",
+                "customer_pkey",
+            ),
+            (
+                "customer (id, name, \"E-Mail\") values (9, 'x', '')",
+                "customer_E-Mail_key",
+            ),
+            (
+                "customer (id, name, born) values (9, 'ada', '1815-12-10')",
+                "customer_name",
+            ),
+            ("public.purchase values (1, 2)", "purchase_pkey"),
+            (
+                "purchase values (9, 9, 0.1, '2026-01-01 12:00:00')",
+                "one_price",
+            ),
+        ] {
+            let refused = wire.query(&format!("insert into {insert}")).await;
+            let refused = error(&refused);
+            assert_eq!(refused.sqlstate(), "23505", "{insert}");
+            assert_eq!(refused.field(b'n'), Some(index), "{insert}");
+        }
+        let owners = "select distinct tableowner from pg_tables where schemaname = 'public'";
+        assert_eq!(wire.value(owners).await.as_deref(), Some("ada"));
+    });
 }
 
 #[test]

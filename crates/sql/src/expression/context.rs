@@ -67,10 +67,14 @@ pub struct ShownSetting {
     pub about: String,
 }
 
-/// Shows settings.
-pub trait ShowSettings: Send + Sync {
+/// Shows settings, and changes them.
+pub trait SessionSettings: Send + Sync {
     /// A setting's value, or 42704.
     fn show_setting(&self, name: &str) -> Result<String>;
+
+    /// Sets a setting as SET and SET LOCAL do, or resets it; returns its new value. It
+    /// takes effect on the session when the statement has ended well.
+    fn set_setting(&self, name: &str, value: Option<&str>, local: bool) -> Result<String>;
 
     /// Every setting of the session.
     fn all_settings(&self) -> Vec<ShownSetting>;
@@ -83,7 +87,7 @@ pub struct EvaluationContext<'a> {
     /// The schema, as the statement's snapshot shows it.
     pub catalog: &'a Arc<Catalog>,
     /// The session's settings, where they can be asked for.
-    pub settings: Option<&'a dyn ShowSettings>,
+    pub settings: Option<&'a dyn SessionSettings>,
     /// The engine, where it can be asked about itself.
     pub engine: Option<&'a dyn Engine>,
     /// The statement's parameters.

@@ -47,7 +47,7 @@ pub use bind::{AggregateCall, AggregateFunction, Binder, Locate, Parameters, fol
 pub(crate) use bind::{Aggregates, with_stack};
 pub use cast::cast_value;
 pub use coerce::{CastContext, castable, common_type};
-pub use context::{EvaluationContext, SessionInfo, ShowSettings, ShownSetting};
+pub use context::{EvaluationContext, SessionInfo, SessionSettings, ShownSetting};
 pub use evaluate::is_true;
 pub use function::{Arguments, Body, Function, Kind};
 pub use operator::{ArithmeticOperator, Comparison};

@@ -81,6 +81,7 @@ impl Session {
                 drain(sink, newest_seen, &self.ticket).await?;
             }
         }
+        self.take_over(viewer);
         Ok(CommandTag::with_rows("COPY", count))
     }
 
@@ -135,7 +136,9 @@ impl Session {
             EvaluationContext::new(&self.info, &catalog, &[], Some(&mut *running.transaction));
         context.settings = Some(&viewer);
         context.engine = Some(&*self.database.engine);
-        copy.take(data, last, &mut context).await
+        copy.take(data, last, &mut context).await?;
+        self.take_over(viewer);
+        Ok(())
     }
 
     /// The client gives up the COPY FROM STDIN. Returns the error to answer with,

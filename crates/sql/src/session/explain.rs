@@ -65,6 +65,7 @@ impl Session {
                 while cursor.next(&mut context, &mut row).await? {
                     rows += 1;
                 }
+                self.take_over(viewer);
                 rows
             }
             Plan::Change(change) => match self.execute_change(change, catalog, parameters).await? {

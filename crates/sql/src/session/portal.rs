@@ -300,6 +300,7 @@ impl Session {
             rows.push_back(std::mem::take(&mut row));
         }
         portal.progress = Progress::Collected(rows);
+        self.take_over(viewer);
         Ok(())
     }
 }

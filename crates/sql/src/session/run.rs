@@ -392,8 +392,10 @@ impl Session {
         let delivered = u64::from(delivery.delivered);
         if more {
             *kept = Some(context.reads()?.keep_snapshot());
+            self.take_over(viewer);
             return Ok(Completion::Suspended);
         }
+        self.take_over(viewer);
         let tag = CommandTag::with_rows("SELECT", delivered);
         portal.progress = Progress::Done(tag);
         Ok(Completion::Complete(tag))
@@ -493,6 +495,10 @@ impl Session {
         );
         context.settings = Some(&viewer);
         context.engine = Some(&*self.database.engine);
-        change::execute(change, &mut context).await
+        let changed = change::execute(change, &mut context).await?;
+        if matches!(changed, Changed::Rows { .. }) {
+            self.take_over(viewer);
+        }
+        Ok(changed)
     }
 }

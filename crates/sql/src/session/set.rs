@@ -1,6 +1,6 @@
 //! SET, RESET, SHOW, DISCARD, DEALLOCATE.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Session;
 use super::identity::Identity;
@@ -8,7 +8,7 @@ use super::output::{Column, CommandTag, Notice, Severity, Sink};
 use super::settings::{Settings, isolation, isolation_name, switch};
 use super::transaction::Block;
 use crate::error::{Error, Result, SqlState};
-use crate::expression::{ShowSettings, ShownSetting};
+use crate::expression::{SessionSettings, ShownSetting};
 use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
 use crate::value::{DataType, Value};
 
@@ -200,10 +200,20 @@ impl Session {
         })
     }
 
+    /// What a statement that has ended well did to the settings.
+    pub(super) fn take_over(&mut self, viewer: Viewer) {
+        let changed = viewer.changed.into_inner();
+        if let Some(settings) = changed.unwrap_or_else(PoisonError::into_inner) {
+            self.settings = settings;
+            self.apply_settings();
+        }
+    }
+
     /// The settings as statements see them.
     pub(super) fn viewer(&self) -> Viewer {
         Viewer {
             settings: Arc::clone(&self.settings),
+            changed: Mutex::default(),
             modes: Modes {
                 isolation: Some(
                     self.modes
@@ -224,6 +234,8 @@ impl Session {
 /// The settings, with those that are really the transaction's.
 pub(super) struct Viewer {
     settings: Arc<Settings>,
+    /// As the statement has changed them.
+    changed: Mutex<Option<Arc<Settings>>>,
     modes: Modes,
 }
 
@@ -241,16 +253,45 @@ impl Viewer {
     }
 }
 
-impl ShowSettings for Viewer {
+impl Viewer {
+    fn changed(&self) -> MutexGuard<'_, Option<Arc<Settings>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The settings as they are by now.
+    fn now(&self) -> Arc<Settings> {
+        let changed = self.changed();
+        Arc::clone(changed.as_ref().unwrap_or(&self.settings))
+    }
+}
+
+impl SessionSettings for Viewer {
     fn show_setting(&self, name: &str) -> Result<String> {
         match self.of_transaction(name) {
             Some(value) => Ok(value.to_owned()),
-            None => self.settings.show(name).map(str::to_owned),
+            None => self.now().show(name).map(str::to_owned),
         }
     }
 
+    fn set_setting(&self, name: &str, value: Option<&str>, local: bool) -> Result<String> {
+        if self.of_transaction(name).is_some() {
+            let feature = format!("set_config of {}", name.to_ascii_lowercase());
+            return Err(Error::unsupported(feature).with_hint("Use SET TRANSACTION."));
+        }
+        let mut settings = self.now();
+        let changed = Arc::make_mut(&mut settings);
+        match value {
+            Some(value) => changed.set(name, &[value.to_owned()], local)?,
+            None => changed.reset(name, local)?,
+        }
+        let shown = changed.show(name).map(str::to_owned);
+        *self.changed() = Some(settings);
+        // One with a dot that was reset is none any more.
+        Ok(shown.unwrap_or_default())
+    }
+
     fn all_settings(&self) -> Vec<ShownSetting> {
-        let mut all = self.settings.all();
+        let mut all = self.now().all();
         for each in &mut all {
             if let Some(value) = self.of_transaction(&each.name) {
                 value.clone_into(&mut each.value);

@@ -535,6 +535,17 @@ pub(super) fn resolve_relation(
                     return Ok(Resolved::System(table));
                 }
             }
+            // A path of nothing hides nothing, where there is one schema to find it in:
+            // what pg_dump writes begins with it.
+            if path.is_empty() {
+                return match binder.catalog.table(name) {
+                    Ok(table) => Ok(Resolved::Table(Arc::clone(table))),
+                    Err(error) if error.state() == SqlState::UNDEFINED_TABLE => {
+                        Err(undefined(name))
+                    }
+                    Err(error) => Err(error),
+                };
+            }
             Err(undefined(name))
         }
     }

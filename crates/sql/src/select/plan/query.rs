@@ -25,6 +25,8 @@ pub struct CommonTable {
     query: Arc<Query>,
     /// How many tables of WITH it can see: those before it.
     visible: usize,
+    /// Whether something has planned it.
+    is_used: bool,
 }
 
 /// What becomes of a column that is a literal or parameter without a type.
@@ -139,8 +141,24 @@ fn plan_parts(
         define(binder, with)?;
     }
     let planned = plan_body(binder, query, frame, untyped);
+    let planned = planned.and_then(|planned| {
+        plan_unused(binder, known)?;
+        Ok(planned)
+    });
     binder.with.truncate(known);
     planned
+}
+
+/// Plans the tables of WITH from `known` on that nothing has named, and forgets the plans:
+/// what they need to be allowed, and whether they mean anything, does not depend on
+/// whether somebody reads them. The last first, because it may name those before it.
+fn plan_unused(binder: &mut Binder<'_>, known: usize) -> Result<()> {
+    for at in (known..binder.with.len()).rev() {
+        if !binder.with[at].is_used {
+            plan_table_at(binder, at)?;
+        }
+    }
+    Ok(())
 }
 
 fn plan_body(
@@ -236,6 +254,7 @@ fn define(binder: &mut Binder<'_>, with: &ast::With) -> Result<()> {
                 .collect(),
             query: Arc::new((*table.query).clone()),
             visible,
+            is_used: false,
         });
     }
     Ok(())
@@ -246,15 +265,16 @@ pub(super) fn plan_common_table(
     binder: &mut Binder<'_>,
     name: &str,
 ) -> Result<Option<(Node, Vec<Column>)>> {
-    let Some(table) = binder
-        .with
-        .iter()
-        .rev()
-        .find(|table| table.name == name)
-        .cloned()
-    else {
-        return Ok(None);
-    };
+    match binder.with.iter().rposition(|table| table.name == name) {
+        Some(at) => plan_table_at(binder, at).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column>)> {
+    binder.with[at].is_used = true;
+    let table = binder.with[at].clone();
+    let name = &table.name;
     let hidden = binder.with.split_off(table.visible);
     let frame = Frame::outermost();
     let plan = plan_in_frame(binder, &table.query, &frame);
@@ -274,7 +294,7 @@ pub(super) fn plan_common_table(
     for (column, renamed) in columns.iter_mut().zip(table.columns) {
         column.name = renamed;
     }
-    Ok(Some((plan.root, columns)))
+    Ok((plan.root, columns))
 }
 
 fn bind_limits(binder: &mut Binder<'_>, query: &Query, frame: &Frame<'_>) -> Result<Limits> {

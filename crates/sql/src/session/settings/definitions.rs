@@ -32,12 +32,15 @@ pub(super) enum Kind {
 }
 
 /// A setting: its name as SHOW writes it, its value at start, its kind, whether
-/// clients are told when it changes, and what it is for.
+/// clients are told when it changes, who may set it, and what it is for.
 pub(super) struct Definition {
     pub(super) name: &'static str,
     pub(super) initial: &'static str,
     pub(super) kind: Kind,
     pub(super) reported: bool,
+    /// Whether only superusers may set it: it is about the server's log or the like, and
+    /// nobody may keep his statements out of it, or flood it.
+    pub(super) restricted: bool,
     pub(super) about: &'static str,
 }
 
@@ -52,7 +55,21 @@ const fn setting(
         initial,
         kind,
         reported: false,
+        restricted: false,
         about,
+    }
+}
+
+/// One that only superusers may set.
+const fn restricted(
+    name: &'static str,
+    initial: &'static str,
+    kind: Kind,
+    about: &'static str,
+) -> Definition {
+    Definition {
+        restricted: true,
+        ..setting(name, initial, kind, about)
     }
 }
 
@@ -63,11 +80,8 @@ const fn reported(
     about: &'static str,
 ) -> Definition {
     Definition {
-        name,
-        initial,
-        kind,
         reported: true,
-        about,
+        ..setting(name, initial, kind, about)
     }
 }
 
@@ -220,7 +234,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         Kind::Fixed,
         "Shows the character classification and case conversion locale.",
     ),
-    setting(
+    restricted(
         "lc_messages",
         "C",
         Kind::Word(&["C"]),
@@ -250,19 +264,19 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         Kind::Time,
         "Sets the maximum allowed duration of any wait for a lock.",
     ),
-    setting(
+    restricted(
         "log_min_duration_statement",
         "-1",
         Kind::TimeOrNever,
         "Sets the minimum execution time above which statements are logged.",
     ),
-    setting(
+    restricted(
         "log_min_messages",
         "warning",
         Kind::Word(MESSAGES),
         "Kept for clients that set it.",
     ),
-    setting(
+    restricted(
         "log_statement",
         "none",
         Kind::Word(&["none", "ddl", "mod", "all"]),

@@ -28,7 +28,7 @@ use std::time::Duration;
 use coeval_txn::Isolation;
 
 use self::check::{MEMORY, TIMES, check, fixed, quantity};
-use self::definitions::{DEFINITIONS, Kind, definition};
+use self::definitions::{DEFINITIONS, Definition, Kind, definition};
 use super::identity::{Identity, Who};
 use super::output::Severity;
 use crate::error::{Error, Result, SqlState};
@@ -263,6 +263,7 @@ impl Settings {
     /// Changes a setting, after checking the value.
     pub(crate) fn set(&mut self, name: &str, values: &[String], local: bool) -> Result<()> {
         let (key, value) = match definition(name) {
+            Some(definition) if !self.may_set(definition) => return Err(denied(definition)),
             Some(definition) => (definition.name.to_owned(), check(definition, values)?),
             None if name.contains('.') => (name.to_owned(), values.join(", ")),
             None => return Err(unknown(name)),
@@ -277,6 +278,11 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether the current role may set it.
+    fn may_set(&self, definition: &Definition) -> bool {
+        !definition.restricted || self.identity().current().superuser
+    }
+
     /// Goes back to the value the session started with.
     pub(crate) fn reset(&mut self, name: &str, local: bool) -> Result<()> {
         let Some(definition) = definition(name) else {
@@ -289,6 +295,9 @@ impl Settings {
         };
         if matches!(definition.kind, Kind::Fixed) {
             return Err(fixed(name));
+        }
+        if !self.may_set(definition) {
+            return Err(denied(definition));
         }
         let value = self
             .start
@@ -408,6 +417,14 @@ pub fn write_time(time: Duration) -> String {
     check::write_quantity(milliseconds, TIMES)
 }
 
+fn denied(definition: &Definition) -> Error {
+    Error::new(
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        format!("permission denied to set parameter \"{}\"", definition.name),
+    )
+    .with_hint("Only superusers may set it; for all sessions it is a setting of the server.")
+}
+
 fn unknown(name: &str) -> Error {
     Error::new(
         SqlState::UNDEFINED_OBJECT,
@@ -462,6 +479,33 @@ mod tests {
         assert_eq!(limit(&settings), None);
         assert!(set(&mut settings, "log_min_duration_statement", "-2").is_err());
         assert!(set(&mut settings, "statement_timeout", "-1").is_err());
+    }
+
+    #[test]
+    fn what_is_about_the_servers_log_is_for_superusers() {
+        let someone = |superuser| Who {
+            role: 17_000,
+            name: "someone".into(),
+            superuser,
+        };
+        let start = |superuser, parameters: &[(&str, &str)]| {
+            let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+            let parameters: Vec<_> = parameters.iter().map(owned).collect();
+            Settings::at_start(someone(superuser), "", &[], &parameters)
+        };
+        for name in ["log_min_duration_statement", "Log_Statement", "lc_messages"] {
+            let mut settings = start(false, &[]).unwrap();
+            let value = settings.show(name).unwrap().to_owned();
+            for refused in [
+                set(&mut settings, name, &value),
+                settings.reset(name, false),
+                start(false, &[(name, &value)]).map(|_| ()),
+            ] {
+                let state = refused.map_err(|error| error.state());
+                assert_eq!(state, Err(SqlState::INSUFFICIENT_PRIVILEGE), "{name}");
+            }
+            set(&mut start(true, &[(name, &value)]).unwrap(), name, &value).unwrap();
+        }
     }
 
     #[test]

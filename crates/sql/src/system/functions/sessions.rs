@@ -52,6 +52,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
         },
     )
     .stable(),
+    Function::new("set_config", &[TEXT, TEXT, BOOL], TEXT, |a, context| {
+        if a.values[0].is_null() {
+            return Err(Error::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                "SET requires parameter name",
+            ));
+        }
+        let value = (!a.values[1].is_null()).then(|| a.text(1));
+        let local = !a.values[2].is_null() && a.truth(2);
+        match context.settings {
+            Some(settings) => settings
+                .set_setting(a.text(0), value, local)
+                .map(Value::text),
+            None => Err(Error::unsupported("set_config here")),
+        }
+    })
+    .null_aware()
+    .volatile(),
     Function::new("current_query", &[], TEXT, |_, _| Ok(Value::Null)).stable(),
     Function::new("pg_backend_pid", &[], INT4, |_, context| {
         Ok(Value::Int4(context.session.process_id))

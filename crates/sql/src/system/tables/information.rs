@@ -1,11 +1,24 @@
 //! `information_schema`: catalog, schemas, tables, constraints.
+//!
+//! Each view shows what the current role owns, or has some privilege on, as the standard
+//! wants it and PostgreSQL does it. Which privileges count differs from view to view:
+//!
+//! | view | privileges |
+//! | --- | --- |
+//! | `tables` | any |
+//! | `columns`, `key_column_usage` | those that columns can have: SELECT, INSERT, UPDATE, REFERENCES |
+//! | `table_constraints` | any but SELECT |
+//! | `check_constraints`, `constraint_column_usage` | none: owners only |
+//! | `schemata` | any on the schema |
 
 use std::sync::Arc;
 
 use super::relations::{is_primary, schema_owner};
 use crate::Value;
+use crate::access::{Kind, Privileges};
 use crate::catalog::{Catalog, Index, Table};
-use crate::system::relation::{constraints, relations};
+use crate::expression::EvaluationContext;
+use crate::system::relation::{Relation, constraints, relations};
 use crate::system::table::system_table;
 use crate::system::{PUBLIC as PUBLIC_NAMESPACE, SCHEMAS, role_name, schema_name};
 
@@ -21,7 +34,7 @@ system_table! {
 system_table! {
     /// Schemas.
     SCHEMATA = INFORMATION_SCHEMA 13382 View schemata;
-    context => SCHEMAS;
+    context => SCHEMAS.iter().copied().filter(|(oid, ..)| may_see_schema(*oid, context));
     (oid, name, _) => {
         catalog_name: Name = context.session.database.clone(),
         schema_name: Name = name,
@@ -36,7 +49,8 @@ system_table! {
 system_table! {
     /// Tables and views.
     TABLES = INFORMATION_SCHEMA 13425 View tables;
-    context => relations(context.catalog).filter(|each| each.kind() != b'i');
+    context => relations(context.catalog)
+        .filter(|each| each.kind() != b'i' && may_see(*each, Privileges::TABLE, context));
     each => {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = schema_name(each.namespace()),
@@ -51,6 +65,39 @@ system_table! {
         is_typed: VarChar = "NO",
         commit_action: VarChar = Value::Null,
     }
+}
+
+/// What columns can be allowed for.
+pub(super) const OF_COLUMNS: Privileges = Privileges::SELECT
+    .with(Privileges::INSERT)
+    .with(Privileges::UPDATE)
+    .with(Privileges::REFERENCES);
+
+/// Whether the current role owns a relation, or has any of these privileges on it.
+pub(super) fn may_see(
+    relation: Relation<'_>,
+    any: Privileges,
+    context: &EvaluationContext<'_>,
+) -> bool {
+    let (access, role) = (context.catalog.access(), context.session.role);
+    if access.has_privileges_of(role, relation.owner()) {
+        return true;
+    }
+    match relation {
+        Relation::Table(table) | Relation::Index(table, _) => {
+            let may = access.privileges(role, &table.owned, Kind::Table);
+            !may.both(any).is_none()
+        }
+        Relation::System(table) => any.include(Privileges::SELECT) && !table.is_secret(),
+    }
+}
+
+/// Likewise for a schema. Everybody may use those of system tables.
+fn may_see_schema(oid: u32, context: &EvaluationContext<'_>) -> bool {
+    let (access, role) = (context.catalog.access(), context.session.role);
+    let is_owner = access.has_privileges_of(role, schema_owner(oid, context));
+    let may = || access.privileges(role, &access.schema, Kind::Schema);
+    is_owner || oid != PUBLIC_NAMESPACE || !may().is_none()
 }
 
 /// As the standard writes truth.
@@ -85,7 +132,10 @@ fn table_constraints(
 system_table! {
     /// Constraints.
     TABLE_CONSTRAINTS = INFORMATION_SCHEMA 13411 View table_constraints;
-    context => table_constraints(context.catalog);
+    context => table_constraints(context.catalog).filter(|(_, table, _)| {
+        let any = Privileges::TABLE.without(Privileges::SELECT);
+        may_see(Relation::Table(table), any, context)
+    });
     (name, table, kind) => {
         constraint_catalog: Name = context.session.database.clone(),
         constraint_schema: Name = "public",
@@ -115,7 +165,8 @@ fn key_columns(catalog: &Catalog) -> impl Iterator<Item = (&Arc<Table>, &Arc<Ind
 system_table! {
     /// Columns of keys.
     KEY_COLUMN_USAGE = INFORMATION_SCHEMA 13329 View key_column_usage;
-    context => key_columns(context.catalog);
+    context => key_columns(context.catalog)
+        .filter(|(table, ..)| may_see(Relation::Table(table), OF_COLUMNS, context));
     (table, index, column, place) => {
         constraint_catalog: Name = context.session.database.clone(),
         constraint_schema: Name = "public",
@@ -132,7 +183,8 @@ system_table! {
 system_table! {
     /// Columns that constraints are about.
     CONSTRAINT_COLUMN_USAGE = INFORMATION_SCHEMA 13300 View constraint_column_usage;
-    context => key_columns(context.catalog);
+    context => key_columns(context.catalog)
+        .filter(|(table, ..)| may_see(Relation::Table(table), Privileges::NONE, context));
     (table, index, column, _) => {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = "public",

@@ -1,9 +1,10 @@
 //! `information_schema`: columns, and the checks that refuse nulls in them.
 
-use super::information::{not_null_name, yes_or_no};
+use super::information::{OF_COLUMNS, may_see, not_null_name, yes_or_no};
 use crate::Value;
+use crate::access::Privileges;
 use crate::system::definition::{default_expression, quote_identifier};
-use crate::system::relation::{Relation, attributes};
+use crate::system::relation::{Relation, relations};
 use crate::system::schema_name;
 use crate::system::table::system_table;
 use crate::value::{ColumnType, DataType};
@@ -67,8 +68,11 @@ fn type_name(data_type: DataType) -> &'static str {
 system_table! {
     /// Columns of tables and views.
     COLUMNS = INFORMATION_SCHEMA 13295 View columns;
-    context => attributes(context.catalog)
-        .filter(|each| !matches!(each.relation, Relation::Index(..)));
+    context => relations(context.catalog)
+        .filter(|each| {
+            !matches!(each, Relation::Index(..)) && may_see(*each, OF_COLUMNS, context)
+        })
+        .flat_map(Relation::attributes);
     each => {
         table_catalog: Name = context.session.database.clone(),
         table_schema: Name = schema_name(each.relation.namespace()),
@@ -122,10 +126,14 @@ system_table! {
 system_table! {
     /// Checks: those that NOT NULL stands for.
     CHECK_CONSTRAINTS = INFORMATION_SCHEMA 13260 View check_constraints;
-    context => context.catalog.tables().flat_map(|table| {
-        let columns = table.columns.iter().filter(|column| column.not_null);
-        columns.map(move |column| (table, column))
-    });
+    context => context
+        .catalog
+        .tables()
+        .filter(|table| may_see(Relation::Table(table), Privileges::NONE, context))
+        .flat_map(|table| {
+            let columns = table.columns.iter().filter(|column| column.not_null);
+            columns.map(move |column| (table, column))
+        });
     (table, column) => {
         constraint_catalog: Name = context.session.database.clone(),
         constraint_schema: Name = "public",
