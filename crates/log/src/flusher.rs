@@ -161,6 +161,10 @@ impl Flusher {
     /// Makes everything before `end` durable.
     async fn flush(&mut self, end: u64) -> Result<(), Error> {
         let start = self.reader.released();
+        if is_planted(Bug::AcknowledgeBeforeWrite) {
+            self.shared.advance_durable(end);
+            coeval_env::sleep(Duration::from_millis(5)).await;
+        }
         let mut position = Lsn(start);
         let mut full = Vec::new();
         let (first, second) = self.reader.bytes(start..end);
@@ -214,7 +218,9 @@ async fn make(
             }
             Err(_) => return made.transpose(),
             Ok(_) => {
-                shared.set_full(None);
+                if !is_planted(Bug::StayFull) {
+                    shared.set_full(None);
+                }
                 return made.transpose();
             }
         }

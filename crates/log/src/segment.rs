@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use coeval_env::fs;
 use coeval_types::Lsn;
+use coeval_types::planted::{Bug, is_planted};
 
 use crate::Error;
 use crate::recovery::Leftovers;
@@ -119,9 +120,11 @@ impl SegmentKind {
         fs::rename(&new, &path)
             .await
             .map_err(Error::io("rename", &new))?;
-        fs::sync_dir(&self.directory)
-            .await
-            .map_err(Error::io("sync", &self.directory))?;
+        if !is_planted(Bug::ForgetName) {
+            fs::sync_dir(&self.directory)
+                .await
+                .map_err(Error::io("sync", &self.directory))?;
+        }
         Ok(Some(Segment {
             path,
             file,

@@ -46,5 +46,5 @@ mod workers;
 pub use access::{Consulted, FileError, consult};
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
-pub use settings::{Effective, Settings};
+pub use settings::{Effective, Settings, Timeout};
 pub use tls::TlsError;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use bugs::{CATCHES, Catch, Caught, NOT_CAUGHT, catch};
+pub use bugs::{CATCHES, Catch, Caught, JUDGES, catch};
 pub use table::Table;
 
 use crate::{Options, Report, Scenario, run, shrink::shrink};

@@ -60,8 +60,8 @@
 //! # Whether anything would be found
 //!
 //! Bugs of `coeval_types::planted` are put back, one at a time, and have to be caught
-//! by some scenario; how many seeds that took is printed. See the tests, and the
-//! command `court --planted`.
+//! in the scenario and by the judge that [`court`] names; the command `planted` prints
+//! how many seeds that took. No judge and no class of faults is without such a bug.
 
 pub mod court;
 mod nemesis;

@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use coeval_sim::court::{self, CATCHES, Done, Table, catch};
+use coeval_sim::court::{self, CATCHES, Catch, Done, Table, catch};
 use coeval_sim::{Mode, Options, Scenario, run, shrink};
 use coeval_types::planted::Bug;
 
@@ -38,9 +38,12 @@ enum Command {
     Court(CourtArguments),
     /// Puts bugs back, and says how many seeds it takes to catch them.
     Planted {
-        /// Of how many seeds at most.
-        #[arg(long, default_value_t = 200)]
-        seeds: u64,
+        /// Of how many seeds at most; what the table says, if not given.
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// Only those whose bug, scenario or judge contains this.
+        #[arg(long, default_value = "")]
+        only: String,
     },
 }
 
@@ -119,7 +122,7 @@ fn main() -> ExitCode {
         }
         Command::Run(arguments) => Ok(one(arguments)),
         Command::Court(arguments) => hold(&arguments),
-        Command::Planted { seeds } => Ok(planted(seeds)),
+        Command::Planted { seeds, only } => Ok(planted(seeds, &only)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -206,33 +209,31 @@ fn hold(arguments: &CourtArguments) -> std::io::Result<bool> {
     Ok(failures.is_empty())
 }
 
-fn planted(seeds: u64) -> bool {
+fn planted(seeds: Option<u64>, only: &str) -> bool {
     if !cfg!(feature = "planted") {
         eprintln!("this build has no bugs to plant: --features planted");
         return false;
     }
     let mut all = true;
-    for &case in CATCHES {
-        match catch(case, seeds) {
-            Some(caught) => println!(
-                "{:<24} {:<45} {:>3} seeds: {}",
-                case.bug.name(),
-                case.scenario,
-                caught.seeds,
-                caught.report.objections[0]
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-            ),
-            None => {
-                all = false;
-                println!(
-                    "{:<24} {:<45} NOT CAUGHT in {seeds}",
-                    case.bug.name(),
-                    case.scenario
-                );
-            }
-        }
+    let cases = CATCHES.iter().filter(|case| {
+        let of = [case.bug.name(), case.scenario, case.judge];
+        of.iter().any(|of| of.contains(only))
+    });
+    for &case in cases {
+        let Some(caught) = catch(case, 0..seeds.unwrap_or(case.within())) else {
+            println!("{case} NOT CAUGHT");
+            all = false;
+            continue;
+        };
+        let counted = Catch {
+            seeds: caught.seeds,
+            ..case
+        };
+        println!("{counted}");
+        let mut objections = caught.report.objections_of(case.judge);
+        let said = objections.next().and_then(|said| said.lines().next());
+        eprintln!("    {}", said.unwrap_or_default());
+        all &= caught.seeds <= case.within();
     }
     all
 }

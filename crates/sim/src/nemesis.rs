@@ -127,6 +127,10 @@ impl<'world> Nemesis<'world> {
                 world.crash(node);
                 server.down();
             }
+            Accident::PowerAt(ahead) => {
+                server.ask_for_checkpoint(world);
+                world.crash_at(node, Some(world.disk_changes(node) + ahead));
+            }
             Accident::Pause => world.pause(node),
             Accident::SlowSync(most) => world.set_sync_time(node, Duration::ZERO..*most),
             Accident::FailSync => world.fail_sync_at(node, Some(world.disk_syncs(node))),
@@ -137,8 +141,8 @@ impl<'world> Nemesis<'world> {
                 let used: u64 = files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
                 world.set_capacity(node, used + room);
             }
-            Accident::FlipBit => {
-                let flipped = world.flip_bit(node, |_| true);
+            Accident::FlipBit(part) => {
+                let flipped = world.flip_bit(node, |file| part.has(file));
                 self.damaged |= flipped.is_some();
             }
             Accident::Misdirect(ahead) => {
@@ -170,6 +174,7 @@ impl<'world> Nemesis<'world> {
     fn end(&self, accident: &Accident) {
         let (world, node) = (self.world, self.server);
         match accident {
+            Accident::PowerAt(_) => world.crash_at(node, None),
             Accident::Pause => world.resume(node),
             Accident::SlowSync(_) => world.set_sync_time(node, SYNC),
             Accident::FailSync => world.fail_sync_at(node, None),
@@ -187,7 +192,7 @@ impl<'world> Nemesis<'world> {
             Accident::Drift(_) => world.set_drift(node, 0),
             Accident::Kill
             | Accident::Power
-            | Accident::FlipBit
+            | Accident::FlipBit(_)
             | Accident::Reset
             | Accident::Jump(_) => {}
         }

@@ -5,6 +5,7 @@
 //! Faults are numbered, so that a run can be repeated with some of them only.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -19,6 +20,9 @@ pub enum Accident {
     Kill,
     /// The power fails; it comes back when this ends.
     Power,
+    /// Somebody asks for a checkpoint, and the power fails during the change so many
+    /// changes of the disk ahead, unless this ends before.
+    PowerAt(u64),
     /// Nobody on the machine is polled.
     Pause,
     /// Syncs take up to so long.
@@ -32,7 +36,7 @@ pub enum Accident {
     /// The disk has room for so many bytes beyond what is there.
     Full(u64),
     /// A durable bit flips.
-    FlipBit,
+    FlipBit(Part),
     /// The write so many changes of the disk ahead lands elsewhere.
     Misdirect(u64),
     /// Links to and from the server are like this.
@@ -50,6 +54,33 @@ pub enum Accident {
     Drift(i64),
     /// The server's wall clock moves by so many milliseconds.
     Jump(i64),
+}
+
+/// Of a data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Any file.
+    Any,
+    /// Segments of the log.
+    Log,
+    /// Checkpoints.
+    Checkpoints,
+}
+
+impl Part {
+    /// Whether this file is of it.
+    #[must_use]
+    pub fn has(self, file: &Path) -> bool {
+        let within = |directory: &str| {
+            let mut parents = file.ancestors().skip(1);
+            parents.any(|parent| parent.ends_with(directory))
+        };
+        match self {
+            Self::Any => true,
+            Self::Log => within("log"),
+            Self::Checkpoints => within("checkpoints"),
+        }
+    }
 }
 
 /// How links are meanwhile.
@@ -107,7 +138,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
             return faults;
         }
         let (accident, lasts) = accident(class, &mut random);
-        let then_power = matches!(accident, Accident::FlipBit | Accident::Misdirect(_));
+        let then_power = matches!(accident, Accident::FlipBit(_) | Accident::Misdirect(_));
         faults.push(Fault {
             number: faults.len(),
             at,
@@ -116,7 +147,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
         });
         if then_power {
             // Late enough for the log to have said of what was hit that it was durable.
-            at += between(&mut random, 1000, 1500);
+            at += between(&mut random, 300, 1500);
             faults.push(Fault {
                 number: faults.len(),
                 at,
@@ -146,7 +177,18 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
     match class {
         Class::None => (Accident::Jump(0), at_once),
         Class::Kill => (Accident::Kill, between(random, 1, 1000)),
-        Class::Power => (Accident::Power, between(random, 1, 1000)),
+        Class::Power => match random.random_range(0..4) {
+            0 | 1 => (Accident::Power, between(random, 1, 1000)),
+            2 => {
+                let ahead = random.random_range(1..25);
+                (Accident::PowerAt(ahead), between(random, 500, 1500))
+            }
+            // The longer a sync takes, the more is half done when the next one strikes.
+            _ => {
+                let most = between(random, 20, 400);
+                (Accident::SlowSync(most), between(random, 300, 2000))
+            }
+        },
         Class::Pause => (Accident::Pause, between(random, 1, 5000)),
         Class::Sync => match random.random_range(0..4) {
             0 => {
@@ -158,15 +200,17 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
             _ => (Accident::FailWrites, between(random, 10, 1000)),
         },
         Class::Full => {
-            let room = random.random_range(0..64 << 10);
+            let room = random.random_range(0..24 << 10);
             (Accident::Full(room), between(random, 100, 3000))
         }
         Class::Corruption => {
-            if random.random() {
-                (Accident::FlipBit, at_once)
-            } else {
-                (Accident::Misdirect(random.random_range(1..5)), at_once)
-            }
+            let accident = match random.random_range(0..5) {
+                0 => Accident::FlipBit(Part::Any),
+                1 | 2 => Accident::FlipBit(Part::Log),
+                3 => Accident::FlipBit(Part::Checkpoints),
+                _ => Accident::Misdirect(random.random_range(1..5)),
+            };
+            (accident, at_once)
         }
         Class::Network => {
             let kinds = [

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// What a run brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What must not be. None: the run is clean.
+    /// What must not be, each behind the name of the judge that says so, or several
+    /// joined by `+`, and a colon. None: the run is clean.
     pub objections: Vec<String>,
     /// Why the server refused to start after its files were damaged, if it did.
     pub refused: Option<String>,
@@ -29,6 +30,18 @@ impl Report {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.objections.is_empty()
+    }
+
+    /// What one judge objects to.
+    pub fn objections_of<'report>(
+        &'report self,
+        judge: &'report str,
+    ) -> impl Iterator<Item = &'report str> {
+        let objections = self.objections.iter().map(String::as_str);
+        objections.filter(move |objection| {
+            let judges = objection.split(": ").next().unwrap_or_default();
+            judges.split('+').any(|name| name == judge)
+        })
     }
 }
 

@@ -130,9 +130,11 @@ pub fn run(options: &Options) -> Report {
     drop(run);
     drop(world);
     let panics = watch.end();
-    report
-        .objections
-        .extend(panics.into_iter().map(|panic| format!("a task: {panic}")));
+    report.objections.extend(
+        panics
+            .into_iter()
+            .map(|panic| format!("panic: a task: {panic}")),
+    );
     report
 }
 
@@ -182,7 +184,7 @@ impl<'world> Run<'world> {
         Self {
             world,
             options,
-            server: Server::new(options.scenario.engine, node),
+            server: Server::new(options.scenario.engine, node, options.seed),
             nemesis: Nemesis::new(world, node, machines.clone(), options.plan()),
             machines,
             clients: Arc::new(Clients::new(options.scenario)),
@@ -243,6 +245,15 @@ impl<'world> Run<'world> {
 
     /// Starts a server that has stopped by itself, as whoever watches over it would.
     fn look_after_server(&mut self) -> Result<(), Stop> {
+        if let Some(error) = self.server.ended() {
+            self.server.down();
+            // The power failed while the disk was written.
+            self.nemesis.rest();
+            if !matches!(error, coeval_env::JoinError::Cancelled) {
+                let objection = format!("panic: the server's own task: {error}");
+                return Err(Stop::Objection(objection));
+            }
+        }
         match self.server.phase() {
             Phase::Down if !self.nemesis.keeps_down() => {
                 self.server.start(self.world);
@@ -260,17 +271,13 @@ impl<'world> Run<'world> {
                     return Err(Stop::Refused(reason));
                 }
                 if !self.nemesis.excuses() {
-                    return Err(Stop::Objection(format!("it does not start: {reason}")));
+                    return Err(Stop::Objection(format!(
+                        "start: it does not start: {reason}"
+                    )));
                 }
             }
             Phase::Serving => self.clients_of_new_life(),
             Phase::Down | Phase::Starting => {}
-        }
-        if let Some(error) = self.server.ended() {
-            self.server.down();
-            if !matches!(error, coeval_env::JoinError::Cancelled) {
-                return Err(Stop::Objection(format!("the server's own task: {error}")));
-            }
         }
         Ok(())
     }
@@ -307,7 +314,7 @@ impl<'world> Run<'world> {
                 return Ok(());
             }
         }
-        let objection = format!("it does not start within {} s", BOUND.as_secs());
+        let objection = format!("liveness: it does not start within {} s", BOUND.as_secs());
         Err(Stop::Objection(objection))
     }
 
@@ -339,7 +346,7 @@ impl<'world> Run<'world> {
                 _ if self.world.elapsed() < until => {}
                 count => {
                     let objection = format!(
-                        "{count} of {CLIENTS} clients get nothing committed in {} s without faults",
+                        "liveness: {count} of {CLIENTS} clients get nothing committed in {} s without faults",
                         BOUND.as_secs()
                     );
                     return Err(Stop::Objection(objection));
@@ -352,7 +359,7 @@ impl<'world> Run<'world> {
             self.tick()?;
             if self.world.elapsed() > until + BOUND {
                 return Err(Stop::Objection(
-                    "a client does not come to its end".to_owned(),
+                    "liveness: a client does not come to its end".to_owned(),
                 ));
             }
         }
@@ -390,7 +397,7 @@ impl<'world> Run<'world> {
                 "it takes too long".to_owned()
             };
             if self.world.elapsed() >= until {
-                return Err(Stop::Objection(format!("who {doing}: {problem}")));
+                return Err(Stop::Objection(format!("liveness: who {doing}: {problem}")));
             }
         }
     }

@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
 use coeval_env::{JoinError, JoinHandle};
-use coeval_server::{Settings, Storage};
+use coeval_server::{Settings, Storage, Timeout};
 use coeval_txn::Engine as _;
 use coeval_txn::serial::Serial;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::Engine;
 use crate::session::{Contract, Failure, Session, Wire, storage};
@@ -47,9 +50,37 @@ fn told(board: &Board) -> MutexGuard<'_, Told> {
     board.lock().expect("no panic while it was held")
 }
 
+/// How large its files get, which the seed decides: small ones, so that what happens
+/// rarely happens often.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    segment: u64,
+    ring: u64,
+    /// Log after which there is a checkpoint.
+    checkpoint: u64,
+}
+
+impl Sizes {
+    fn draw(engine: Engine, seed: u64) -> Self {
+        // Another stream than the world's.
+        let mut random = StdRng::seed_from_u64(seed ^ 0x7369_7A65);
+        let (segments, ring, checkpoints) = match engine {
+            Engine::Serial | Engine::Occ => ([8, 16, 64], 4, [4, 24, 256]),
+            Engine::Server => ([32, 64, 128], 8 << 10, [16, 96, 1024]),
+        };
+        let mut one = |of: [u64; 3]| of[random.random_range(0..of.len())] << 10;
+        Self {
+            segment: one(segments),
+            ring: ring << 10,
+            checkpoint: one(checkpoints),
+        }
+    }
+}
+
 /// A server on a machine.
 pub struct Server {
     engine: Engine,
+    sizes: Sizes,
     /// Its machine.
     pub node: Node,
     board: Board,
@@ -59,11 +90,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has never run.
+    /// A server that has never run; the seed decides about its settings.
     #[must_use]
-    pub fn new(engine: Engine, node: Node) -> Self {
+    pub fn new(engine: Engine, node: Node, seed: u64) -> Self {
         Self {
             engine,
+            sizes: Sizes::draw(engine, seed),
             node,
             board: Board::default(),
             life: None,
@@ -77,12 +109,12 @@ impl Server {
         self.board = Board::default();
         told(&self.board).phase = Phase::Starting;
         let board = Arc::clone(&self.board);
-        let engine = self.engine;
+        let (engine, sizes) = (self.engine, self.sizes);
         self.life = Some(world.spawn(self.node, async move {
             match engine {
                 Engine::Serial => serial(&board),
-                Engine::Occ => occ(&board).await,
-                Engine::Server => server(&board).await,
+                Engine::Occ => occ(&board, sizes).await,
+                Engine::Server => server(&board, sizes).await,
             }
             let serving = told(&board).phase == Phase::Serving;
             if serving {
@@ -103,6 +135,17 @@ impl Server {
         let mut told = told(&self.board);
         told.phase = Phase::Down;
         told.engine = None;
+    }
+
+    /// Asks for a checkpoint, if it is an engine by its contract and serves; how that
+    /// goes is nobody's matter.
+    pub fn ask_for_checkpoint(&self, world: &World) {
+        let engine = told(&self.board).engine.clone();
+        if let Some(engine) = engine {
+            world.spawn(self.node, async move {
+                let _ = engine.checkpoint().await;
+            });
+        }
     }
 
     /// How the present life ended, if it has.
@@ -168,12 +211,11 @@ fn serial(board: &Board) {
     }
 }
 
-/// Small, so that what happens rarely happens often.
-fn occ_settings() -> coeval_occ::Settings {
+fn occ_settings(sizes: Sizes) -> coeval_occ::Settings {
     coeval_occ::Settings {
         log: coeval_log::Settings {
-            segment_bytes: 16 << 10,
-            ring_bytes: 16 << 10,
+            segment_bytes: sizes.segment,
+            ring_bytes: sizes.ring,
             frame_payload_bytes: 256,
             recovery_threads: 1,
             checkpoint_block_bytes: 512,
@@ -181,14 +223,14 @@ fn occ_settings() -> coeval_occ::Settings {
         },
         range_slots: 64,
         image_every: 3,
-        checkpoint_log_bytes: 24 << 10,
+        checkpoint_log_bytes: sizes.checkpoint,
         checkpoint_records: 8,
         ..coeval_occ::Settings::default()
     }
 }
 
-async fn occ(board: &Board) {
-    let opened = coeval_occ::Engine::open(Path::new(DATA), occ_settings()).await;
+async fn occ(board: &Board, sizes: Sizes) {
+    let opened = coeval_occ::Engine::open(Path::new(DATA), occ_settings(sizes)).await;
     let engine = match opened {
         Ok((engine, _)) => engine,
         Err(error) => return refuse(board, error.to_string()),
@@ -203,17 +245,19 @@ async fn occ(board: &Board) {
     }
 }
 
-async fn server(board: &Board) {
+async fn server(board: &Board, sizes: Sizes) {
     let settings = Settings {
         listen: address(),
         data_dir: PathBuf::from(DATA),
         worker_threads: 2,
         recovery_threads: 1,
         memory_limit_megabytes: 256,
-        log_segment_bytes: 64 << 10,
-        log_buffer_bytes: 8 << 20,
-        checkpoint_log_bytes: 96 << 10,
+        log_segment_bytes: sizes.segment,
+        log_buffer_bytes: sizes.ring,
+        checkpoint_log_bytes: sizes.checkpoint,
         range_slots: 64,
+        // Long before the patience of clients is at its end.
+        idle_in_transaction_session_timeout: Timeout(Duration::from_secs(1)),
         ..Settings::default()
     };
     let running = match coeval_server::Server::start(settings, Storage::Directory).await {

@@ -30,6 +30,11 @@ const REST: Duration = Duration::from_millis(60);
 /// And so long before it looks for a server again.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// A client that so many steps in a row have brought nothing tries less often.
+const IDLE: u32 = 10;
+/// So long it rests between two of them.
+const IDLE_REST: Duration = Duration::from_millis(500);
+
 /// What a client remembers of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -46,6 +51,7 @@ pub enum Answer {
 pub struct Span {
     started: u64,
     finished: Option<u64>,
+    read_only: bool,
 }
 
 enum Kind {
@@ -62,7 +68,7 @@ pub struct Clients {
     committed: AtomicU64,
     failed: AtomicU64,
     unknown: AtomicU64,
-    /// By client: how many of its transactions have committed.
+    /// By client: how many of its transactions have committed that may write.
     progress: Vec<AtomicU64>,
     /// When the first client began: the zero of all times.
     origin: Mutex<Option<Instant>>,
@@ -127,12 +133,16 @@ impl Clients {
 
     /// One client, until it is to stop.
     pub async fn run(&self, door: Door, client: usize) {
+        let progress = || self.progress[client].load(Ordering::Relaxed);
+        // Steps since something was written.
+        let mut idle = 0;
         while !self.is_stopping() {
             let Ok(mut session) = door.open().await else {
                 coeval_env::sleep(RETRY).await;
                 continue;
             };
             while !self.is_stopping() {
+                let before = progress();
                 let step = each!(&self.kind, load => load.step(self, &mut session, client).await);
                 let lost = match step {
                     Ok(()) => false,
@@ -145,6 +155,10 @@ impl Clients {
                 let longest = if below(4) == 0 { REST } else { REST / 30 };
                 let rest = below(longest.as_micros() as u64);
                 coeval_env::sleep(Duration::from_micros(rest)).await;
+                idle = if progress() == before { idle + 1 } else { 0 };
+                if idle > IDLE {
+                    coeval_env::sleep(IDLE_REST).await;
+                }
             }
         }
     }
@@ -179,7 +193,8 @@ impl Clients {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How many transactions of each client have committed.
+    /// How many transactions of each client have committed, those that only read not
+    /// counted: a database that takes no writes makes no progress.
     #[must_use]
     pub fn progress(&self) -> Vec<u64> {
         let progress = self.progress.iter();
@@ -207,6 +222,7 @@ impl Clients {
         Ok(Span {
             started,
             finished: None,
+            read_only,
         })
     }
 
@@ -220,7 +236,7 @@ impl Clients {
         if answer != Answer::Unknown {
             span.finished = Some(self.now());
         }
-        if answer == Answer::Committed {
+        if answer == Answer::Committed && !span.read_only {
             self.progress[client].fetch_add(1, Ordering::Relaxed);
         }
         self.count(answer);

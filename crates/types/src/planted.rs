@@ -69,6 +69,29 @@ bugs! {
     TruncateEarly = "truncate-early",
     /// A client takes a broken connection during a commit for a failure.
     UnknownIsFailed = "unknown-is-failed",
+    /// A client sends a transaction again whose commit had no answer.
+    SendAgain = "send-again",
+    /// The server commits what a client had done whose connection breaks.
+    CommitOnDisconnect = "commit-on-disconnect",
+    /// A session whose transaction a time limit has ended goes on without one.
+    SessionOutlivesTimeout = "session-outlives-timeout",
+    /// SERIALIZABLE does not validate single rows that were read.
+    SkipRead = "skip-read",
+    /// A transaction that only reads begins with the snapshot of another before it.
+    StaleSnapshot = "stale-snapshot",
+    /// A snapshot that is a second old is given up, and its reader is not told.
+    EndOldSnapshots = "end-old-snapshots",
+    /// The log says durable before it has written.
+    AcknowledgeBeforeWrite = "acknowledge-before-write",
+    /// The name of a new segment of the log is not made durable.
+    ForgetName = "forget-name",
+    /// A block of a checkpoint for which there is no room is taken for written.
+    IgnoreFullDisk = "ignore-full-disk",
+    /// A disk that was full once stays full.
+    StayFull = "stay-full",
+    /// Recovery takes a commit for a remnant that the wall clock says is older than
+    /// the one before it.
+    OrderByClock = "order-by-clock",
 }
 
 impl fmt::Display for Bug {

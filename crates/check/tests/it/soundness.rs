@@ -1,11 +1,12 @@
 //! No judge accuses a store of what it does not do, and each catches the store that
 //! does what the judge is there for.
 
+use coeval_check::balance::{self, Moved, Script};
 use coeval_check::history::History;
 use coeval_check::transactions::{Level, judge, story};
-use coeval_check::{recency, registers};
+use coeval_check::{bank, recency, registers};
 
-use super::store::{Isolation, history};
+use super::store::{Isolation, Load, Run, history, run};
 
 const SEEDS: u64 = 150;
 
@@ -158,6 +159,42 @@ fn recency_agrees_with_the_graph() {
     }
 }
 
+/// Whether a run of transfers shows another total than the one there is.
+fn bank_objects(run: &Run) -> bool {
+    !bank::judge(&run.history, Some(0)).wrong.is_empty()
+}
+
+/// Whether the sums that a run of TPC-B leaves do not agree.
+fn balance_objects(run: &Run) -> bool {
+    let [accounts, tellers, branches] = run.balances[..] else {
+        panic!("three of them: {:?}", run.balances);
+    };
+    let moved = Moved {
+        accounts,
+        tellers,
+        branches,
+        history: run.added,
+    };
+    balance::judge(moved, Script::TpcB).is_err()
+}
+
+#[test]
+fn judges_of_money_object_only_where_it_is_not_kept() {
+    for isolation in [
+        Isolation::Serial,
+        Isolation::StrongSnapshot,
+        Isolation::SessionSnapshot,
+        Isolation::AnySnapshot,
+    ] {
+        for seed in 0..SEEDS {
+            let transfers = run(isolation, Load::Bank, 40, seed);
+            assert!(!bank_objects(&transfers), "{isolation:?}, {seed}");
+            let additions = run(isolation, Load::TpcB, 40, seed);
+            assert!(!balance_objects(&additions), "{isolation:?}, {seed}");
+        }
+    }
+}
+
 /// How many seeds it takes, with histories of 20 transactions, until the judge objects.
 fn seeds_until(isolation: Isolation, lists: bool, objects: impl Fn(&History) -> bool) -> u64 {
     let caught = (0..200).find(|seed| objects(&history(isolation, lists, 20, *seed)));
@@ -194,6 +231,17 @@ fn every_weakness_is_caught_within_few_seeds() {
         println!("lists {lists}: recency objects after {stale} seeds, sessions after {back}");
         assert!(stale <= 20 && back <= 20, "{lists}: {stale}, {back}");
     }
+    let until = |load, objects: fn(&Run) -> bool| {
+        let mut seeds = 0..200;
+        let caught = seeds.find(|seed| objects(&run(Isolation::ReadCommitted, load, 20, *seed)));
+        1 + caught.unwrap_or_else(|| panic!("{load:?} was never caught"))
+    };
+    let seeds = (
+        until(Load::Bank, bank_objects),
+        until(Load::TpcB, balance_objects),
+    );
+    println!("bank and balance object after {seeds:?} seeds");
+    assert!(seeds.0 <= 20 && seeds.1 <= 20, "{seeds:?}");
     let off = |history: &History| !registers::judge(history).unwrap().is_linearizable();
     let seeds = seeds_until(Isolation::SessionSnapshot, false, off);
     println!("linearizable objects after {seeds} seeds");

@@ -29,6 +29,23 @@ pub enum Isolation {
     ReadUncommitted,
 }
 
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Append to lists, and read them.
+    Lists,
+    /// Write registers, and read them.
+    Registers,
+    /// Move money between registers that are accounts, or read all of them.
+    Bank,
+    /// Add one amount to each of the registers, as TPC-B adds to account, teller and
+    /// branch.
+    TpcB,
+}
+
+/// How many objects there are.
+pub const OBJECTS: u64 = 3;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     List(Vec<i64>),
@@ -56,14 +73,18 @@ struct Running {
     done: Vec<Operation>,
     own: BTreeMap<u64, State>,
     aborts: bool,
+    /// How much is moved, where it is money.
+    amount: i64,
 }
 
 struct Store {
     isolation: Isolation,
-    lists: bool,
+    load: Load,
     random: Random,
     clock: u64,
     next_value: i64,
+    /// Of TPC-B: the sum of what committed transactions added to each register.
+    added: i64,
     /// By object, its committed states with their moments.
     committed: BTreeMap<u64, Vec<(u64, State)>>,
     running: Vec<Option<Running>>,
@@ -73,12 +94,28 @@ struct Store {
 
 /// A history of so many transactions of four clients on three objects.
 pub fn history(isolation: Isolation, lists: bool, transactions: usize, seed: u64) -> History {
+    let load = if lists { Load::Lists } else { Load::Registers };
+    run(isolation, load, transactions, seed).history
+}
+
+/// What came of a run.
+pub struct Run {
+    pub history: History,
+    /// What the registers hold in the end.
+    pub balances: Vec<i64>,
+    /// Of TPC-B: the sum of all that was added to each of them.
+    pub added: i64,
+}
+
+/// So many transactions of four clients on three objects.
+pub fn run(isolation: Isolation, load: Load, transactions: usize, seed: u64) -> Run {
     let mut store = Store {
         isolation,
-        lists,
+        load,
         random: Random(seed),
         clock: 0,
         next_value: 0,
+        added: 0,
         committed: BTreeMap::new(),
         running: (0..4).map(|_| None).collect(),
         last_commit: vec![0; 4],
@@ -89,8 +126,20 @@ pub fn history(isolation: Isolation, lists: bool, transactions: usize, seed: u64
         store.clock += 1;
         store.step(client);
     }
-    History {
-        transactions: store.transactions,
+    let balances = (0..OBJECTS).map(|key| balance(&store.at(key, store.clock)));
+    Run {
+        balances: balances.collect(),
+        added: store.added,
+        history: History {
+            transactions: store.transactions,
+        },
+    }
+}
+
+fn balance(state: &State) -> i64 {
+    match state {
+        State::Register(Register::Value(value)) => *value,
+        State::Register(Register::Absent) | State::List(_) => 0,
     }
 }
 
@@ -116,7 +165,7 @@ impl Store {
                 true => self.random.below(self.clock),
                 false => self.clock,
             };
-            for (writes, key) in std::mem::take(&mut running.wants) {
+            for (writes, key) in std::mem::take(&mut running.wants).into_iter().rev() {
                 self.operation(&mut running, writes, key);
             }
         } else if let Some((writes, key)) = running.wants.pop() {
@@ -140,17 +189,53 @@ impl Store {
             }
             _ => self.clock,
         };
-        let count = 1 + self.random.below(4);
-        let wants = (0..count)
-            .map(|_| (self.random.below(2) == 0, self.random.below(3)))
-            .collect();
+        let wants = self.wants();
+        let amount = match self.load {
+            Load::Lists | Load::Registers => 0,
+            Load::Bank | Load::TpcB => 1 + self.random.below(9) as i64,
+        };
         Running {
+            amount,
             started: self.clock,
             snapshot,
             wants,
             done: Vec::new(),
             own: BTreeMap::new(),
             aborts: self.random.below(10) == 0,
+        }
+    }
+
+    /// What a transaction is going to do, the first last.
+    fn wants(&mut self) -> Vec<(bool, u64)> {
+        let all = |writes| (0..OBJECTS).map(move |key| (writes, key));
+        match self.load {
+            Load::Lists | Load::Registers => {
+                let count = 1 + self.random.below(4);
+                (0..count)
+                    .map(|_| (self.random.below(2) == 0, self.random.below(OBJECTS)))
+                    .collect()
+            }
+            Load::Bank if self.random.below(2) == 0 => all(false).collect(),
+            Load::Bank => {
+                let from = self.random.below(OBJECTS);
+                let to = (from + 1 + self.random.below(OBJECTS - 1)) % OBJECTS;
+                vec![(true, to), (true, from), (false, to), (false, from)]
+            }
+            Load::TpcB => all(true).chain(all(false)).collect(),
+        }
+    }
+
+    /// The balance that a transaction, which has read it, leaves.
+    fn moved(&self, running: &Running, key: u64) -> i64 {
+        let read = running.done.iter().rev().find_map(|done| match done {
+            Operation::Read { key: of, value } if *of == key => *value,
+            _ => None,
+        });
+        let before = read.map_or(0, |value| balance(&State::Register(value)));
+        let first = running.own.is_empty();
+        match self.load {
+            Load::Bank if first => before - running.amount,
+            _ => before + running.amount,
         }
     }
 
@@ -183,7 +268,10 @@ impl Store {
         };
         running.done.push(if writes {
             self.next_value += 1;
-            let value = self.next_value;
+            let value = match self.load {
+                Load::Lists | Load::Registers => self.next_value,
+                Load::Bank | Load::TpcB => self.moved(running, key),
+            };
             let (operation, next) = match seen {
                 State::List(mut elements) => {
                     elements.push(value);
@@ -220,7 +308,7 @@ impl Store {
     fn at(&self, key: u64, moment: u64) -> State {
         let mut versions = self.committed.get(&key).into_iter().flatten();
         let seen = versions.rfind(|(at, _)| *at <= moment);
-        let initial = if self.lists {
+        let initial = if self.load == Load::Lists {
             State::List(Vec::new())
         } else {
             State::Register(Register::Absent)
@@ -253,6 +341,7 @@ impl Store {
                     .push((self.clock, state));
             }
             self.last_commit[client] = self.clock;
+            self.added += running.amount;
         }
         let outcome = match (is_unknown, commits) {
             (true, _) => Outcome::Unknown,

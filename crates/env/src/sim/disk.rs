@@ -61,11 +61,11 @@ impl Disk {
         self.faults.crash_at == Some(self.changes - 1)
     }
 
+    /// Bytes of the files that have a name.
     fn used(&self) -> u64 {
-        self.contents
-            .values()
-            .map(|content| content.shown.len() as u64)
-            .sum()
+        let named: BTreeSet<Inode> = self.names.values().copied().collect();
+        let bytes = |inode| self.contents[inode].shown.len() as u64;
+        named.iter().map(bytes).sum()
     }
 
     /// Checks that a file may become `length` bytes long.

@@ -319,6 +319,25 @@ fn disks_fill_up_and_locks_end_with_their_file_or_the_crash() {
 }
 
 #[test]
+fn a_file_that_is_removed_makes_room() {
+    let world = World::new(5);
+    let node = world.node();
+    world.set_capacity(node, 100);
+    let allocated = world.run(node, async {
+        let allocate = async |path| {
+            let file = fs::open(path, OpenOptions::CREATE).await.unwrap();
+            file.allocate(90).await
+        };
+        allocate("/a").await.unwrap();
+        let error = allocate("/b").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        fs::remove_file("/a").await.unwrap();
+        allocate("/b").await.is_ok()
+    });
+    assert_eq!(allocated, Ok(true));
+}
+
+#[test]
 fn connections_end_when_either_side_goes() {
     let world = World::new(5);
     let (server, client) = (world.node(), world.node());

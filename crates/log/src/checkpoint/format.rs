@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Rid, RowRef, StorageId, Timestamp};
 
 use super::CheckpointStart;
@@ -271,7 +272,8 @@ impl<'bytes> Block<'bytes> {
         let Some((header, records)) = bytes.split_first_chunk::<BLOCK_HEADER_BYTES>() else {
             return Err("a block ends within its header");
         };
-        if records.len() != entry.length as usize || *header != entry.block_header(records, seed) {
+        let is_right = *header == entry.block_header(records, seed);
+        if records.len() != entry.length as usize || !(is_right || is_planted(Bug::DropChecksum)) {
             return Err("a block's checksum differs, or the block belongs elsewhere");
         }
         Ok(Self {

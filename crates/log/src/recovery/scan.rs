@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_memory::ring::AppendRing;
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Term, Timestamp};
 
 use crate::Error;
@@ -54,6 +55,8 @@ struct Reader<'log> {
     term: Term,
     /// Where it began.
     start: Lsn,
+    /// What the wall clock said at the last commit.
+    latest: u64,
     scan: Scan,
 }
 
@@ -76,6 +79,7 @@ impl Scan {
             replay,
             term,
             start,
+            latest: 0,
             scan: Self {
                 end: start,
                 stopped_by: NotAFrame::Empty,
@@ -240,6 +244,10 @@ impl Reader<'_> {
         if header.kind != Kind::Commit {
             return Ok(());
         }
+        if is_planted(Bug::OrderByClock) && header.time < self.latest {
+            return Ok(());
+        }
+        self.latest = header.time;
         self.scan.commits += 1;
         self.scan.last_commit = header.timestamp;
         let start = at + HEADER_BYTES;

@@ -38,6 +38,7 @@ use coeval_txn::{
     BeginOptions, Error, IndexBuild, Insert, Isolation, KeptSnapshot, LockWait, LockedRow, Outcome,
     Savepoint, ScanProgress, ScanRequest, TableLock, Transaction, Update,
 };
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use crate::engine::Shared;
@@ -168,8 +169,13 @@ impl OccTransaction {
         options: &BeginOptions,
     ) -> Self {
         let id = shared.running.begin(&mut state.place, options.session);
-        let snapshot = shared.snapshots.register(|| shared.log.installed());
+        let stale = is_planted(Bug::StaleSnapshot) && options.read_only;
+        let snapshot = shared.snapshots.register(|| match state.last_snapshot {
+            Some(last) if stale => last,
+            _ => shared.log.installed(),
+        });
         let timestamp = snapshot.timestamp();
+        state.last_snapshot = Some(timestamp);
         state.id = id;
         state.isolation = options.isolation;
         state.read_only = options.read_only;

@@ -122,6 +122,8 @@ pub(crate) struct State {
     pub(super) prepared: bool,
     /// Of a planted bug: visible at this timestamp, and not there yet.
     pub(super) published: Option<Timestamp>,
+    /// Of a planted bug: the snapshot of the last transaction that began here.
+    pub(super) last_snapshot: Option<Timestamp>,
     pub(super) entries: EntryBuilder,
     pub(super) space_wait: SpaceWait,
     pub(super) footings: Vec<Footing>,
@@ -163,6 +165,7 @@ impl State {
             had_row: None,
             prepared: false,
             published: None,
+            last_snapshot: None,
             entries,
             space_wait: SpaceWait::new(),
             footings: Vec::new(),

@@ -11,6 +11,7 @@ use coeval_sql::session::{Limits, Portal, Prepared, Session, TimeLimit, Transact
 use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
 use coeval_types::Remedy;
+use coeval_types::planted::{Bug, is_planted};
 
 use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
@@ -182,6 +183,12 @@ impl Conversation {
                                 Ok(()) => continue,
                                 Err(ended) => return ended,
                             }
+                        }
+                        Wake::Late(TimeLimit::IdleInTransaction)
+                            if is_planted(Bug::SessionOutlivesTimeout) =>
+                        {
+                            self.session.forget_transaction();
+                            continue;
                         }
                         Wake::Late(limit) => return self.end(limit.error()).await,
                     }

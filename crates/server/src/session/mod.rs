@@ -38,6 +38,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use coeval_sql::{Error, SqlState};
+use coeval_types::planted::{Bug, is_planted};
 use tracing::{debug, warn};
 
 use crate::anteroom::Seat;
@@ -71,6 +72,9 @@ pub(crate) async fn serve(
     debug!(session = process_id, user = ?greeted.user, "session begins");
     let mut conversation = greeted.conversation;
     let ended = conversation.run(greeted.input).await;
+    if is_planted(Bug::CommitOnDisconnect) && matches!(ended, Ended::Gone) {
+        conversation.session.commit_whatever_there_is().await;
+    }
     match ended {
         Ended::ByClient => debug!(session = process_id, "session ends"),
         Ended::Gone => debug!(session = process_id, "client gone"),

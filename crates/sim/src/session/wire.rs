@@ -14,14 +14,17 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use super::{Ended, Failure, Row};
 
 /// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// What the table is made by.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text NOT NULL)";
 
 /// A client with a connection.
 pub struct Wire {
+    address: SocketAddr,
     client: Client,
     mover: JoinHandle<()>,
+    /// What was sent of the present transaction; of a planted bug.
+    sent: Vec<String>,
 }
 
 impl std::fmt::Debug for Wire {
@@ -78,13 +81,21 @@ impl Wire {
                 // How it ends is told to whoever waits for an answer on it.
                 let _ = connection.await;
             });
-            Ok(Self { client, mover })
+            Ok(Self {
+                address,
+                client,
+                mover,
+                sent: Vec::new(),
+            })
         };
         let connected = coeval_env::timeout(PATIENCE, connecting).await;
         connected.unwrap_or_else(|late| Err(Failure::Lost(late.to_string())))
     }
 
     async fn query(&mut self, statement: &str) -> Result<Vec<(u64, Row)>, Failure> {
+        if is_planted(Bug::SendAgain) {
+            self.sent.push(statement.to_owned());
+        }
         let answer = coeval_env::timeout(PATIENCE, self.client.simple_query(statement)).await;
         let messages = match answer {
             Ok(Ok(messages)) => messages,
@@ -111,6 +122,7 @@ impl Wire {
             Isolation::SnapshotIsolation => "REPEATABLE READ",
             Isolation::Serializable => "SERIALIZABLE",
         };
+        self.sent.clear();
         let access = if read_only { "READ ONLY" } else { "READ WRITE" };
         let begin = format!("BEGIN ISOLATION LEVEL {level} {access}");
         self.query(&begin).await.map(|_| ())
@@ -165,8 +177,22 @@ impl Wire {
             Ok(_) => Ended::Committed,
             Err(Failure::Failed(reason)) if is_final(&reason) => Ended::Failed(reason),
             Err(Failure::Lost(reason)) if is_planted(Bug::UnknownIsFailed) => Ended::Failed(reason),
+            Err(Failure::Lost(reason)) if is_planted(Bug::SendAgain) => {
+                let again = self.send_again().await;
+                again.map_or(Ended::Unknown(reason), |()| Ended::Committed)
+            }
             Err(Failure::Failed(reason) | Failure::Lost(reason)) => Ended::Unknown(reason),
         }
+    }
+
+    /// A planted bug: the whole transaction once more, on another connection.
+    async fn send_again(&mut self) -> Result<(), Failure> {
+        let sent = std::mem::take(&mut self.sent);
+        *self = Self::connect(self.address).await?;
+        for statement in sent {
+            self.query(&statement).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn abort(&mut self) -> Result<(), Failure> {

@@ -1,11 +1,13 @@
 //! Transfers between accounts, each with a line in a ledger.
 //!
 //! Judged by `coeval_check::ledger`; and whoever reads all accounts in one statement
-//! sees all the money, at every level.
+//! sees all the money, at every level, which is for `coeval_check::bank` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
+use coeval_check::bank;
+use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 use coeval_check::ledger::{Account, Client, Ledger, Sequence, Shown, Told, Transfer, TransferId};
 
 use super::{Answer, CLIENTS, Clients, below};
@@ -22,7 +24,8 @@ struct State {
     /// With the last answer; unknown until there is one.
     sent: BTreeMap<TransferId, (Transfer, Told)>,
     seen: BTreeSet<TransferId>,
-    sums: Vec<i64>,
+    /// Reads of all accounts.
+    sums: History,
     shown: Option<Shown>,
 }
 
@@ -144,8 +147,21 @@ impl Bank {
         let mut span = clients.begin(session, true).await?;
         let rows = session.scan(0, LINES - 1).await?;
         if clients.commit(session, client, &mut span).await == Answer::Committed {
-            let balances = rows.into_iter().map(|(_, row)| balance(Some(row)));
-            self.state().sums.push(balances.sum());
+            let balances: BTreeMap<u64, Row> = rows.into_iter().collect();
+            let read = |key| Operation::Read {
+                key,
+                value: Some(balances.get(&key).map_or(Register::Absent, |row| {
+                    Register::Value(balance(Some(row.clone())))
+                })),
+            };
+            self.state().sums.transactions.push(Transaction {
+                process: client as u64,
+                started: span.started,
+                finished: span.finished,
+                outcome: Outcome::Committed,
+                read_only: true,
+                operations: (0..u64::from(ACCOUNTS)).map(read).collect(),
+            });
         }
         Ok(())
     }
@@ -185,11 +201,9 @@ impl Bank {
     pub(super) fn judge(&self) -> Vec<String> {
         let state = self.state();
         let mut objections = Vec::new();
-        let total = i64::from(ACCOUNTS) * OPENING;
-        for sum in state.sums.iter().filter(|sum| **sum != total) {
-            objections.push(format!(
-                "a client saw {sum} in all accounts instead of {total}"
-            ));
+        let total = i128::from(ACCOUNTS) * i128::from(OPENING);
+        for wrong in bank::judge(&state.sums, Some(total)).wrong {
+            objections.push(format!("bank: {wrong}"));
         }
         let mut ledger = Ledger::new(ACCOUNTS, OPENING);
         for (&id, &(transfer, told)) in &state.sent {
@@ -197,14 +211,14 @@ impl Bank {
         }
         for &id in &state.seen {
             if !ledger.saw(id) {
-                objections.push(format!("a client saw {id}, which nobody sent"));
+                objections.push(format!("ledger: a client saw {id}, which nobody sent"));
             }
         }
         if let Some(shown) = &state.shown {
             let verdict = ledger.judge(shown);
             if !verdict.is_clean() {
                 objections.push(format!(
-                    "{verdict}: {:?} {:?} {:?}",
+                    "ledger: {verdict}: {:?} {:?} {:?}",
                     verdict.lost, verdict.invented, verdict.torn
                 ));
             }

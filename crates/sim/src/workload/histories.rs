@@ -4,12 +4,19 @@
 //! that clients did and were told becomes a history, with a last transaction that reads
 //! everything in the end, and the judges of `coeval_check` say what of it cannot be: by
 //! the level that was asked for, and, at every level, that nobody misses what was
-//! acknowledged before he began, and no client goes back behind what it saw.
+//! acknowledged before he began, that no client goes back behind what it saw, and that
+//! each register by itself is linearizable.
+//!
+//! Some of those who only read take their time, so that much is committed after the
+//! snapshot that they see.
 
+use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 use coeval_check::recency::{self, sessions};
+use coeval_check::registers;
 use coeval_check::transactions::{self, Level, Unjudgeable, story};
 use coeval_txn::Isolation;
 
@@ -19,6 +26,8 @@ use crate::session::{Failure, Row, Session};
 
 /// How many lists or registers there are.
 const KEYS: u64 = 5;
+/// A reader that takes its time rests up to so long after each statement.
+const SLOW: Duration = Duration::from_millis(200);
 /// How many findings of one kind are told.
 const TOLD: usize = 3;
 
@@ -107,6 +116,7 @@ impl Histories {
         client: usize,
     ) -> Result<(), Failure> {
         let read_only = below(3) == 0;
+        let slow = read_only && below(10) == 0;
         let mut span = clients.begin(session, read_only).await?;
         let number = {
             let mut state = self.state();
@@ -129,6 +139,10 @@ impl Histories {
                 self.state().history.transactions[number]
                     .operations
                     .push(read);
+                if slow {
+                    let rest = below(SLOW.as_micros() as u64);
+                    coeval_env::sleep(Duration::from_micros(rest)).await;
+                }
                 continue;
             }
             let latest = self.change(number, key);
@@ -182,16 +196,50 @@ impl Histories {
     }
 
     fn objections(&self, history: &History) -> Result<Vec<String>, Unjudgeable> {
-        let judgement = transactions::judge(history, &[self.level])?;
-        let mut objections: Vec<String> = judgement
-            .violations(self.level)
-            .take(TOLD)
-            .map(|anomaly| story(history, anomaly))
-            .collect();
-        let missed = recency::judge(history)?.missed;
-        objections.extend(missed.iter().take(TOLD).map(ToString::to_string));
-        let went_back = sessions::judge(history)?.went_back;
-        objections.extend(went_back.iter().take(TOLD).map(ToString::to_string));
+        let mut objections = self.anomalies(history)?;
+        let mut object = |judge: &str, what: &dyn Display| {
+            objections.push(format!("{judge}: {what}"));
+        };
+        for missed in recency::judge(history)?.missed.iter().take(TOLD) {
+            object("recency", missed);
+        }
+        for went_back in sessions::judge(history)?.went_back.iter().take(TOLD) {
+            object("sessions", went_back);
+        }
+        if !self.lists {
+            let report = registers::judge(history)?;
+            for impossible in report.impossible.iter().take(TOLD) {
+                object("registers", impossible);
+            }
+            for score in report.scores.iter().take(TOLD) {
+                object("registers", score);
+            }
+        }
         Ok(objections)
+    }
+
+    /// What the level forbids, each with the levels that forbid it, weaker ones
+    /// included.
+    fn anomalies(&self, history: &History) -> Result<Vec<String>, Unjudgeable> {
+        if transactions::judge(history, &[self.level])?.permits(self.level) {
+            return Ok(Vec::new());
+        }
+        let judgement = transactions::judge(history, &Level::ALL)?;
+        let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+        for anomaly in judgement.violations(self.level) {
+            let forbidding = |level: &Level| {
+                let mut violations = judgement.violations(*level);
+                violations.any(|violation| violation == anomaly)
+            };
+            let levels = Level::ALL.into_iter().filter(forbidding);
+            let levels: Vec<&str> = levels.map(Level::name).collect();
+            if told.iter().filter(|(before, _)| *before == levels).count() < TOLD {
+                told.push((levels, story(history, anomaly)));
+            }
+        }
+        let told = told.into_iter();
+        Ok(told
+            .map(|(levels, story)| format!("{}: {story}", levels.join("+")))
+            .collect())
     }
 }

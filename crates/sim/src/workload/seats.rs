@@ -120,7 +120,7 @@ impl Seats {
     fn cancelling(&self, key: u64) -> Option<usize> {
         let mut state = self.state();
         let Some(booking) = state.bookings.get_mut(&key) else {
-            let shown = format!("booking {key} was shown, and nobody made it");
+            let shown = format!("seats: booking {key} was shown, and nobody made it");
             state.wrong.push(shown);
             return None;
         };
@@ -130,7 +130,8 @@ impl Seats {
 
     fn count(&self, flight: u64, booked: usize) {
         if self.isolation == Isolation::Serializable && booked > SEATS {
-            let shown = format!("flight {flight} has {SEATS} seats and was shown with {booked}");
+            let shown =
+                format!("seats: flight {flight} has {SEATS} seats and was shown with {booked}");
             self.state().wrong.push(shown);
         }
     }
@@ -160,11 +161,11 @@ impl Seats {
             };
             if wrong {
                 let is = if there { "is there" } else { "is gone" };
-                objections.push(format!("booking {key} {is}: {booking:?}"));
+                objections.push(format!("seats: booking {key} {is}: {booking:?}"));
             }
         }
         for key in last.iter().filter(|key| !state.bookings.contains_key(key)) {
-            objections.push(format!("booking {key} is there, and nobody made it"));
+            objections.push(format!("seats: booking {key} is there, and nobody made it"));
         }
         objections
     }

@@ -469,6 +469,26 @@ impl Session {
         }
     }
 
+    /// A bug that tests plant: aborts the transaction, and nobody is told.
+    #[doc(hidden)]
+    pub fn forget_transaction(&mut self) {
+        self.fail();
+        if self.block == Block::Failed {
+            self.roll_back();
+        }
+    }
+
+    /// A bug that tests plant: commits what was done so far, although nobody has asked
+    /// for that.
+    #[doc(hidden)]
+    pub async fn commit_whatever_there_is(&mut self) {
+        if self.block == Block::Explicit {
+            self.ticket.resume();
+            // Nobody is there to be told.
+            let _ = self.commit_block().await;
+        }
+    }
+
     /// 25P02 in a transaction that has failed, which shows nothing and describes no rows.
     pub fn check_not_failed(&self) -> Result<()> {
         match self.block {
