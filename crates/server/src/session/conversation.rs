@@ -15,7 +15,7 @@ use coeval_types::planted::{Bug, is_planted};
 
 use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
-use super::output::Output;
+use super::output::{Lost, Output};
 use super::signal::Signal;
 use super::{Ended, report, shutdown};
 use crate::audit::Client;
@@ -360,13 +360,26 @@ impl Conversation {
         let newest_seen = self.session.newest_seen();
         match self.output.flush(newest_seen).await {
             Ok(()) => Ok(()),
-            Err(()) => Err(self.lost()),
+            Err(()) => Err(self.lost().await),
         }
     }
 
-    /// Why nothing can be sent any more.
-    fn lost(&mut self) -> Ended {
-        self.output.take_lost().map_or(Ended::Gone, Ended::from)
+    /// Why nothing can be sent any more. If that is because nothing becomes durable, the
+    /// client hears of it instead of its answers, which nobody can vouch for.
+    async fn lost(&mut self) -> Ended {
+        let Some(Lost::Engine(stopped)) = self.output.take_lost() else {
+            return Ended::Gone;
+        };
+        let reason = stopped.to_string();
+        let error = Error::from(stopped)
+            .with_detail("Whether the last transaction was committed is not known.")
+            .with_hint(
+                "Connect again when the server runs again, and look whether it was; the \
+                 server's log says more.",
+            );
+        self.sheet.error(error.state());
+        self.output.say_last(&error).await;
+        Ended::EngineStopped(reason)
     }
 
     /// Ends the session from our side, and says why.

@@ -44,7 +44,6 @@ use tracing::{debug, warn};
 use crate::anteroom::Seat;
 use crate::metrics::Sheet;
 use crate::shared::Shared;
-use output::Lost;
 
 /// Serves one connection until either side ends it, or until somebody else needs its
 /// seat before it has been let in.
@@ -99,17 +98,8 @@ enum Ended {
     /// We ended it, and said why.
     Fatal(Error),
     /// The engine cannot go on, for this reason. Whether the last commit survives
-    /// is not known, so nothing was said about it.
+    /// is not known, and no more than that was said about it.
     EngineStopped(String),
-}
-
-impl From<Lost> for Ended {
-    fn from(lost: Lost) -> Self {
-        match lost {
-            Lost::Client => Self::Gone,
-            Lost::Engine(error) => Self::EngineStopped(error.to_string()),
-        }
-    }
 }
 
 /// 57P01: the server stops.

@@ -12,6 +12,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use coeval_pgwire::backend::{RowWriter, cold, hot};
 use coeval_sql::session::activity::{Activity, AnswerWait};
@@ -19,7 +20,7 @@ use coeval_sql::session::{Column, Format, Notice, OutputRow, Sink, over_limit};
 use coeval_sql::{Error, SqlState};
 use coeval_txn::Engine;
 use coeval_types::Timestamp;
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::report;
 use super::signal::Signal;
@@ -65,6 +66,8 @@ pub(crate) struct Output {
     /// Whether COPY data were announced and not yet ended.
     copying: bool,
     lost: Option<Lost>,
+    /// Whether the client has a part of a message of which the rest is gone.
+    broken_off: bool,
     sheet: Arc<Sheet>,
     /// Others see on it what the answers wait for.
     activity: Option<Arc<Activity>>,
@@ -97,6 +100,7 @@ impl Output {
             unsendable: None,
             copying: false,
             lost: None,
+            broken_off: false,
             sheet,
             activity: None,
             waiting: None,
@@ -168,6 +172,23 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
+    /// Says that nothing can be said any more, and closes: a message that depends on no
+    /// data, and so need not wait for any. Not where a message has left in part.
+    pub(crate) async fn say_last(&mut self, error: &Error) {
+        if self.broken_off {
+            return;
+        }
+        let mut message = Vec::new();
+        report::fatal(&mut message, error);
+        let stream = &mut self.stream;
+        let said = async {
+            stream.write_all(&message).await?;
+            stream.shutdown().await
+        };
+        // A client that takes nothing shall not keep a stopping server.
+        let _ = coeval_env::timeout(Duration::from_secs(5), said).await;
+    }
+
     /// Nothing more is sent; with TLS, the client is told so, and need not take the end
     /// for an attack.
     pub(crate) async fn close(&mut self) {
@@ -205,6 +226,7 @@ impl Output {
     }
 
     fn lose(&mut self, lost: Lost) -> Result<(), ()> {
+        self.broken_off = self.sent > 0 && self.sent < self.buffer.len();
         self.buffer = Vec::new();
         self.sent = 0;
         self.lost = Some(lost);

@@ -225,7 +225,12 @@ fn stops_and_loses_nothing(fault: &str) {
             return;
         };
         let told = write_until(&docked, fault).await;
-        assert!(!told.states.contains("53100"), "{told:?}");
+        // They are told so, who waits for the disk included; who asks after that may be told
+        // that the server ends.
+        assert!(told.states.contains("58030"), "{told:?}");
+        let ends = |state: &String| matches!(state.as_str(), "58030" | "57P01");
+        assert!(told.states.iter().all(ends), "{told:?}");
+        assert_eq!(told.in_doubt.len(), 3, "{told:?}");
         // It ends by itself, and says that something was wrong.
         let Docked {
             data,
