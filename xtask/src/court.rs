@@ -28,10 +28,9 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
         "--bin",
         "dock",
         "--",
+        "--quick",
         "--rounds",
         "1",
-        "--load",
-        "1000",
     ];
     let court = [&court.concat(), more].concat();
     all(root, &[&court, &planted.concat(), &dock])
@@ -70,7 +69,7 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
         "dock",
         "--",
         "--rounds",
-        "25",
+        "5",
     ];
     all(root, &[&court, &dock])
 }

@@ -42,4 +42,4 @@ pub mod store;
 mod wire;
 pub mod workload;
 
-pub use wire::{Connection, connect};
+pub use wire::{Connection, connect, connect_to};

@@ -14,12 +14,13 @@
 )]
 
 use std::fs::{self, OpenOptions};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use crate::faults::namespace::Namespace;
 use coeval_env as env;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -78,7 +79,9 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// The loopback port it will listen on.
+    /// Where it will listen: on loopback, but for one in a network namespace.
+    pub host: IpAddr,
+    /// At which port.
     pub port: u16,
     /// Where its output goes.
     pub log: PathBuf,
@@ -102,6 +105,7 @@ impl Launch {
                 "--listen".to_owned(),
                 format!("127.0.0.1:{port}"),
             ],
+            host: Ipv4Addr::LOCALHOST.into(),
             port,
             log: folder.join("server.log"),
             checkpoints: Some(folder.join("data/checkpoints")),
@@ -116,6 +120,26 @@ impl Launch {
             self.arguments.push(format!("--{name}"));
             self.arguments.push(value.to_string());
         }
+        self
+    }
+
+    /// The same in a network namespace, where it listens at the namespace's address to
+    /// whoever comes.
+    #[must_use]
+    pub fn within(mut self, namespace: &Namespace) -> Self {
+        self.host = namespace.server().into();
+        let listen = self.arguments.iter().position(|word| word == "--listen");
+        if let Some(address) = listen.and_then(|at| self.arguments.get_mut(at + 1)) {
+            *address = format!("{}:{}", self.host, self.port);
+            self.arguments.push("--insecure".to_owned());
+        }
+        let program = std::mem::replace(&mut self.program, PathBuf::from("ip"));
+        let mut arguments: Vec<String> = ["netns", "exec", namespace.name()]
+            .map(ToOwned::to_owned)
+            .into();
+        arguments.push(program.to_string_lossy().into_owned());
+        arguments.append(&mut self.arguments);
+        self.arguments = arguments;
         self
     }
 
@@ -141,6 +165,7 @@ impl Launch {
         Ok(Self {
             program: PathBuf::from("/bin/sh"),
             arguments: vec!["-c".to_owned(), command],
+            host: Ipv4Addr::LOCALHOST.into(),
             port,
             log: folder.join("server.log"),
             checkpoints: None,
@@ -168,6 +193,7 @@ impl Launch {
             })?;
         Ok(Server {
             child,
+            host: self.host,
             port: self.port,
             log: self.log.clone(),
         })
@@ -178,6 +204,7 @@ impl Launch {
 #[derive(Debug)]
 pub struct Server {
     child: Child,
+    host: IpAddr,
     port: u16,
     log: PathBuf,
 }
@@ -193,7 +220,7 @@ impl Server {
                     log: self.log_end(),
                 });
             }
-            if let Ok(connection) = crate::connect(self.port).await
+            if let Ok(connection) = crate::connect_to(self.host, self.port).await
                 && connection.simple_query("SELECT 1").await.is_ok()
             {
                 return Ok(connection);

@@ -1,5 +1,6 @@
 //! One connection over the wire.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
 
 use coeval_env as env;
@@ -21,8 +22,13 @@ impl Deref for Connection {
 
 /// Connects to the server that listens on a loopback port.
 pub async fn connect(port: u16) -> Result<Connection, Error> {
+    connect_to(Ipv4Addr::LOCALHOST.into(), port).await
+}
+
+/// Connects to the server that listens somewhere.
+pub async fn connect_to(host: IpAddr, port: u16) -> Result<Connection, Error> {
     let (client, connection) = Config::new()
-        .host("127.0.0.1")
+        .host(host.to_string())
         .port(port)
         .user("postgres")
         .dbname("postgres")

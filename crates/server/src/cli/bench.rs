@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use coeval_txn::Isolation;
-use coeval_workload::driver::{Length, Options};
+use coeval_workload::driver::{Length, OPERATION_TIMEOUT, Options};
 use coeval_workload::loads::tpcc::Scale;
 use coeval_workload::loads::ycsb::{Letter, Settings as Ycsb};
 
@@ -103,6 +103,12 @@ fn common() -> Vec<Arg> {
             "warm-up",
             "S",
             "Seconds before anything is measured [default: 1]",
+        ),
+        fraction(
+            "operation-timeout",
+            "S",
+            "Seconds that a client waits for the answer to a statement over the wire before it \
+             takes another connection; 0 for ever [default: 60]",
         ),
         fraction(
             "rate",
@@ -271,6 +277,7 @@ fn load(name: &str, matches: &ArgMatches) -> Result<Load, String> {
                 field_bytes: count(matches, "field-bytes")?,
                 theta: theta.unwrap_or(Ycsb::default().theta),
                 operations: whole(matches, "operations"),
+                ..Ycsb::default()
             };
             if settings.fields > 60 || settings.field_bytes < 8 {
                 return Err("a row has up to 60 fields of 8 bytes and more".to_owned());
@@ -325,6 +332,8 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     if rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err("--rate is above 0".to_owned());
     }
+    let default = OPERATION_TIMEOUT.as_secs_f64();
+    let operation_timeout = seconds(matches, "operation-timeout", default)?;
     let skip_load = matches.get_flag("skip-load");
     if skip_load && !matches!(place, Place::Server(_)) {
         return Err("--skip-load goes with --url: a new engine has no rows".to_owned());
@@ -346,7 +355,9 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
         load: !skip_load,
         check: !matches.get_flag("skip-check"),
         record: record.is_some(),
+        operation_timeout: (!operation_timeout.is_zero()).then_some(operation_timeout),
         durability: String::new(),
+        ..Options::default()
     };
     Ok(Plan {
         load: load(name, matches)?,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_check::history::{Outcome, Transaction};
+use coeval_check::history::Outcome;
 use coeval_env as env;
 use coeval_txn::Isolation;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::control::{Control, Phase};
 use super::tally::Tally;
-use crate::store::{Failure, Session, Way};
+use crate::store::{Failure, Head, Recording, Session, Way};
 use crate::workload::{Client, Done, Nature, Workload};
 
 /// Between two attempts at a server that is not there.
@@ -25,14 +25,14 @@ pub(super) struct Runner<W: Workload> {
     pub(super) isolation: Isolation,
     /// It has its thread for itself.
     pub(super) alone: bool,
-    pub(super) recorded: Option<Vec<Transaction>>,
+    pub(super) record: bool,
     pub(super) tally: Tally,
 }
 
 /// What a client leaves behind.
 pub(super) struct Ended {
     pub(super) tally: Tally,
-    pub(super) recorded: Vec<Transaction>,
+    pub(super) recording: Option<Recording>,
 }
 
 /// How an attempt ended; an effect when all but the commit has been done.
@@ -51,14 +51,14 @@ impl<W: Workload> Runner<W> {
         let _ = ready.send(connected);
         drop(ready);
         if !failed {
-            if self.recorded.is_some() {
+            if self.record {
                 self.session.record();
             }
             self.work().await;
         }
         Ended {
             tally: self.tally,
-            recorded: self.recorded.unwrap_or_default(),
+            recording: self.session.end_recording(),
         }
     }
 
@@ -97,22 +97,19 @@ impl<W: Workload> Runner<W> {
             loop {
                 let started = env::now();
                 let attempt = self.attempt(&request, nature).await;
-                if attempt.began
-                    && let Some(recorded) = &mut self.recorded
-                {
+                if attempt.began && self.record {
                     let since = |at: env::Instant| at.duration_since(origin).as_nanos() as u64;
                     let outcome = match &attempt.failure {
                         None => Outcome::Committed,
                         Some(Failure::Unknown { .. }) => Outcome::Unknown,
                         Some(_) => Outcome::Aborted,
                     };
-                    recorded.push(Transaction {
+                    self.session.noted(|| Head {
                         process,
                         started: since(started),
                         finished: (outcome != Outcome::Unknown).then(|| since(env::now())),
                         outcome,
                         read_only: nature.read_only,
-                        operations: self.session.recorded(),
                     });
                     if outcome == Outcome::Unknown {
                         process += self.client.of;

@@ -47,6 +47,7 @@ pub(super) async fn load<W: Workload>(
             done: ended.load(Ordering::Relaxed),
             of: parts,
             per_second: 0,
+            completed: 0,
         });
         env::sleep(Duration::from_millis(5)).await;
     }

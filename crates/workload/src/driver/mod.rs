@@ -31,21 +31,23 @@ mod load;
 mod processor;
 pub mod report;
 mod show;
+mod stop;
 mod tally;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use coeval_check::history::History;
+use coeval_check::history::{History, Outcome as Ending};
 use coeval_env as env;
 use coeval_txn::Isolation;
 use tokio::sync::mpsc;
 
-use crate::store::{Database, Failure, Way};
+use crate::store::{Database, Failure, Head, Way};
 use crate::workload::{Client, Workload};
 
 pub use report::Report;
+pub use stop::Stop;
 
 use arrivals::Arrivals;
 use client::Runner;
@@ -90,9 +92,18 @@ pub struct Options {
     pub check: bool,
     /// Whether a history is recorded, from the first transaction of the warm-up on.
     pub record: bool,
+    /// The longest that a client waits for the answer to one operation over the wire.
+    /// Then it gives its connection up and takes another; for ever when absent.
+    pub operation_timeout: Option<Duration>,
+    /// Ends the run before its time.
+    pub stop: Stop,
     /// What a commit survives, for the report.
     pub durability: String,
 }
+
+/// How long a client waits for an answer, unless it is told otherwise: longer than any
+/// statement of a workload should take, shorter than anybody's patience.
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Default for Options {
     fn default() -> Self {
@@ -108,6 +119,8 @@ impl Default for Options {
             load: true,
             check: true,
             record: false,
+            operation_timeout: Some(OPERATION_TIMEOUT),
+            stop: Stop::default(),
             durability: "none".to_owned(),
         }
     }
@@ -126,6 +139,8 @@ pub struct Tick {
     pub of: u64,
     /// Transactions of the last second.
     pub per_second: u64,
+    /// Transactions that have ended as they should, since the clients began.
+    pub completed: u64,
 }
 
 /// What came of a run.
@@ -135,6 +150,8 @@ pub struct Outcome {
     pub report: Report,
     /// What every client did and was told, if that was wanted.
     pub history: Option<History>,
+    /// What its times count from.
+    pub origin: env::Instant,
 }
 
 /// How often the driver looks at its clients.
@@ -158,7 +175,8 @@ pub async fn run<W: Workload>(
     let loaded = began.elapsed();
     let mut running = Running::start(workload, database, options).await?;
     let measured = running.measure(options, progress).await;
-    let (tally, history) = running.finish(options.record).await?;
+    let origin = running.control.origin();
+    let (tally, mut history) = running.finish(options.record).await?;
     let mut violations = tally.wrong.clone();
     if options.check {
         progress(&Tick {
@@ -167,8 +185,9 @@ pub async fn run<W: Workload>(
             done: 0,
             of: 1,
             per_second: 0,
+            completed: 0,
         });
-        violations.extend(check(&**workload, database).await?);
+        violations.extend(look(&**workload, database, origin, history.as_mut()).await?);
     }
     let facts = Facts {
         workload: workload.name(),
@@ -183,6 +202,7 @@ pub async fn run<W: Workload>(
     Ok(Outcome {
         report: Report::new(facts, options, measured, &tally),
         history,
+        origin,
     })
 }
 
@@ -191,15 +211,52 @@ pub async fn run<W: Workload>(
 /// # Errors
 /// When it cannot be read.
 pub async fn check<W: Workload>(workload: &W, database: &Database) -> Result<Vec<String>, Failure> {
+    look(workload, database, env::now(), None).await
+}
+
+/// The same, as the last transaction of a history that counts from `origin`, by a
+/// process of its own: so a history ends with what there is in the end, and what is
+/// missing there is missed by somebody.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn look<W: Workload>(
+    workload: &W,
+    database: &Database,
+    origin: env::Instant,
+    history: Option<&mut History>,
+) -> Result<Vec<String>, Failure> {
     let mut session = database.session();
+    if history.is_some() {
+        session.record();
+    }
     let way = Way {
         isolation: Isolation::SnapshotIsolation,
         read_only: true,
         single: false,
     };
+    let since = |at: env::Instant| at.duration_since(origin).as_nanos() as u64;
+    let started = env::now();
     session.begin(way).await?;
     let found = workload.check(&mut session).await?;
     session.commit().await?;
+    if let Some(History { transactions }) = history {
+        let processes = transactions.iter().map(|transaction| transaction.process);
+        let process = processes.max().map_or(0, |last| last + 1);
+        session.noted(|| Head {
+            process,
+            started: since(started),
+            finished: Some(since(env::now())),
+            outcome: Ending::Committed,
+            read_only: true,
+        });
+        let recording = session.end_recording();
+        transactions.extend(
+            recording
+                .into_iter()
+                .flat_map(|all| all.into_transactions()),
+        );
+    }
     Ok(found)
 }
 
@@ -235,12 +292,12 @@ impl Running {
                 .step_by(count)
                 .map(|number| Runner {
                     workload: Arc::clone(workload),
-                    session: database.session(),
+                    session: database.session().with_timeout(options.operation_timeout),
                     client: Client::new(number as u64, options.clients as u64, options.seed),
                     control: Arc::clone(&control),
                     isolation: options.isolation,
                     alone: options.clients <= count,
-                    recorded: options.record.then(Vec::new),
+                    record: options.record,
                     tally: Tally::new(workload.kinds().len()),
                 })
                 .collect();
@@ -286,12 +343,15 @@ impl Running {
         if options.warm_up > Duration::ZERO {
             control.enter(Phase::WarmUp);
             let limit = Length::Time(options.warm_up);
-            self.watch("warming up", limit, progress).await;
+            self.watch("warming up", limit, &options.stop, progress)
+                .await;
         }
         let processor = processor_time();
         let from = env::now();
         control.enter(Phase::Measure);
-        let timeline = self.watch("running", options.length, progress).await;
+        let timeline = self
+            .watch("running", options.length, &options.stop, progress)
+            .await;
         control.enter(Phase::Done);
         let elapsed = from.elapsed();
         let processor = processor_time().saturating_sub(processor);
@@ -310,6 +370,7 @@ impl Running {
         &self,
         phase: &'static str,
         length: Length,
+        stop: &Stop,
         progress: &mut (dyn FnMut(&Tick) + Send),
     ) -> Vec<Sample> {
         let began = env::now();
@@ -342,8 +403,9 @@ impl Running {
                 done,
                 of,
                 per_second,
+                completed: counts.completed,
             });
-            let idle = self.threads.iter().all(env::JoinHandle::is_finished);
+            let idle = self.threads.iter().all(env::JoinHandle::is_finished) || stop.is_stopped();
             match length {
                 Length::Time(time) if elapsed < time && !idle => {
                     env::sleep(LOOK.min(time - elapsed)).await;
@@ -364,7 +426,8 @@ impl Running {
             let ended = thread.await;
             let ended = ended.map_err(|error| Failure::Wrong(error.to_string()))?;
             for client in ended {
-                transactions.extend(client.recorded);
+                let recording = client.recording.into_iter();
+                transactions.extend(recording.flat_map(|all| all.into_transactions()));
                 match &mut tally {
                     None => tally = Some(client.tally),
                     Some(tally) => tally.add(client.tally),

@@ -5,8 +5,10 @@
 //!          ◀── write ─ blocked? ─ line ─ delay ─ read ◀──
 //! ```
 //!
-//! Bytes keep their order within a direction, as TCP's do; connections overtake each
-//! other. A [`Policy`] is in force for what is read after it was set; a block for
+//! Bytes keep their order within a direction, as TCP's do. So reordering is between
+//! connections: with jitter, what was sent first on one arrives after what was sent
+//! later on another. A lost packet, too, shows within a connection as time, until it was
+//! sent again. A [`Policy`] is in force for what is read after it was set; a block for
 //! everything not written yet.
 
 use std::io;
@@ -24,6 +26,8 @@ use crate::chance::Chance;
 const PIECE: usize = 4096;
 /// Between two looks at whether a block has been lifted.
 const LOOK: Duration = Duration::from_millis(2);
+/// How long it takes until a lost packet is sent again: the least that Linux waits.
+const RETRANSMITTED: Duration = Duration::from_millis(200);
 
 /// How bad the way is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct Policy {
     /// Most bytes in a second, on each connection and in each direction; 0 for any
     /// number.
     pub bytes_per_second: u64,
+    /// Of a hundred pieces, so many are lost and sent again.
+    pub lost_percent: u8,
     /// Nothing gets to the server.
     pub requests_blocked: bool,
     /// Nothing gets to clients.
@@ -166,6 +172,13 @@ async fn carry(
             let mut chance = shared.chance.lock().expect("no panic while it was held");
             wait += Duration::from_micros(chance.within(0..most + 1));
         }
+        if policy.lost_percent > 0 {
+            let mut chance = shared.chance.lock().expect("no panic while it was held");
+            // Again and again, if it is lost again.
+            while chance.within(0..100) < u64::from(policy.lost_percent.min(99)) {
+                wait += RETRANSMITTED;
+            }
+        }
         let takes = (count as u64 * 1_000_000).checked_div(policy.bytes_per_second);
         wait += Duration::from_micros(takes.unwrap_or(0));
         if !wait.is_zero() {
@@ -247,6 +260,41 @@ mod tests {
             assert!(early.is_err(), "an answer came through");
             proxy.set(Policy::default());
             assert_eq!(stream.read_u8().await.unwrap(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_comes_later() {
+        let proxy = echo().await;
+        let mut stream = connect(&proxy).await;
+        proxy.set(Policy {
+            lost_percent: 99,
+            ..Policy::default()
+        });
+        // Of a hundred one comes through at the first attempt; the seed decides which.
+        assert!(ask(&mut stream).await >= RETRANSMITTED);
+    }
+
+    #[tokio::test]
+    async fn connections_overtake_each_other() {
+        let proxy = echo().await;
+        let (mut first, mut second) = (connect(&proxy).await, connect(&proxy).await);
+        ask(&mut second).await;
+        // Until the proxy has read the first one's byte while it was to delay it.
+        loop {
+            proxy.set(Policy {
+                delay: Duration::from_millis(200),
+                ..Policy::default()
+            });
+            first.write_u8(1).await.unwrap();
+            env::sleep(Duration::from_millis(20)).await;
+            proxy.set(Policy::default());
+            ask(&mut second).await;
+            let overtaken = env::timeout(Duration::ZERO, first.read_u8()).await.is_err();
+            if overtaken {
+                assert_eq!(first.read_u8().await.unwrap(), 1);
+                return;
+            }
         }
     }
 

@@ -15,9 +15,6 @@ use serde_json::json;
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
-/// What every account opens with.
-const OPENING: i64 = 1_000;
-
 /// A bank.
 #[derive(Clone, Debug)]
 pub struct Bank {
@@ -44,6 +41,9 @@ pub enum Request {
 }
 
 impl Bank {
+    /// What every account opens with.
+    pub const OPENING: i64 = 1_000;
+
     /// Of so many accounts, at least 2; of a hundred transactions `totals` are sums.
     #[must_use]
     pub fn new(accounts: u32, totals: u64) -> Self {
@@ -57,7 +57,7 @@ impl Bank {
 
     /// What is wrong with these balances, if anything.
     fn judge(&self, accounts: usize, sum: i64) -> Option<String> {
-        let (wanted, total) = (self.accounts, self.accounts * OPENING);
+        let (wanted, total) = (self.accounts, self.accounts * Self::OPENING);
         if accounts as i64 != wanted {
             return Some(format!("{accounts} accounts instead of {wanted}"));
         }
@@ -112,7 +112,7 @@ impl Workload for Bank {
         let (mut maker, mut row) = (Maker::new(), Row::default());
         for account in 0..self.accounts {
             maker.integer(&self.table, account);
-            maker.integer(&self.table, OPENING).finish(&mut row);
+            maker.integer(&self.table, Self::OPENING).finish(&mut row);
             loader.row(0, &row).await?;
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Workload for Bank {
     }
 
     async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
-        let wrong = self.look(session, false).await?;
+        let wrong = self.look(session, session.is_recording()).await?;
         Ok(wrong.into_iter().collect())
     }
 }

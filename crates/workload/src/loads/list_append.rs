@@ -51,6 +51,31 @@ impl ListAppend {
     }
 }
 
+impl ListAppend {
+    /// Everything there is, and of every list that there may be that it is empty if it
+    /// is not there: elements may be lost with their whole list.
+    fn note(&self, lists: &[(i64, String)], session: &mut Session) -> Result<(), Failure> {
+        let by_key: BTreeMap<u64, &String> = lists
+            .iter()
+            .map(|(key, list)| (key.cast_unsigned(), list))
+            .collect();
+        let last = self.appended.load(Ordering::Relaxed) / self.length + self.keys;
+        let last = by_key
+            .keys()
+            .next_back()
+            .map_or(last, |&key| last.max(key + 1));
+        for key in 0..last {
+            let list = by_key.get(&key).map_or("", |list| list.as_str());
+            let elements = parse(list)?;
+            session.note(|| Operation::ReadList {
+                key,
+                elements: Some(elements),
+            });
+        }
+        Ok(())
+    }
+}
+
 /// The elements of a list that was stored as a text.
 fn parse(text: &str) -> Result<Vec<i64>, Failure> {
     if text.is_empty() {
@@ -143,6 +168,9 @@ impl Workload for ListAppend {
                 lists.push((row.integer(0), row.text(1).to_owned()));
             })
             .await?;
+        if session.is_recording() {
+            self.note(&lists, session)?;
+        }
         judge(&lists)
     }
 }

@@ -4,12 +4,14 @@
 //! | --- | --- | --- |
 //! | [`ycsb`] | reads and writes by key, and short scans | every row is whole, every insert is there |
 //! | [`bank`] | transfers, and sums of everything beside them | no money has come or gone |
+//! | [`ledger`] | transfers, each with a trace of its own | nothing is lost, invented or torn |
 //! | [`list_append`] | histories that show their own version order | every list has each element once |
 //! | [`rw_register`] | histories of single values | every value has been written |
 //! | [`smallbank`] | short transactions on hot customers | the money is what was paid in |
 //! | [`tpcc`] | the whole of TPC-C | the twelve consistency conditions |
 
 pub mod bank;
+pub mod ledger;
 pub mod list_append;
 pub mod rw_register;
 pub mod smallbank;

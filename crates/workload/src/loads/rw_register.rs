@@ -8,6 +8,8 @@
 //! of registers, plus the register's own), so that a value at the wrong place is seen at
 //! once, without a history.
 
+use std::collections::BTreeMap;
+
 use coeval_check::history::{Operation, Register};
 use serde_json::json;
 
@@ -119,11 +121,23 @@ impl Workload for RwRegister {
 
     async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
         let mut wrong = Vec::new();
+        let mut values = BTreeMap::new();
         session
             .scan(&Scan::of(0, &[]), &mut |row| {
-                wrong.extend(self.judge(row.integer(0).cast_unsigned(), row.integer(1)));
+                let (key, value) = (row.integer(0).cast_unsigned(), row.integer(1));
+                wrong.extend(self.judge(key, value));
+                values.insert(key, value);
             })
             .await?;
+        if session.is_recording() {
+            for key in 0..self.keys {
+                let value = values.get(&key);
+                session.note(|| Operation::Read {
+                    key,
+                    value: Some(value.map_or(Register::Absent, |&value| Register::Value(value))),
+                });
+            }
+        }
         Ok(wrong)
     }
 }

@@ -15,7 +15,12 @@
 //!
 //! A field begins with a tag, from which, the key and the field's number its bytes
 //! follow. So a row shows whether its fields are whole and its own: one in 64 of those
-//! that are read is looked at, and all of them at the end.
+//! that are read is looked at (or as many as the settings say), and all of them at the
+//! end.
+//!
+//! In a history each field is a register whose value is its tag; of what is recorded
+//! each write has a tag of its own. A field that nobody but the load has written has the
+//! tag 0, and counts as never written.
 //!
 //! Source: Cooper et al.: *Benchmarking Cloud Serving Systems with YCSB* (SoCC 2010).
 
@@ -24,15 +29,16 @@ mod mix;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use coeval_check::history::{Operation as Noted, Register};
 use coeval_types::RowRef;
 use serde_json::json;
 
 use crate::chance::Chance;
 use crate::distribution::{Zipfian, scramble};
-use crate::store::{Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
-use fields::{fill, is_whole};
+use fields::{fill, is_whole, tag};
 pub use mix::Letter;
 use mix::Operation;
 
@@ -54,6 +60,9 @@ pub struct Settings {
     pub theta: f64,
     /// Operations of a transaction, at least 1.
     pub operations: u64,
+    /// Of so many reads one is looked at, so that looking is not what is measured; at
+    /// least 1.
+    pub looked_at: u64,
 }
 
 impl Default for Settings {
@@ -65,6 +74,7 @@ impl Default for Settings {
             field_bytes: 100,
             theta: 0.99,
             operations: 1,
+            looked_at: 64,
         }
     }
 }
@@ -94,14 +104,6 @@ pub struct Step {
     tag: u64,
 }
 
-impl Step {
-    /// Whether what is read is looked at: of 64 operations one, so that looking is not
-    /// what is measured.
-    const fn is_looked_at(&self) -> bool {
-        self.tag.is_multiple_of(64)
-    }
-}
-
 impl Ycsb {
     /// With settings within their bounds, else the nearest.
     #[must_use]
@@ -112,6 +114,7 @@ impl Ycsb {
             field_bytes: settings.field_bytes.max(fields::TAG),
             operations: settings.operations.max(1),
             theta: settings.theta.max(0.0),
+            looked_at: settings.looked_at.max(1),
             ..settings
         };
         let names: Vec<String> = (0..settings.fields)
@@ -171,26 +174,38 @@ impl Ycsb {
         (!is_whole(row, self.settings.fields, bytes)).then(|| format!("a torn row: {row:?}"))
     }
 
-    async fn step(&self, step: &Step, session: &mut Session) -> Result<(), Failure> {
+    async fn step(
+        &self,
+        step: &Step,
+        client: &mut Client,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        let written = if session.is_recording() {
+            client.unique()
+        } else {
+            step.tag
+        };
         let (mut row, mut text) = (Row::default(), String::new());
         let key = [step.key.cast_signed()];
         let field = usize::try_from(step.tag % self.settings.fields as u64).unwrap_or(0);
+        let is_looked_at = step.tag.is_multiple_of(self.settings.looked_at);
         match step.operation {
             Operation::Read => {
                 // What was drawn for an insert may not be there yet.
-                if session.get(0, &key, &mut row).await?
-                    && step.is_looked_at()
-                    && let Some(torn) = self.judge(row.row())
-                {
-                    return Err(Failure::Wrong(torn));
+                if session.get(0, &key, &mut row).await? {
+                    if is_looked_at && let Some(torn) = self.judge(row.row()) {
+                        return Err(Failure::Wrong(torn));
+                    }
+                    self.note_read(row.row(), session);
                 }
             }
             Operation::Update => {
+                session.note(|| self.write(step.key, field, written));
                 fill(
                     &mut text,
                     step.key,
                     field,
-                    step.tag,
+                    written,
                     self.settings.field_bytes,
                 );
                 self.only(step.key, field, &text, &mut row);
@@ -202,11 +217,13 @@ impl Ycsb {
                 if !session.lock(0, &key, &mut row).await? {
                     return Err(Failure::Wrong(format!("key {} is missing", step.key)));
                 }
+                self.note_read(row.row(), session);
+                session.note(|| self.write(step.key, field, written));
                 fill(
                     &mut text,
                     step.key,
                     field,
-                    step.tag,
+                    written,
                     self.settings.field_bytes,
                 );
                 row.set_text(field + 1, &text);
@@ -214,7 +231,10 @@ impl Ycsb {
             }
             Operation::Insert => {
                 let mut maker = Maker::new();
-                self.row(&mut maker, step.key, step.tag, &mut text, &mut row);
+                self.row(&mut maker, step.key, written, &mut text, &mut row);
+                for field in 0..self.settings.fields {
+                    session.note(|| self.write(step.key, field, written));
+                }
                 session.insert(0, &row).await?;
             }
             Operation::Scan(limit) => {
@@ -226,7 +246,7 @@ impl Ycsb {
                 let mut torn = None;
                 session
                     .scan(&scan, &mut |row| {
-                        if step.is_looked_at() && torn.is_none() {
+                        if is_looked_at && torn.is_none() {
                             torn = self.judge(row);
                         }
                     })
@@ -237,6 +257,36 @@ impl Ycsb {
             }
         }
         Ok(())
+    }
+
+    /// A field as a register.
+    fn register(&self, key: u64, field: usize) -> u64 {
+        key * self.settings.fields as u64 + field as u64
+    }
+
+    /// A write of a field with a tag, in a history.
+    fn write(&self, key: u64, field: usize, tag: u64) -> Noted {
+        Noted::Write {
+            key: self.register(key, field),
+            // Of a tag 32 bits count.
+            value: i64::from(tag as u32),
+        }
+    }
+
+    /// Reads of all fields of a row, for a history.
+    fn note_read(&self, row: RowRef<'_>, session: &mut Session) {
+        if !session.is_recording() {
+            return;
+        }
+        let key = row.integer(0).cast_unsigned();
+        for field in 0..self.settings.fields {
+            let value = tag(row.text(field + 1)).filter(|tag| *tag != 0);
+            let value = value.map(i64::from);
+            session.note(|| Noted::Read {
+                key: self.register(key, field),
+                value: Some(value.map_or(Register::Absent, Register::Value)),
+            });
+        }
     }
 
     /// What is wrong with so many rows.
@@ -327,11 +377,11 @@ impl Workload for Ycsb {
     async fn run(
         &self,
         request: &Request,
-        _client: &mut Client,
+        client: &mut Client,
         session: &mut Session,
     ) -> Result<(), Failure> {
         for step in request {
-            self.step(step, session).await?;
+            self.step(step, client, session).await?;
         }
         Ok(())
     }
@@ -352,13 +402,21 @@ impl Workload for Ycsb {
 
     async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
         let mut wrong = None;
+        let is_recording = session.is_recording();
+        let mut all = Vec::new();
         let rows = session
             .scan(&Scan::of(0, &[]), &mut |row| {
                 if wrong.is_none() {
                     wrong = self.judge(row);
                 }
+                if is_recording {
+                    all.push(row.bytes().to_vec());
+                }
             })
             .await?;
+        for row in &all {
+            self.note_read(RowRef::trusted(row), session);
+        }
         Ok(wrong
             .into_iter()
             .chain(self.judge_count(rows as u64))

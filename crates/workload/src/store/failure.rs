@@ -1,6 +1,7 @@
 //! How a transaction can end other than by a commit.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use coeval_txn::{Cause, Error};
 use coeval_types::Remedy;
@@ -39,6 +40,23 @@ impl Failure {
             cause: Cow::Borrowed("connection"),
             message: message.to_string(),
             retry: true,
+        }
+    }
+
+    /// The same, because no answer came in time.
+    pub(super) fn silent(limit: Duration) -> Self {
+        Self::Aborted {
+            cause: Cow::Borrowed(SILENT),
+            message: format!("no answer within {limit:?}"),
+            retry: true,
+        }
+    }
+
+    /// No answer to a commit came in time: it may have been done, or may yet be.
+    pub(super) fn silent_commit(limit: Duration) -> Self {
+        Self::Unknown {
+            cause: Cow::Borrowed(SILENT),
+            message: format!("no answer to a commit within {limit:?}"),
         }
     }
 
@@ -131,6 +149,7 @@ impl Failure {
 }
 
 const DUPLICATE: &str = "duplicate_key";
+const SILENT: &str = "no_answer";
 
 fn is_retryable(code: &SqlState) -> bool {
     [

@@ -28,6 +28,8 @@
 //!   a read followed by a write is safe at every level of isolation.
 //! - A commit is answered when it is durable, and so is a read of what others have
 //!   committed: in this process by waiting for it, over the wire by the server.
+//! - No operation over the wire takes longer than the session's timeout: what gives no
+//!   answer by then has lost its connection, and a commit among it is unknown.
 //! - After any failure the transaction is aborted; nothing else is done with it.
 
 pub mod contract;
@@ -35,6 +37,7 @@ mod database;
 mod failure;
 mod key;
 mod loader;
+mod recording;
 mod row;
 mod schema;
 mod session;
@@ -44,6 +47,7 @@ pub mod wire;
 pub use database::Database;
 pub use failure::Failure;
 pub use loader::Loader;
+pub use recording::{Head, Recording};
 pub use row::{Cells, Maker, Row};
 pub use schema::{Column, Index, Kind, Table};
 pub use session::{Scan, Session, Way};

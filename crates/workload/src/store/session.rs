@@ -1,10 +1,13 @@
 //! One client's session with either backend: a transaction at a time.
 
+use std::time::Duration;
+
 use coeval_check::history::Operation;
 use coeval_txn::Isolation;
 use coeval_types::RowRef;
 
 use super::contract::Contract;
+use super::recording::{Head, Recording};
 use super::wire::Wire;
 use super::{Failure, Row, Value};
 
@@ -75,7 +78,7 @@ pub(super) enum Backend {
 #[derive(Debug)]
 pub struct Session {
     pub(super) backend: Backend,
-    recorded: Option<Vec<Operation>>,
+    recording: Option<Recording>,
 }
 
 macro_rules! either {
@@ -91,35 +94,51 @@ impl Session {
     pub(super) const fn new(backend: Backend) -> Self {
         Self {
             backend,
-            recorded: None,
+            recording: None,
         }
+    }
+
+    /// Over the wire, an operation that takes longer is given up together with its
+    /// connection: a server that is stopped or cut off keeps nobody for ever. How a
+    /// commit ended is not known then.
+    #[must_use]
+    pub fn with_timeout(mut self, limit: Option<Duration>) -> Self {
+        if let Backend::Wire(wire) = &mut self.backend {
+            wire.set_timeout(limit);
+        }
+        self
     }
 
     /// Notes what happens from now on, for a history.
     pub fn record(&mut self) {
-        self.recorded = Some(Vec::new());
+        self.recording = Some(Recording::new());
     }
 
     /// Whether anybody wants to know.
     #[must_use]
     pub const fn is_recording(&self) -> bool {
-        self.recorded.is_some()
+        self.recording.is_some()
     }
 
     /// Takes part in a history, if there is one.
     #[inline]
     pub fn note(&mut self, operation: impl FnOnce() -> Operation) {
-        if let Some(recorded) = &mut self.recorded {
-            recorded.push(operation());
+        if let Some(recording) = &mut self.recording {
+            recording.note(operation());
         }
     }
 
-    /// What has been noted since the last time.
-    pub fn recorded(&mut self) -> Vec<Operation> {
-        self.recorded
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
+    /// What has been noted since the last time was a transaction.
+    #[inline]
+    pub fn noted(&mut self, head: impl FnOnce() -> Head) {
+        if let Some(recording) = &mut self.recording {
+            recording.close(head());
+        }
+    }
+
+    /// Everything that was noted; there is no more from now on.
+    pub fn end_recording(&mut self) -> Option<Recording> {
+        self.recording.take()
     }
 
     /// Begins a transaction. Over the wire connects again when the connection is

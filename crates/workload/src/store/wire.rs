@@ -2,13 +2,21 @@
 //! statement prepared once.
 //!
 //! A connection that is lost is made again at the next begin, so that a load outlives
-//! the server that is killed under it.
+//! the server that is killed under it. With a timeout, one that does not answer is given
+//! up like one that is lost:
+//!
+//! ```text
+//!   UPDATE …   no answer in time    the transaction is undone: no commit was sent
+//!   COMMIT     no answer in time    nobody knows
+//! ```
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use coeval_env as env;
 use coeval_types::RowRef;
@@ -26,34 +34,76 @@ use super::{Failure, Maker, Row, Value};
 /// Connects as the configuration says: through the env door when the host is an
 /// address, so that a simulated network will do as well.
 pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let address: Option<IpAddr> = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
-        Some(Host::Tcp(name)) => name.parse().ok(),
-        _ => None,
-    };
-    if let Some(address) = address
-        && let Ok(stream) = env::connect(SocketAddr::new(address, port)).await
-    {
-        let (client, connection) = config.connect_raw(stream, NoTls).await?;
-        env::spawn("connection", async move {
-            // How it ends is told to whoever waits for an answer on it.
-            let _ = connection.await;
-        });
-        return Ok(client);
-    }
-    // A name, a local socket, or nobody there, which this says in its own words.
-    let (client, connection) = config.connect(NoTls).await?;
-    env::spawn("connection", async move {
-        let _ = connection.await;
-    });
-    Ok(client)
+    let connected = Connected::new(config).await?;
+    // Ends when the client goes.
+    Ok(connected.client)
 }
 
 /// A connection with what has been prepared on it.
 struct Connected {
     client: Client,
     statements: BTreeMap<Shape, Statement>,
+    /// Moves its bytes. How it ends is told to whoever waits for an answer.
+    mover: env::JoinHandle<()>,
+}
+
+impl Connected {
+    async fn new(config: &Config) -> Result<Self, tokio_postgres::Error> {
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        let address: Option<IpAddr> = match config.get_hosts().first() {
+            Some(Host::Tcp(name)) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+            Some(Host::Tcp(name)) => name.parse().ok(),
+            _ => None,
+        };
+        let (client, mover) = if let Some(address) = address
+            && let Ok(stream) = env::connect(SocketAddr::new(address, port)).await
+        {
+            let (client, connection) = config.connect_raw(stream, NoTls).await?;
+            let connection = async move { drop(connection.await) };
+            (client, env::spawn("connection", connection))
+        } else {
+            // A name, a local socket, or nobody there, which this says in its own words.
+            let (client, connection) = config.connect(NoTls).await?;
+            let connection = async move { drop(connection.await) };
+            (client, env::spawn("connection", connection))
+        };
+        Ok(Self {
+            client,
+            statements: BTreeMap::new(),
+            mover,
+        })
+    }
+
+    /// Closes it at once, whatever is still to be sent or answered.
+    fn cut(self) {
+        self.mover.abort();
+    }
+}
+
+/// Why there is no answer.
+enum Trouble {
+    Said(tokio_postgres::Error),
+    Silent(Duration),
+}
+
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Said(error)
+    }
+}
+
+/// What comes of it, if anything does in time.
+async fn within<T>(
+    limit: Option<Duration>,
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Trouble> {
+    match limit {
+        None => Ok(work.await?),
+        Some(limit) => match env::timeout(limit, work).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(Trouble::Silent(limit)),
+        },
+    }
 }
 
 /// A session.
@@ -63,6 +113,8 @@ pub struct Wire {
     connected: Option<Connected>,
     way: Option<Way>,
     in_transaction: bool,
+    /// The longest that an operation may take.
+    timeout: Option<Duration>,
     maker: Maker,
 }
 
@@ -90,8 +142,13 @@ impl Wire {
             connected: None,
             way: None,
             in_transaction: false,
+            timeout: None,
             maker: Maker::new(),
         }
+    }
+
+    pub(super) fn set_timeout(&mut self, limit: Option<Duration>) {
+        self.timeout = limit;
     }
 
     /// Connects, if it is not connected.
@@ -102,11 +159,8 @@ impl Wire {
             return Ok(());
         }
         self.connected = None;
-        let client = connect(&self.config).await;
-        self.connected = Some(Connected {
-            client: client.map_err(|error| Failure::statement(&error))?,
-            statements: BTreeMap::new(),
-        });
+        let connected = within(self.timeout, Connected::new(&self.config)).await;
+        self.connected = Some(connected.map_err(|trouble| self.statement(trouble))?);
         (self.way, self.in_transaction) = (None, false);
         Ok(())
     }
@@ -117,10 +171,10 @@ impl Wire {
         if way.single {
             let set = self.way.map(|old| old.isolation) == Some(way.isolation);
             if !set {
-                let text = set_isolation(way.isolation);
+                let (text, limit) = (set_isolation(way.isolation), self.timeout);
                 let connected = self.connected()?;
-                let done = connected.client.batch_execute(&text).await;
-                done.map_err(|error| Failure::statement(&error))?;
+                let done = within(limit, connected.client.batch_execute(&text)).await;
+                done.map_err(|trouble| self.statement(trouble))?;
             }
             self.way = Some(way);
             return Ok(());
@@ -141,34 +195,63 @@ impl Wire {
         self.connected.as_mut().ok_or_else(lost)
     }
 
-    /// What an error means to the transaction: of one without BEGIN, the statement
-    /// is the commit as well.
-    fn failure(&self, error: &tokio_postgres::Error) -> Failure {
+    /// What trouble with a statement that is no commit means to the transaction.
+    fn statement(&mut self, trouble: Trouble) -> Failure {
+        match trouble {
+            Trouble::Said(error) => Failure::statement(&error),
+            Trouble::Silent(limit) => {
+                self.cut();
+                Failure::silent(limit)
+            }
+        }
+    }
+
+    /// What trouble with a commit means to it.
+    fn committing(&mut self, trouble: Trouble) -> Failure {
+        match trouble {
+            Trouble::Said(error) => Failure::commit(&error),
+            Trouble::Silent(limit) => {
+                self.cut();
+                Failure::silent_commit(limit)
+            }
+        }
+    }
+
+    /// What trouble means to the transaction: of one without BEGIN, the statement is the
+    /// commit as well.
+    fn failure(&mut self, trouble: Trouble) -> Failure {
         if !self.in_transaction && self.way.is_some_and(|way| way.single && !way.read_only) {
-            Failure::commit(error)
+            self.committing(trouble)
         } else {
-            Failure::statement(error)
+            self.statement(trouble)
+        }
+    }
+
+    fn cut(&mut self) {
+        if let Some(connected) = self.connected.take() {
+            connected.cut();
         }
     }
 
     async fn prepare(&mut self, shape: Shape) -> Result<Statement, Failure> {
-        let tables = Arc::clone(&self.tables);
+        let (tables, limit) = (Arc::clone(&self.tables), self.timeout);
         let connected = self.connected()?;
         if let Some(statement) = connected.statements.get(&shape) {
             return Ok(statement.clone());
         }
-        let prepared = connected.client.prepare(&shape.sql(&tables)).await;
-        let statement = prepared.map_err(|error| Failure::statement(&error))?;
+        let prepared = within(limit, connected.client.prepare(&shape.sql(&tables))).await;
+        let statement = prepared.map_err(|trouble| self.statement(trouble))?;
+        let connected = self.connected()?;
         connected.statements.insert(shape, statement.clone());
         Ok(statement)
     }
 
     async fn execute(&mut self, shape: Shape, values: &[Value<'_>]) -> Result<u64, Failure> {
-        let statement = self.prepare(shape).await?;
+        let (statement, limit) = (self.prepare(shape).await?, self.timeout);
         let connected = self.connected()?;
         let parameters = parameters(values);
-        let done = connected.client.execute(&statement, &parameters).await;
-        done.map_err(|error| self.failure(&error))
+        let done = within(limit, connected.client.execute(&statement, &parameters)).await;
+        done.map_err(|trouble| self.failure(trouble))
     }
 
     pub(super) async fn get(
@@ -197,11 +280,11 @@ impl Wire {
         row: &mut Row,
     ) -> Result<bool, Failure> {
         let values: Vec<Value<'_>> = key.iter().map(|&value| Value::Integer(value)).collect();
-        let statement = self.prepare(shape).await?;
+        let (statement, limit) = (self.prepare(shape).await?, self.timeout);
         let connected = self.connected()?;
         let parameters = parameters(&values);
-        let found = connected.client.query_opt(&statement, &parameters).await;
-        let found = found.map_err(|error| self.failure(&error))?;
+        let found = within(limit, connected.client.query_opt(&statement, &parameters)).await;
+        let found = found.map_err(|trouble| self.failure(trouble))?;
         if let Some(found) = &found {
             let made = make(&self.tables[table], found, &mut self.maker, row);
             made.map_err(|error| Failure::statement(&error))?;
@@ -263,7 +346,7 @@ impl Wire {
         let bounds = [scan.from, scan.to, limit];
         let mut values = scan.prefix.to_vec();
         values.extend(bounds.into_iter().flatten().map(Value::Integer));
-        let statement = self.prepare(shape).await?;
+        let (statement, limit) = (self.prepare(shape).await?, self.timeout);
         let tables = Arc::clone(&self.tables);
         let mut maker = std::mem::take(&mut self.maker);
         let connected = self.connected()?;
@@ -279,27 +362,29 @@ impl Wire {
             }
             Ok(shown)
         };
-        let shown: Result<usize, tokio_postgres::Error> = read.await;
+        let shown = within(limit, read).await;
         self.maker = maker;
-        shown.map_err(|error| self.failure(&error))
+        shown.map_err(|trouble| self.failure(trouble))
     }
 
     pub(super) async fn commit(&mut self) -> Result<(), Failure> {
         if !std::mem::take(&mut self.in_transaction) {
             return Ok(());
         }
-        let statement = self.prepare(Shape::Commit).await?;
+        let (statement, limit) = (self.prepare(Shape::Commit).await?, self.timeout);
         let connected = self.connected()?;
-        let done = connected.client.execute(&statement, &[]).await;
-        done.map(drop).map_err(|error| Failure::commit(&error))
+        let done = within(limit, connected.client.execute(&statement, &[])).await;
+        done.map(drop).map_err(|trouble| self.committing(trouble))
     }
 
     pub(super) async fn abort(&mut self) {
         if std::mem::take(&mut self.in_transaction)
             && let Some(connected) = &self.connected
-            && connected.client.batch_execute("ROLLBACK").await.is_err()
+            && within(self.timeout, connected.client.batch_execute("ROLLBACK"))
+                .await
+                .is_err()
         {
-            self.connected = None;
+            self.cut();
         }
     }
 }

@@ -25,7 +25,8 @@
 //! - Items and customers can be fewer ([`Scale`]), for tests; the report says so.
 //!
 //! At the end all twelve consistency conditions of clause 3.3.2 are looked at
-//! ([`conditions`]).
+//! ([`conditions`]), and whether there are as many orders and payments as were
+//! acknowledged ([`told`]): the conditions hold of a database that has lost some whole.
 //!
 //! Source: TPC Benchmark C, Standard Specification, revision 5.11.
 
@@ -38,14 +39,16 @@ mod population;
 mod queries;
 mod random;
 mod schema;
+mod told;
 
 use serde_json::json;
 
 use crate::chance::Chance;
 use crate::store::{Failure, Loader, Session, Table};
-use crate::workload::{Client, Nature, Parameters, Workload};
+use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 use random::Constants;
+use told::Told;
 
 /// How large the tables are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +118,7 @@ pub struct Tpcc {
     scale: Scale,
     constants: Constants,
     tables: Vec<Table>,
+    told: Told,
 }
 
 /// One transaction.
@@ -149,6 +153,7 @@ impl Tpcc {
             scale: scale.bounded(),
             constants: Constants::new(&mut Chance::of(seed, u64::MAX)),
             tables: schema::tables(),
+            told: Told::default(),
         }
     }
 
@@ -227,6 +232,7 @@ impl Workload for Tpcc {
     }
 
     async fn load(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
+        self.told.loaded();
         self.populate(part, loader).await
     }
 
@@ -269,6 +275,14 @@ impl Workload for Tpcc {
             Request::OrderStatus(request) => self.order_status(request, session).await,
             Request::Delivery(request) => self.deliver(request, session).await,
             Request::StockLevel(request) => self.stock_level(request, session).await,
+        }
+    }
+
+    fn ended(&self, request: &Request, _effect: Option<()>, done: Done) {
+        match request {
+            Request::NewOrder(_) => self.told.orders.add(done),
+            Request::Payment(_) => self.told.payments.add(done),
+            _ => {}
         }
     }
 

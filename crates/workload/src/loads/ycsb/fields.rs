@@ -34,18 +34,19 @@ fn chance(key: u64, field: usize, tag: u32) -> Chance {
     Chance::of(key, u64::from(tag) << 8 | field as u64)
 }
 
+/// The tag of a field, if it has one.
+pub(super) fn tag(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.get(..TAG)?, 16).ok()
+}
+
 /// Whether the fields of a row are what their tags and its key say.
 pub(super) fn is_whole(row: RowRef<'_>, fields: usize, bytes: usize) -> bool {
     let key = row.integer(0).cast_unsigned();
     (0..fields).all(|field| {
-        let text = row.text(field + 1).as_bytes();
-        let Some(tag) = text
-            .get(..TAG)
-            .and_then(|tag| std::str::from_utf8(tag).ok())
-            .and_then(|tag| u32::from_str_radix(tag, 16).ok())
-        else {
+        let Some(tag) = tag(row.text(field + 1)) else {
             return false;
         };
+        let text = row.text(field + 1).as_bytes();
         if text.len() != bytes {
             return false;
         }

@@ -1,0 +1,316 @@
+//! The server in the dock and everything around it that can go wrong.
+//!
+//! ```text
+//!   clients ──▶ proxy ─────────────▶ server ──▶ files
+//!           └─▶ veth, firewall ───▶    (in a namespace, for kinds that lose packets)
+//! ```
+#![expect(clippy::disallowed_methods, reason = "makes a real folder")]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::time::Duration;
+
+use coeval_env as env;
+use tokio_postgres::Config;
+
+use super::{Error, Kind, Options};
+use crate::chance::Chance;
+use crate::faults::controls::{self, Controls};
+use crate::faults::namespace::{Losses, Namespace};
+use crate::faults::proxy::{Policy, Proxy};
+use crate::server::{self, Launch, Server};
+
+/// How long a server may take to end whose disk does not sync.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How clients get to the server.
+enum Way {
+    Proxy(Proxy),
+    Namespace(Namespace),
+}
+
+/// See the [module](self).
+pub(super) struct Ground<'options> {
+    options: &'options Options,
+    launch: Launch,
+    controls: Controls,
+    way: Way,
+    chance: Chance,
+    server: Option<Server>,
+    /// How often it was killed.
+    pub(super) kills: u32,
+    /// How it is reached, for people.
+    pub(super) reached: String,
+}
+
+impl<'options> Ground<'options> {
+    /// With a server that answers.
+    pub(super) async fn new(
+        binary: &Path,
+        folder: &Path,
+        options: &'options Options,
+    ) -> Result<Self, Error> {
+        std::fs::create_dir_all(folder)?;
+        let always: &[&str] = match options.kind {
+            Kind::Power => &["unsynced lost"],
+            _ => &[],
+        };
+        let controls = Controls::new(folder, always)?;
+        let mut launch = Launch::coeval(binary.to_owned(), folder, server::free_port().await?)?
+            .with(&options.settings);
+        let file = controls.path().to_owned();
+        launch
+            .environment
+            .push((controls::VARIABLE.to_owned(), file));
+        let namespace = match options.kind.wants_namespace() && !options.loopback {
+            true => Some(Namespace::new()),
+            false => None,
+        };
+        let mut reached = "loopback, a proxy".to_owned();
+        let way = match namespace {
+            Some(Ok(namespace)) => {
+                launch = launch.within(&namespace);
+                reached = format!("network namespace {}", namespace.name());
+                Way::Namespace(namespace)
+            }
+            Some(Err(error)) => {
+                reached = format!("loopback, a proxy (no network namespace: {error})");
+                Way::Proxy(Proxy::start(launch.port, options.seed).await?)
+            }
+            None => Way::Proxy(Proxy::start(launch.port, options.seed).await?),
+        };
+        let mut ground = Self {
+            options,
+            launch,
+            controls,
+            way,
+            chance: Chance::of(options.seed, 1 << 32),
+            server: None,
+            kills: 0,
+            reached,
+        };
+        ground.ready().await?;
+        Ok(ground)
+    }
+
+    /// Does what tests plant.
+    pub(super) fn plant(&self) -> Result<(), Error> {
+        self.set(&self.options.planted)
+    }
+
+    /// Where clients connect.
+    pub(super) fn config(&self) -> Config {
+        let (host, port): (IpAddr, u16) = match &self.way {
+            Way::Proxy(proxy) => (Ipv4Addr::LOCALHOST.into(), proxy.port()),
+            Way::Namespace(namespace) => (namespace.server().into(), self.launch.port),
+        };
+        let mut config = Config::new();
+        config.host(host.to_string()).port(port).user("postgres");
+        config
+    }
+
+    /// Starts the server if it does not run, and waits until it answers.
+    pub(super) async fn ready(&mut self) -> Result<(), Error> {
+        let server = match &mut self.server {
+            Some(server) => server,
+            none => none.insert(self.launch.start()?),
+        };
+        server.ready().await?;
+        Ok(())
+    }
+
+    /// Stops it in order.
+    pub(super) async fn stop(&mut self) -> Result<(), Error> {
+        match self.server.take() {
+            Some(server) => Ok(server.stop().await?),
+            None => Ok(()),
+        }
+    }
+
+    fn kill(&mut self) -> Result<(), Error> {
+        if let Some(server) = self.server.take() {
+            self.kills += 1;
+            server.kill()?;
+        }
+        Ok(())
+    }
+
+    /// Lets clients work for a while.
+    pub(super) async fn load(&mut self) {
+        let longest = self.options.load_at_most.as_micros();
+        let longest = u64::try_from(longest).unwrap_or(u64::MAX).max(2);
+        let micros = self.chance.within(longest / 2..longest);
+        env::sleep(Duration::from_micros(micros)).await;
+    }
+
+    /// The same, in one case of four for longer than clients wait for an answer.
+    async fn long(&mut self) {
+        self.load().await;
+        if self.chance.once_in(4) {
+            env::sleep(self.options.operation_timeout).await;
+        }
+    }
+
+    /// Does what the kind says. Then the server runs and answers, and nothing is wrong.
+    pub(super) async fn strike(&mut self) -> Result<(), Error> {
+        match self.options.kind {
+            Kind::Kill => {
+                self.kill()?;
+                if self.chance.once_in(4) {
+                    self.server = Some(self.launch.start()?);
+                    env::sleep(Duration::from_millis(self.chance.within(1..60))).await;
+                    self.kill()?;
+                }
+            }
+            Kind::Power => self.kill()?,
+            Kind::Stop => self.stop().await?,
+            Kind::Pause => {
+                self.running()?.pause()?;
+                self.long().await;
+                self.running()?.resume()?;
+            }
+            Kind::Network => {
+                for _ in 0..4 {
+                    let policy = self.bad_network();
+                    self.link(policy, Losses::default())?;
+                    self.load().await;
+                }
+            }
+            Kind::Cut => {
+                for _ in 0..4 {
+                    if let Way::Proxy(proxy) = &self.way {
+                        proxy.cut();
+                    }
+                    self.load().await;
+                }
+            }
+            Kind::Partition => {
+                self.lose(100, 100)?;
+                self.long().await;
+            }
+            Kind::OneWay => {
+                for (requests, answers) in [(100, 0), (0, 100)] {
+                    self.lose(requests, answers)?;
+                    self.long().await;
+                    self.lose(0, 0)?;
+                    self.load().await;
+                }
+            }
+            Kind::Loss => {
+                let percent = u8::try_from(self.chance.within(2..30)).unwrap_or(10);
+                self.lose(percent, percent)?;
+                self.load().await;
+                self.load().await;
+            }
+            Kind::Sync => {
+                self.set(&["sync fails"])?;
+                let ended = self.running()?.ended(ENDS_WITHIN).await?;
+                if ended.is_none() {
+                    let what = "the server goes on although its disk does not sync";
+                    return Err(Error::Wrong(what.to_owned()));
+                }
+                self.server = None;
+            }
+            Kind::Write => {
+                self.set(&["write fails"])?;
+                self.load().await;
+                self.set(&[])?;
+                // It may end, since its log cannot be written, or get over it.
+                if self
+                    .running()?
+                    .ended(Duration::from_secs(1))
+                    .await?
+                    .is_some()
+                {
+                    self.server = None;
+                }
+            }
+            Kind::Slow => {
+                let line = format!("sync takes {}", self.chance.within(20..200));
+                self.set(&[&line])?;
+                self.load().await;
+                self.load().await;
+            }
+            Kind::Full => {
+                self.set(&["disk full"])?;
+                self.load().await;
+                self.load().await;
+            }
+            Kind::Clock => {
+                for _ in 0..4 {
+                    let ahead = i64::try_from(self.chance.within(0..200_000_000)).unwrap_or(0);
+                    let line = format!("clock ahead {}", ahead - 100_000_000);
+                    self.set(&[&line])?;
+                    self.load().await;
+                }
+            }
+        }
+        self.calm()?;
+        self.ready().await
+    }
+
+    /// Nothing is wrong any more.
+    pub(super) fn calm(&mut self) -> Result<(), Error> {
+        self.set(&[])?;
+        self.link(Policy::default(), Losses::default())
+    }
+
+    fn running(&mut self) -> Result<&mut Server, Error> {
+        let none = || Error::Wrong("there is no server".to_owned());
+        self.server.as_mut().ok_or_else(none)
+    }
+
+    fn set(&self, lines: &[&str]) -> Result<(), Error> {
+        Ok(self.controls.set(lines)?)
+    }
+
+    /// Loses so many of a hundred requests and answers, by whatever way there is.
+    fn lose(&self, requests: u8, answers: u8) -> Result<(), Error> {
+        let policy = Policy {
+            requests_blocked: requests == 100,
+            answers_blocked: answers == 100,
+            lost_percent: requests.max(answers) % 100,
+            ..Policy::default()
+        };
+        self.link(policy, Losses { requests, answers })
+    }
+
+    fn link(&self, policy: Policy, losses: Losses) -> Result<(), Error> {
+        match &self.way {
+            Way::Proxy(proxy) => proxy.set(policy),
+            Way::Namespace(namespace) => namespace.lose(losses)?,
+        }
+        Ok(())
+    }
+
+    fn bad_network(&mut self) -> Policy {
+        let milliseconds = Duration::from_millis(self.chance.within(1..30));
+        let quiet = Policy::default();
+        match self.chance.within(0..4) {
+            0 => Policy {
+                delay: milliseconds,
+                ..quiet
+            },
+            1 => Policy {
+                jitter: milliseconds,
+                ..quiet
+            },
+            2 => Policy {
+                bytes_per_second: self.chance.within(1000..50_000),
+                ..quiet
+            },
+            _ => Policy {
+                requests_blocked: true,
+                answers_blocked: self.chance.once_in(2),
+                ..quiet
+            },
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,102 @@
+//! What is done to a server, and at which isolation levels.
+
+use coeval_check::transactions::Level;
+use coeval_txn::Isolation;
+
+/// What is done to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SIGKILL; in one case of four again while it recovers.
+    Kill,
+    /// SIGTERM, with clients at work.
+    Stop,
+    /// SIGSTOP, for longer than clients wait in one case of four, and SIGCONT.
+    Pause,
+    /// A bad network: delay, jitter, little throughput, stalls.
+    Network,
+    /// Connections that are cut.
+    Cut,
+    /// Nothing passes, for longer than clients wait in one case of four.
+    Partition,
+    /// Nothing passes one way.
+    OneWay,
+    /// Packets that are lost.
+    Loss,
+    /// A loss of power.
+    Power,
+    /// Failing syncs.
+    Sync,
+    /// Slow syncs.
+    Slow,
+    /// Failing writes.
+    Write,
+    /// A full disk.
+    Full,
+    /// A wall clock that jumps.
+    Clock,
+}
+
+impl Kind {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 14] = [
+        (Self::Kill, "kill"),
+        (Self::Stop, "stop"),
+        (Self::Pause, "pause"),
+        (Self::Network, "network"),
+        (Self::Cut, "cut"),
+        (Self::Partition, "partition"),
+        (Self::OneWay, "one-way"),
+        (Self::Loss, "loss"),
+        (Self::Power, "power"),
+        (Self::Sync, "sync"),
+        (Self::Slow, "slow"),
+        (Self::Write, "write"),
+        (Self::Full, "full"),
+        (Self::Clock, "clock"),
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(kind, _)| *kind == self);
+        named.map_or("", |(_, name)| name)
+    }
+
+    /// Whether it is made within the server, which only a debug build allows.
+    #[must_use]
+    pub const fn needs_debug_build(self) -> bool {
+        matches!(
+            self,
+            Self::Power | Self::Sync | Self::Slow | Self::Write | Self::Full | Self::Clock
+        )
+    }
+
+    /// Whether it is better made by a firewall than by a proxy.
+    #[must_use]
+    pub const fn wants_namespace(self) -> bool {
+        matches!(self, Self::Partition | Self::OneWay | Self::Loss)
+    }
+}
+
+/// The isolation levels, with the names that SQL has for them.
+pub const LEVELS: [(Isolation, &str); 3] = [
+    (Isolation::ReadCommitted, "READ COMMITTED"),
+    (Isolation::SnapshotIsolation, "REPEATABLE READ"),
+    (Isolation::Serializable, "SERIALIZABLE"),
+];
+
+/// The name that SQL has for a level.
+#[must_use]
+pub fn level_name(level: Isolation) -> &'static str {
+    let named = LEVELS.iter().find(|(other, _)| *other == level);
+    named.map_or("", |(_, name)| name)
+}
+
+/// What a server on one node promises with each of its levels.
+pub(super) const fn promised(level: Isolation) -> Level {
+    match level {
+        Isolation::ReadCommitted => Level::ReadCommitted,
+        Isolation::SnapshotIsolation => Level::StrongSnapshotIsolation,
+        Isolation::Serializable => Level::StrictSerializable,
+    }
+}

@@ -1,0 +1,464 @@
+//! A server process in the dock: clients at work, faults, and what the judges say of what
+//! clients were told.
+//!
+//! ```text
+//! start ─ load │ clients at work ────────────────────────────────── │ last look │ judge
+//!              │   fault ─ calm ─ fault ─ calm ─ …  (rounds)         │           │
+//!              └─ the same directory all the time, whatever happens to the process ┘
+//! ```
+//!
+//! A [`run`] is for one workload, one isolation level and one kind of fault. The clients
+//! are those of the [driver](crate::driver): they outlive the server, take a new
+//! connection when theirs is lost or silent for longer than they wait, and note every
+//! outcome, unknown ones included. One history spans all rounds, so a commit that was
+//! acknowledged before the first kill and is gone after the third is seen. It ends with a
+//! look at everything. Then the server is stopped in order, started once more, and looked
+//! at again.
+//!
+//! | workload | what judges |
+//! | --- | --- |
+//! | ledger | its own end: nothing lost, invented, torn; index and table agree |
+//! | bank | the judge of totals, on every sum that was read |
+//! | list-append, rw-register | isolation at the level, recency, sessions |
+//! | ycsb | the same, each field being a register; all fields read are checked |
+//! | smallbank | its own end: the money is what was paid in |
+//! | tpcc | its own end: the twelve conditions, and no acknowledged order or payment gone |
+//!
+//! What each kind of fault must end in: the server answers again, and the judges are
+//! content. One whose disk does not sync must have ended by itself before that.
+//!
+//! A seed decides what clients ask for and when faults happen. Threads, the kernel and
+//! the disk decide the rest: a seed repeats the attempt, not the outcome.
+//!
+//! Invariants:
+//! - Nobody waits for ever: clients for an answer, the harness for clients or server.
+//! - Between two faults clients get something done; a server that answers and commits
+//!   nothing any more is found.
+//! - What is objected to stays to be looked at: data directory, the server's words,
+//!   history, objections.
+#![expect(clippy::disallowed_methods, reason = "keeps real files")]
+
+mod ground;
+mod judge;
+mod kind;
+
+use std::fmt;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use coeval_check::history::{self, Format, History};
+use coeval_env as env;
+use coeval_txn::Isolation;
+
+use crate::driver::{self, Length, Outcome, Stop};
+use crate::loads::bank::Bank;
+use crate::loads::ledger::Ledger;
+use crate::loads::list_append::ListAppend;
+use crate::loads::rw_register::RwRegister;
+use crate::loads::smallbank::SmallBank;
+use crate::loads::tpcc::{Scale, Tpcc};
+use crate::loads::ycsb::{self, Letter, Ycsb};
+use crate::server;
+use crate::store::{Database, Failure};
+use crate::workload::Workload;
+
+use ground::Ground;
+use judge::Judges;
+pub use kind::{Kind, LEVELS, level_name};
+
+/// How long anything may take that nothing is wrong with: a machine may be slow, and
+/// this is not there to measure it.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// So many transactions are to commit before a fault, and after it: a machine that is
+/// slow takes its time for that.
+const WORK: u64 = 20;
+/// Accounts of the bank.
+const ACCOUNTS: u32 = 8;
+
+/// The workloads, by their names.
+pub const WORKLOADS: [&str; 7] = [
+    "ledger",
+    "bank",
+    "list-append",
+    "rw-register",
+    "ycsb",
+    "smallbank",
+    "tpcc",
+];
+
+/// What to do, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// One of [`WORKLOADS`].
+    pub workload: &'static str,
+    /// The isolation level of every transaction.
+    pub level: Isolation,
+    /// What is done to the server.
+    pub kind: Kind,
+    /// How often.
+    pub rounds: u32,
+    /// How many clients there are.
+    pub clients: usize,
+    /// Decides what clients ask for, and when faults happen.
+    pub seed: u64,
+    /// The longest time under load before a fault, and after it.
+    pub load_at_most: Duration,
+    /// How long a client waits for an answer.
+    pub operation_timeout: Duration,
+    /// No network namespace even where there could be one.
+    pub loopback: bool,
+    /// Further settings of the server: little log in a file and before a checkpoint, so
+    /// that faults meet both.
+    pub settings: Vec<(&'static str, u64)>,
+    /// Faults that are in force from when clients are at work until the first fault of
+    /// the kind is over, as [`super::controls`] has them. With those that no server can
+    /// withstand, the judges are put to the test.
+    pub planted: Vec<&'static str>,
+}
+
+impl Options {
+    /// Short, of six clients who wait for two seconds.
+    #[must_use]
+    pub fn new(workload: &'static str, level: Isolation, kind: Kind) -> Self {
+        Self {
+            workload,
+            level,
+            kind,
+            rounds: 1,
+            clients: 6,
+            seed: 1,
+            load_at_most: Duration::from_millis(300),
+            operation_timeout: Duration::from_secs(2),
+            loopback: false,
+            settings: vec![
+                ("checkpoint-log-bytes", 50_000),
+                ("log-segment-bytes", 65_536),
+            ],
+            planted: Vec::new(),
+        }
+    }
+
+    /// What repeats the attempt.
+    #[must_use]
+    pub fn command(&self) -> String {
+        format!(
+            "cargo run -p coeval-workload --bin dock -- --workload {} --level '{}' --kind {} \
+             --rounds {} --clients {} --seed {} --load {} --timeout {}",
+            self.workload,
+            level_name(self.level),
+            self.kind.name(),
+            self.rounds,
+            self.clients,
+            self.seed,
+            self.load_at_most.as_millis(),
+            self.operation_timeout.as_millis(),
+        )
+    }
+}
+
+/// Why no verdict was reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server did not start, answer or stop as it must.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+    /// The machine refuses something that this needs.
+    #[error(transparent)]
+    Io(io::Error),
+    /// Tables could not be made, or not be looked at, while nothing was wrong.
+    #[error("{0}")]
+    Load(#[from] Failure),
+    /// The server does what it must not.
+    #[error("{0}")]
+    Wrong(String),
+    /// Something has no end.
+    #[error("{0} takes longer than {PATIENCE:?}")]
+    Endless(&'static str),
+    /// So few transactions committed that the run has shown nothing.
+    #[error("only {committed} transactions committed in {rounds} rounds")]
+    Idle {
+        /// How many.
+        committed: u64,
+        /// In how many rounds.
+        rounds: u32,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Rounds done.
+    pub rounds: u32,
+    /// How often the server was killed.
+    pub kills: u32,
+    /// Transactions that committed, as their clients know.
+    pub committed: u64,
+    /// Attempts that were undone.
+    pub aborted: u64,
+    /// Of which nobody was told how they ended.
+    pub unknown: u64,
+    /// How the server was reached.
+    pub reached: String,
+    /// What cannot be.
+    pub objections: Vec<String>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{:>6} {:>6} {:>10} {:>8} {:>8}  {}",
+            self.rounds,
+            self.kills,
+            self.committed,
+            self.aborted,
+            self.unknown,
+            match self.objections.len() {
+                0 => "sound".to_owned(),
+                count => format!("WRONG in {count} ways"),
+            }
+        )
+    }
+}
+
+/// Does it all with a server of `binary` in `folder`, which is to be empty. What is
+/// objected to is written there, beside the history.
+///
+/// # Errors
+/// When no verdict was reached, or the server did not do what its fault asks for.
+pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summary, Error> {
+    let seed = options.seed;
+    match options.workload {
+        "ledger" => with(Ledger::new(16), Judges::Own, binary, folder, options).await,
+        "bank" => {
+            let total = i128::from(ACCOUNTS) * i128::from(Bank::OPENING);
+            let judges = Judges::Total(total);
+            with(Bank::new(ACCOUNTS, 30), judges, binary, folder, options).await
+        }
+        "list-append" => {
+            let lists = ListAppend::new(6, 16, 4);
+            with(lists, Judges::Transactions, binary, folder, options).await
+        }
+        "rw-register" => {
+            let registers = RwRegister::new(8, 4);
+            with(registers, Judges::Transactions, binary, folder, options).await
+        }
+        "ycsb" => {
+            let ycsb = Ycsb::new(ycsb::Settings {
+                letter: Letter::F,
+                records: 20,
+                fields: 2,
+                field_bytes: 20,
+                operations: 3,
+                looked_at: 1,
+                ..ycsb::Settings::default()
+            });
+            with(ycsb, Judges::Transactions, binary, folder, options).await
+        }
+        "smallbank" => {
+            let bank = SmallBank::new(50, 5, 90);
+            with(bank, Judges::Own, binary, folder, options).await
+        }
+        "tpcc" => {
+            let scale = Scale {
+                warehouses: 1,
+                items: 100,
+                customers: 20,
+            };
+            with(Tpcc::new(scale, seed), Judges::Own, binary, folder, options).await
+        }
+        other => Err(Error::Wrong(format!("there is no workload {other}"))),
+    }
+}
+
+async fn with<W: Workload>(
+    workload: W,
+    judges: Judges,
+    binary: &Path,
+    folder: &Path,
+    options: &Options,
+) -> Result<Summary, Error> {
+    let workload = Arc::new(workload);
+    let mut ground = Ground::new(binary, folder, options).await?;
+    let database = Database::over_wire(ground.config(), workload.tables());
+    let clients = Clients::begin(&workload, &database, options);
+    let struck = rounds(&mut ground, &clients, options).await;
+    // Whatever happened: clients end, and what they know is kept.
+    let calm = ground.calm();
+    let (outcome, history) = clients.end().await?;
+    let mut summary = Summary {
+        kills: ground.kills,
+        reached: ground.reached.clone(),
+        committed: outcome.report.completed,
+        aborted: outcome.report.aborted,
+        unknown: outcome.report.unknown,
+        objections: outcome.report.violations.clone(),
+        ..Summary::default()
+    };
+    let judged = async {
+        summary.rounds = struck?;
+        calm?;
+        let mut history = history;
+        let found = look(&*workload, &database, &outcome, Some(&mut history)).await?;
+        summary.objections.extend(found);
+        let found = judge::objections(judges, options.level, &history);
+        summary.objections.extend(found);
+        keep(folder, &summary, &history)?;
+        ground.stop().await?;
+        ground.ready().await?;
+        let found = look(&*workload, &database, &outcome, None).await?;
+        let again = |what: String| format!("after a stop and a start: {what}");
+        summary.objections.extend(found.into_iter().map(again));
+        ground.stop().await?;
+        keep(folder, &summary, &history)
+    };
+    judged.await?;
+    if summary.objections.is_empty() && summary.committed < u64::from(options.rounds) {
+        return Err(Error::Idle {
+            committed: summary.committed,
+            rounds: options.rounds,
+        });
+    }
+    Ok(summary)
+}
+
+/// All rounds, as soon as clients are at work. How many were done.
+async fn rounds(
+    ground: &mut Ground<'_>,
+    clients: &Clients,
+    options: &Options,
+) -> Result<u32, Error> {
+    clients.at_work().await?;
+    ground.plant()?;
+    for _ in 0..options.rounds {
+        ground.load().await;
+        clients.commit().await?;
+        ground.strike().await?;
+    }
+    ground.load().await;
+    clients.commit().await?;
+    Ok(options.rounds)
+}
+
+/// The clients of one run.
+struct Clients {
+    running: Arc<AtomicBool>,
+    committed: Arc<AtomicU64>,
+    stop: Stop,
+    driving: env::JoinHandle<Result<Outcome, Failure>>,
+}
+
+impl Clients {
+    fn begin<W: Workload>(workload: &Arc<W>, database: &Database, options: &Options) -> Self {
+        let (workload, database) = (Arc::clone(workload), database.clone());
+        let running = Arc::new(AtomicBool::new(false));
+        let committed = Arc::new(AtomicU64::new(0));
+        let stop = Stop::default();
+        let driven = driver::Options {
+            clients: options.clients,
+            isolation: options.level,
+            // Until it is told to stop.
+            length: Length::Time(Duration::MAX),
+            seed: options.seed,
+            check: false,
+            record: true,
+            operation_timeout: Some(options.operation_timeout),
+            stop: stop.clone(),
+            ..driver::Options::default()
+        };
+        let (at_work, so_far) = (Arc::clone(&running), Arc::clone(&committed));
+        let driving = env::spawn("dock clients", async move {
+            let mut look = |tick: &driver::Tick| {
+                if tick.phase == "running" {
+                    so_far.store(tick.completed, Ordering::Relaxed);
+                    at_work.store(true, Ordering::Release);
+                }
+            };
+            driver::run(&workload, &database, &driven, &mut look).await
+        });
+        Self {
+            running,
+            committed,
+            stop,
+            driving,
+        }
+    }
+
+    async fn at_work(&self) -> Result<(), Error> {
+        let waiting = async {
+            while !self.running.load(Ordering::Acquire) && !self.driving.is_finished() {
+                env::sleep(Duration::from_millis(2)).await;
+            }
+            Ok(())
+        };
+        within("loading the tables", waiting).await
+    }
+
+    /// Waits until they have got something done.
+    async fn commit(&self) -> Result<(), Error> {
+        let wanted = self.committed.load(Ordering::Relaxed) + WORK;
+        let waiting = async {
+            while self.committed.load(Ordering::Relaxed) < wanted && !self.driving.is_finished() {
+                env::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        };
+        within("committing anything", waiting).await
+    }
+
+    async fn end(self) -> Result<(Outcome, History), Error> {
+        self.stop.stop();
+        let ended = async {
+            match self.driving.await {
+                Ok(driven) => Ok(driven?),
+                Err(error) => Err(Error::Wrong(format!("a client ended: {error}"))),
+            }
+        };
+        let mut outcome = within("the clients' last transaction", ended).await?;
+        let history = outcome.history.take().unwrap_or_default();
+        Ok((outcome, history))
+    }
+}
+
+async fn look<W: Workload>(
+    workload: &W,
+    database: &Database,
+    outcome: &Outcome,
+    history: Option<&mut History>,
+) -> Result<Vec<String>, Error> {
+    let looking = async {
+        let looked = driver::look(workload, database, outcome.origin, history).await;
+        match looked {
+            Ok(found) => Ok(found),
+            // What is read is wrong in itself.
+            Err(Failure::Wrong(what)) => Ok(vec![what]),
+            Err(failure) => Err(failure.into()),
+        }
+    };
+    within("the last look", looking).await
+}
+
+async fn within<T>(
+    what: &'static str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let done = env::timeout(PATIENCE, work).await;
+    done.unwrap_or(Err(Error::Endless(what)))
+}
+
+/// Writes the history and what is objected to, if anything.
+fn keep(folder: &Path, summary: &Summary, history: &History) -> Result<(), Error> {
+    if summary.objections.is_empty() {
+        return Ok(());
+    }
+    let mut file = BufWriter::new(File::create(folder.join("history.jsonl"))?);
+    history::write(history, Format::JsonLines, &mut file)?;
+    file.flush()?;
+    let text = summary.objections.join("\n\n");
+    Ok(std::fs::write(folder.join("objections"), text + "\n")?)
+}

@@ -1,0 +1,179 @@
+//! What one client's session notes of its transactions, for a history.
+//!
+//! ```text
+//!   transactions   T0: 2 operations   T1: 1       …
+//!   operations     append 7 to 3 │ read 4: [0..2) │ write 9 to 1 …
+//!   elements       5 6 …
+//! ```
+//!
+//! A recorder must not be what is measured. So nothing is allocated for a transaction:
+//! what it did goes to the ends of three buffers, which belong to its client alone (no
+//! lock, nothing shared) and have room from the beginning; a list that was read is
+//! copied, and its own memory goes back to where the next one will be taken from. The
+//! history is put together once, when the run is over.
+//!
+//! Invariants:
+//! - A transaction's operations are those noted since the one before was closed.
+
+use coeval_check::history::{Operation, Outcome, Register, Transaction};
+
+/// Room to begin with, in transactions, operations and elements.
+const ROOM: [usize; 3] = [1 << 14, 1 << 16, 1 << 18];
+
+/// An operation whose list, if it read one, is a piece of the elements.
+#[derive(Clone, Copy, Debug)]
+enum Noted {
+    Append { key: u64, element: i64 },
+    ReadList { key: u64, elements: Option<usize> },
+    Write { key: u64, value: i64 },
+    Read { key: u64, value: Option<Register> },
+}
+
+/// All of a transaction but its operations.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// The process it belongs to.
+    pub process: u64,
+    /// When it began, in nanoseconds since the run did.
+    pub started: u64,
+    /// When its end was known, if ever.
+    pub finished: Option<u64>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether it was declared to change nothing.
+    pub read_only: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Recording {
+    /// Each with where its operations end.
+    transactions: Vec<(Head, usize)>,
+    operations: Vec<Noted>,
+    elements: Vec<i64>,
+}
+
+impl Recording {
+    pub(super) fn new() -> Self {
+        Self {
+            transactions: Vec::with_capacity(ROOM[0]),
+            operations: Vec::with_capacity(ROOM[1]),
+            elements: Vec::with_capacity(ROOM[2]),
+        }
+    }
+
+    #[inline]
+    pub(super) fn note(&mut self, operation: Operation) {
+        self.operations.push(match operation {
+            Operation::Append { key, element } => Noted::Append { key, element },
+            Operation::Write { key, value } => Noted::Write { key, value },
+            Operation::Read { key, value } => Noted::Read { key, value },
+            Operation::ReadList { key, elements } => Noted::ReadList {
+                key,
+                elements: elements.map(|elements| {
+                    self.elements.extend_from_slice(&elements);
+                    elements.len()
+                }),
+            },
+        });
+    }
+
+    #[inline]
+    pub(super) fn close(&mut self, head: Head) {
+        self.transactions.push((head, self.operations.len()));
+    }
+
+    /// Everything, as a history has it.
+    #[must_use]
+    pub fn into_transactions(self) -> Vec<Transaction> {
+        let mut elements = self.elements.iter();
+        let mut operations = self.operations.into_iter();
+        let mut from = 0;
+        let mut operation = |noted| match noted {
+            Noted::Append { key, element } => Operation::Append { key, element },
+            Noted::Write { key, value } => Operation::Write { key, value },
+            Noted::Read { key, value } => Operation::Read { key, value },
+            Noted::ReadList {
+                key,
+                elements: count,
+            } => Operation::ReadList {
+                key,
+                elements: count.map(|count| elements.by_ref().take(count).copied().collect()),
+            },
+        };
+        let transaction = |(head, end): (Head, usize)| {
+            let count = end - std::mem::replace(&mut from, end);
+            Transaction {
+                process: head.process,
+                started: head.started,
+                finished: head.finished,
+                outcome: head.outcome,
+                read_only: head.read_only,
+                operations: operations
+                    .by_ref()
+                    .take(count)
+                    .map(&mut operation)
+                    .collect(),
+            }
+        };
+        self.transactions.into_iter().map(transaction).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_comes_back() {
+        let mut recording = Recording::new();
+        let list = |key, elements: Option<&[i64]>| Operation::ReadList {
+            key,
+            elements: elements.map(<[i64]>::to_vec),
+        };
+        let did = [
+            vec![
+                Operation::Append { key: 1, element: 7 },
+                list(2, Some(&[4, 5])),
+            ],
+            vec![],
+            vec![
+                list(3, None),
+                list(1, Some(&[])),
+                list(1, Some(&[7])),
+                Operation::Write { key: 9, value: -1 },
+                Operation::Read {
+                    key: 9,
+                    value: Some(Register::Value(-1)),
+                },
+                Operation::Read {
+                    key: 8,
+                    value: None,
+                },
+            ],
+        ];
+        for (number, operations) in (0_u64..).zip(&did) {
+            for operation in operations {
+                recording.note(operation.clone());
+            }
+            recording.close(Head {
+                process: number,
+                started: 10 * number,
+                finished: (number != 1).then_some(10 * number + 1),
+                outcome: Outcome::Committed,
+                read_only: number == 2,
+            });
+        }
+        let transactions = recording.into_transactions();
+        assert_eq!(transactions.len(), did.len());
+        for ((number, transaction), operations) in (0..).zip(transactions).zip(did) {
+            assert_eq!(transaction.operations, operations);
+            assert_eq!(
+                (transaction.process, transaction.started),
+                (number, 10 * number)
+            );
+            assert_eq!(transaction.finished.is_some(), number != 1);
+            assert_eq!(transaction.read_only, number == 2);
+        }
+    }
+}
