@@ -7,6 +7,7 @@
 //! | line | what it does |
 //! | --- | --- |
 //! | `sync fails` | syncs report EIO, and do nothing |
+//! | `sync lies` | syncs report success, and do nothing: no database withstands that |
 //! | `sync takes 200` | syncs take so many milliseconds more |
 //! | `write fails` | writes report EIO |
 //! | `disk full` | files do not grow: ENOSPC |
@@ -101,19 +102,22 @@ pub(super) fn write(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Resu
     Ok(true)
 }
 
-/// A sync that is about to happen.
-pub(super) fn sync(file: &std::fs::File) -> io::Result<()> {
+/// A sync that is about to happen. `true` when that is done, in word only.
+pub(super) fn sync(file: &std::fs::File) -> io::Result<bool> {
     if let Some(more) = milliseconds("sync takes") {
         std::thread::sleep(Duration::from_millis(more.unsigned_abs()));
     }
     if line("sync fails").is_some() {
         return Err(failure());
     }
+    if line("sync lies").is_some() {
+        return Ok(true);
+    }
     let writes = unsynced().remove(&identity(file)?);
     for (offset, bytes) in writes.unwrap_or_default() {
         file.write_all_at(&bytes, offset)?;
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Shows what was written and is not in the file, in what was read from it: `filled`

@@ -117,15 +117,21 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
 /// Checks a file against the list, and copies it.
 async fn copy_listed(from: &Path, listed: &Listed, to: Option<&Path>) -> Result<(), Error> {
     let path = from.join(&listed.name);
-    let file = fs::open(&path, fs::OpenOptions::READ)
-        .await
-        .map_err(Error::io("open", &path))?;
-    let length = file.len().await.map_err(Error::io("look at", &path))?;
     let damaged = |what: String| Error::Damaged {
         file: path.clone(),
         offset: 0,
         what,
     };
+    let file = match fs::open(&path, fs::OpenOptions::READ).await {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(damaged(format!(
+                "the file is missing, and {BACKUP} lists it"
+            )));
+        }
+        Err(error) => return Err(Error::io("open", &path)(error)),
+    };
+    let length = file.len().await.map_err(Error::io("look at", &path))?;
     if length != listed.length {
         return Err(damaged(format!(
             "the file has {length} bytes instead of {}",

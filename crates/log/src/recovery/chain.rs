@@ -7,6 +7,7 @@ use coeval_env::fs;
 use coeval_types::Lsn;
 
 use crate::Error;
+use crate::log::FIRST_LSN;
 use crate::recovery::Leftovers;
 use crate::segment::{Segment, SegmentKind, first_of_name, is_unfinished};
 
@@ -58,7 +59,7 @@ impl Chain {
                 continue;
             }
             if first != chain.end() {
-                return Err(missing(&kind.path(chain.end())));
+                return Err(chain.not_there(kind));
             }
             chain.push(kind.open(first).await?);
         }
@@ -95,9 +96,34 @@ impl Chain {
     /// Complains if segments are missing that once held the stream up to `lsn`.
     pub(crate) fn must_reach(&self, lsn: Lsn, kind: &SegmentKind) -> Result<(), Error> {
         if self.is_empty() || self.end() < lsn {
-            return Err(missing(&kind.path(self.end())));
+            return Err(self.not_there(kind));
         }
         Ok(())
+    }
+
+    /// Says that the file is not there with which the stream goes on, or with which it
+    /// should begin.
+    fn not_there(&self, kind: &SegmentKind) -> Error {
+        if !self.is_empty() {
+            return missing(&kind.path(self.end()));
+        }
+        // Segments are named by where they begin: from the beginning of all that is
+        // known; of one within which a checkpoint ends nobody knows it any more.
+        let (file, what) = if self.first == FIRST_LSN {
+            let what = "the file is missing, and in checkpoints there is none that stands for it";
+            (kind.path(FIRST_LSN), what.to_owned())
+        } else {
+            let what = format!(
+                "the file is missing that holds the log from {} on, where the checkpoint needs it",
+                self.first
+            );
+            (kind.directory.clone(), what)
+        };
+        Error::Damaged {
+            file,
+            offset: 0,
+            what,
+        }
     }
 
     /// The segment that holds the byte at `lsn`, or the last for the stream's end.

@@ -46,6 +46,22 @@ pub(crate) async fn judge(
             ),
         ));
     }
+    // Nothing was written behind an orderly end but by a start, which makes itself known in
+    // CONTROL first. (A restore may leave log there, of terms that are known.)
+    if scan.clean
+        && let Some(header) = frame_at(chain, end, seed).await?
+        && header.timestamp.term() > control.term
+    {
+        return Err(chain.damaged(
+            end,
+            format!(
+                "the log goes on in term {}, but CONTROL says that it was closed here in term \
+                 {}: it is older than the log",
+                header.timestamp.term(),
+                control.term
+            ),
+        ));
+    }
     let mut tail = Tail {
         written_end: end,
         first_written_spare: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use coeval_env::fs;
 use coeval_log::{Error, Log, Settings, SpaceWait};
 use coeval_types::{Remedy, Rid, RowRef, Term, Timestamp};
 
@@ -251,6 +252,41 @@ fn a_missing_segment_or_control_file_is_named() {
             .await
             .unwrap();
         assert_eq!(table.values().len(), 200);
+        log.close().await.unwrap();
+    });
+}
+
+/// After a crash: what the older file says of the log's end would lose commits silently.
+#[test]
+fn a_control_file_older_than_the_log_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let control = directory.path().join("CONTROL");
+    let put_back = async |bytes: &[u8]| {
+        let file = fs::open(&control, fs::OpenOptions::WRITE).await.unwrap();
+        file.write_at(bytes, 0).await.unwrap();
+    };
+    let mut older = Vec::new();
+    real(async {
+        let (log, ..) = open(directory.path(), small()).await.unwrap();
+        put_durably(&log, 1, b"old").await.unwrap();
+        log.close().await.unwrap();
+        older = fs::read(&control).await.unwrap();
+    });
+    // Ends without a close, as a crash does.
+    real(async {
+        let (log, ..) = open(directory.path(), small()).await.unwrap();
+        put_durably(&log, 2, b"new").await.unwrap();
+    });
+    real(async {
+        let newer = fs::read(&control).await.unwrap();
+        put_back(&older).await;
+        let error = open(directory.path(), small()).await.unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, Error::Damaged { .. }), "{said}");
+        assert!(said.contains("CONTROL") && said.contains("older"), "{said}");
+        put_back(&newer).await;
+        let (log, _, table) = open(directory.path(), small()).await.unwrap();
+        assert_eq!(table.values().len(), 2);
         log.close().await.unwrap();
     });
 }
