@@ -297,7 +297,7 @@ async fn a_run_outlives_a_kill_of_its_server() {
     server.ready().await.unwrap();
     let options = Options {
         clients: 8,
-        length: Length::Time(Duration::from_secs(3)),
+        length: Length::Time(Duration::from_secs(10)),
         ..options(Isolation::Serializable, 0)
     };
     let workload = Arc::new(ListAppend::new(8, 16, 4));
@@ -309,7 +309,7 @@ async fn a_run_outlives_a_kill_of_its_server() {
     let mut loaded = Some(loaded);
     let mut look = move |tick: &driver::Tick| {
         if tick.phase == "running"
-            && tick.done > 500
+            && tick.done > 100
             && let Some(loaded) = loaded.take()
         {
             let _ = loaded.send(());
