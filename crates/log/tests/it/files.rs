@@ -1,11 +1,12 @@
 //! On real files.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use coeval_env::fs;
-use coeval_log::{Error, Log, Settings, SpaceWait};
+use coeval_log::{Error, Log, RecoverySummary, Settings, SpaceWait};
 use coeval_types::{Remedy, Rid, RowRef, Term, Timestamp};
 
 use crate::support::{STORAGE, Table, open, put, put_durably, real, row, small};
@@ -200,6 +201,16 @@ fn a_log_without_files_orders_and_acknowledges_at_once() {
     });
 }
 
+/// Opens what a runtime that was dropped may still hold for a moment.
+async fn open_when_free(directory: &Path) -> Result<(Log, RecoverySummary, Arc<Table>), Error> {
+    loop {
+        match open(directory, small()).await {
+            Err(Error::InUse { .. }) => coeval_env::yield_now().await,
+            opened => return opened,
+        }
+    }
+}
+
 #[test]
 fn a_crash_raises_the_term_and_loses_nothing_durable() {
     let directory = tempfile::tempdir().unwrap();
@@ -207,12 +218,7 @@ fn a_crash_raises_the_term_and_loses_nothing_durable() {
     for round in 0..5_u64 {
         // Dropping the runtime with the log is as sudden as it gets in one process.
         real(async {
-            let (log, summary, table) = loop {
-                match open(directory.path(), small()).await {
-                    Err(Error::InUse { .. }) => coeval_env::yield_now().await,
-                    opened => break opened.unwrap(),
-                }
-            };
+            let (log, summary, table) = open_when_free(directory.path()).await.unwrap();
             assert_eq!(log.term(), Term(round as u32 + 1));
             assert_eq!(table.values().len() as u64, round);
             assert_eq!(summary.last_commit, last);
@@ -280,7 +286,7 @@ fn a_control_file_older_than_the_log_is_refused() {
     real(async {
         let newer = fs::read(&control).await.unwrap();
         put_back(&older).await;
-        let error = open(directory.path(), small()).await.unwrap_err();
+        let error = open_when_free(directory.path()).await.unwrap_err();
         let said = error.to_string();
         assert!(matches!(error, Error::Damaged { .. }), "{said}");
         assert!(said.contains("CONTROL") && said.contains("older"), "{said}");
