@@ -1,51 +1,72 @@
 //! The court: simulator and processes, for minutes or for hours.
 //!
-//! `cargo xtask court --quick` takes minutes. `--long` takes hours, may be interrupted, and goes on where it was: `target/court/` keeps which runs are done and
-//! the table. What follows the first word goes to the simulator's `court` as it is, as
-//! in `cargo xtask court --long --seeds 100`; `docs/internals/testing.md` says more.
+//! `cargo xtask court --quick` takes minutes, after a build that shares everything with
+//! that of `cargo test --workspace`. `--long` takes hours, on as many machines as there
+//! are: what is done stands in `bench/record/court`, build by build, and is not done
+//! again. What follows the first word goes to the simulator's `court` as it is, as in
+//! `cargo xtask court --long --seconds 3600`; `docs/internals/testing.md` says more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// One seed of every scenario, the planted bugs, and a round of every fault on a process.
+/// Runs are so short, in milliseconds of virtual time, because faults come within a
+/// second, and another seed finds more than another second.
+const QUICK_MS: &str = "500";
+const LONG_MS: &str = "600";
+/// More than 10,000 runs.
+const LONG_SEEDS: &str = "21";
+
+/// One seed of a sample of the scenarios, the planted bugs, and a round of every fault
+/// on a process.
 pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
-    // With bugs to plant, and none planted but where that is asked for: one build.
-    let sim = [
-        "run",
+    // With bugs to plant, and none planted but where that is asked for. All in one
+    // build, so that features are those of the workspace's tests and little is built
+    // twice; the programs are then run as they are.
+    let build = [
+        "build",
         "--quiet",
         "-p",
         "coeval-sim",
-        "--features",
-        "planted",
-        "--",
-    ];
-    let (court, planted) = ([&sim[..], &["court"]], [&sim[..], &["planted"]]);
-    let dock = [
-        "run",
-        "--quiet",
         "-p",
         "coeval-workload",
+        "-p",
+        "coeval-server",
+        "--features",
+        "coeval-sim/planted",
+        "--bin",
+        "coeval-sim",
         "--bin",
         "dock",
-        "--",
-        "--quick",
-        "--rounds",
-        "1",
+        "--bin",
+        "coeval",
     ];
-    let court = [&court.concat(), more].concat();
-    all(root, &[&court, &planted.concat(), &dock])
+    let Some(folder) = programs() else {
+        eprintln!("this program does not know where it is, so it does not find the others");
+        return ExitCode::from(2);
+    };
+    let program = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (sim, dock, coeval) = (program("coeval-sim"), program("dock"), program("coeval"));
+    let court = [&["court", "--sample", "--length-ms", QUICK_MS], more].concat();
+    let dock_arguments = ["--quick", "--rounds", "1", "--binary", &coeval];
+    let planted = ["planted"];
+    let built = run(root, &cargo(), &build);
+    if built != Some(true) {
+        return verdict(&[built]);
+    }
+    verdict(&[
+        run(root, &sim, &court),
+        run(root, &sim, &planted),
+        run(root, &dock, &dock_arguments),
+    ])
 }
 
 /// Many seeds of every scenario, as fast as the compiler makes them, then many rounds of
 /// every fault on a process.
 pub fn long(root: &Path, more: &[&str]) -> ExitCode {
-    let folder = root.join("target/court");
-    if let Err(error) = std::fs::create_dir_all(&folder) {
-        eprintln!("{}: {error}", folder.display());
-        return ExitCode::from(2);
-    }
-    let (done, table) = (folder.join("done"), folder.join("table"));
-    let (done, table) = (done.to_string_lossy(), table.to_string_lossy());
+    let folder = root.join("bench/record/court");
+    let (record, table) = (folder.join("runs"), folder.join("table"));
+    let (record, table) = (record.to_string_lossy(), table.to_string_lossy());
+    let build = revision(root);
     let mut court = vec![
         "run",
         "--quiet",
@@ -54,10 +75,17 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
         "coeval-sim",
         "--",
         "court",
+        "--record",
+        &record,
+        "--table",
+        &table,
+        "--build",
+        &build,
     ];
-    court.extend(["--done", &done, "--table", &table]);
-    if !more.contains(&"--seeds") {
-        court.extend(["--seeds", "40"]);
+    for (option, value) in [("--seeds", LONG_SEEDS), ("--length-ms", LONG_MS)] {
+        if !more.contains(&option) {
+            court.extend([option, value]);
+        }
     }
     court.extend(more);
     let dock = [
@@ -71,30 +99,56 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
         "--rounds",
         "5",
     ];
-    all(root, &[&court, &dock])
+    verdict(&[run(root, &cargo(), &court), run(root, &cargo(), &dock)])
 }
 
-/// Runs cargo with each of these; whether all were content.
-fn all(root: &Path, commands: &[&[&str]]) -> ExitCode {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut content = true;
-    for arguments in commands {
-        println!("cargo {}", arguments.join(" "));
-        match Command::new(&cargo)
-            .args(*arguments)
-            .current_dir(root)
-            .status()
-        {
-            Ok(status) => content &= status.success(),
-            Err(error) => {
-                eprintln!("cargo does not start: {error}");
-                return ExitCode::from(2);
-            }
+/// Where the workspace's debug programs are: beside this one.
+fn programs() -> Option<PathBuf> {
+    let this = std::env::current_exe().ok()?;
+    Some(this.parent()?.to_owned())
+}
+
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// What git calls the tree; with a `+` when it has changes of its own.
+fn revision(root: &Path) -> String {
+    let output = Command::new("git")
+        .args(["describe", "--always", "--abbrev=10", "--dirty=+"])
+        .current_dir(root)
+        .output();
+    let named = output.ok().filter(|output| output.status.success());
+    let name = named.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unnamed".to_owned())
+}
+
+/// Whether a program was content; `None` when it does not start.
+fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
+    let name = Path::new(program).file_name().unwrap_or_default();
+    println!("{} {}", name.to_string_lossy(), arguments.join(" "));
+    let started = std::time::Instant::now();
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .status();
+    println!("took {} s", started.elapsed().as_secs());
+    match status {
+        Ok(status) => Some(status.success()),
+        Err(error) => {
+            eprintln!("{program} does not start: {error}");
+            None
         }
     }
-    if content {
-        ExitCode::SUCCESS
-    } else {
+}
+
+fn verdict(done: &[Option<bool>]) -> ExitCode {
+    if done.contains(&None) {
+        ExitCode::from(2)
+    } else if done.contains(&Some(false)) {
         ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }

@@ -1,20 +1,22 @@
 //! The court: many scenarios, many seeds, and a table of what came of it.
 //!
-//! Done runs are lines of a file, so that a court of hours can be interrupted and goes
-//! on where it was. A line says scenario, seed, and what came of it; runs that failed
-//! are done again when the court is called again, for they may have been mended.
+//! What was done is a [`Record`], so that a court of hours can be interrupted and goes
+//! on where it was. Runs that failed are done again when the court is called again, for
+//! they may have been mended.
 
 mod bugs;
+mod record;
 mod table;
 
-use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub use bugs::{CATCHES, Catch, Caught, JUDGES, catch};
+pub use record::{Record, Unreadable};
 pub use table::Table;
 
-use crate::{Options, Report, Scenario, run, shrink::shrink};
+use crate::{Engine, Options, Report, Scenario, run, shrink::shrink};
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +30,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    const ALL: [(Self, &'static str); 3] = [
-        (Self::Clean, "clean"),
-        (Self::Refused, "refused"),
-        (Self::Failed, "FAILED"),
-    ];
-
     fn of(report: &Report) -> Self {
         match (report.is_clean(), &report.refused) {
             (false, _) => Self::Failed,
@@ -43,7 +39,7 @@ impl Verdict {
     }
 }
 
-/// A run that is done, as a line.
+/// A run that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Which.
@@ -54,36 +50,6 @@ pub struct Done {
     pub verdict: Verdict,
     /// How many transactions committed.
     pub committed: u64,
-}
-
-impl std::fmt::Display for Done {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let known = Verdict::ALL
-            .iter()
-            .find(|(verdict, _)| *verdict == self.verdict);
-        let verdict = known.map_or("", |(_, name)| *name);
-        let (scenario, seed, committed) = (self.scenario, self.seed, self.committed);
-        write!(formatter, "{scenario} {seed} {verdict} {committed}")
-    }
-}
-
-impl Done {
-    /// Reads a line.
-    #[must_use]
-    pub fn read(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace();
-        let scenario = words.next()?.parse().ok()?;
-        let seed = words.next()?.parse().ok()?;
-        let verdict = words.next()?;
-        let (verdict, _) = *Verdict::ALL.iter().find(|(_, name)| *name == verdict)?;
-        let committed = words.next()?.parse().ok()?;
-        Some(Self {
-            scenario,
-            seed,
-            verdict,
-            committed,
-        })
-    }
 }
 
 /// A run that failed, and the smallest like it.
@@ -97,24 +63,42 @@ pub struct Failure {
     pub report: Report,
 }
 
-/// Holds court over `runs` that are not among `done` yet, on so many threads; tells
-/// `note` of every run that is done, one at a time.
+/// Scenarios for a court of minutes: all of the engines alone, and of whole servers,
+/// whose runs take ten times as long, every third. Every two of workload, level and
+/// class of faults are met together.
+#[must_use]
+pub fn sample(seed: u64) -> Vec<Scenario> {
+    let place = |scenario: &Scenario| {
+        let isolation = scenario.isolation as usize;
+        scenario.load as usize + isolation + scenario.class as usize
+    };
+    let mut scenarios = Scenario::all();
+    scenarios.retain(|scenario| {
+        let turn = (place(scenario) as u64).wrapping_add(seed);
+        scenario.engine != Engine::Server || turn.is_multiple_of(3)
+    });
+    scenarios
+}
+
+/// Holds court over these runs, each of so much virtual time, on so many threads, until
+/// all are done or `is_over`. Tells `note` of every run that is done, one at a time.
 pub fn hold(
     runs: &[(Scenario, u64)],
-    done: &[Done],
+    length: Duration,
     threads: usize,
+    is_over: impl Fn() -> bool + Sync,
     note: impl Fn(&Done) + Sync,
-) -> (Vec<Done>, Vec<Failure>) {
-    let settled: BTreeSet<(Scenario, u64)> = done
-        .iter()
-        .filter(|done| done.verdict != Verdict::Failed)
-        .map(|done| (done.scenario, done.seed))
-        .collect();
-    let waiting: Vec<_> = runs.iter().filter(|run| !settled.contains(run)).collect();
-    let (next, results) = (AtomicUsize::new(0), Mutex::new((Vec::new(), Vec::new())));
+) -> Vec<Failure> {
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let noting = Mutex::new(());
     coeval_env::scatter(threads.max(1), |_| {
-        while let Some(&&(scenario, seed)) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let options = Options::new(scenario, seed);
+        while !is_over()
+            && let Some(&(scenario, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let options = Options {
+                length,
+                ..Options::new(scenario, seed)
+            };
             let report = run(&options);
             let done = Done {
                 scenario,
@@ -122,27 +106,59 @@ pub fn hold(
                 verdict: Verdict::of(&report),
                 committed: report.committed,
             };
-            let failure = (!report.is_clean()).then(|| {
+            {
+                let _one_at_a_time = noting.lock().expect("no panic while it was held");
+                note(&done);
+            }
+            if !report.is_clean() {
                 let (smallest, report) = shrink(&options, report, |_| {});
-                Failure {
-                    options,
-                    smallest,
-                    report,
-                }
-            });
-            let mut results = results.lock().expect("no panic while it was held");
-            note(&done);
-            results.0.push(done);
-            results.1.extend(failure);
+                failures
+                    .lock()
+                    .expect("no panic while it was held")
+                    .push(Failure {
+                        options,
+                        smallest,
+                        report,
+                    });
+            }
         }
     });
-    let (mut new, failures) = results.into_inner().expect("no panic while it was held");
-    let mut all: Vec<Done> = done
-        .iter()
-        .filter(|done| runs.contains(&(done.scenario, done.seed)))
-        .filter(|done| settled.contains(&(done.scenario, done.seed)))
-        .cloned()
-        .collect();
-    all.append(&mut new);
-    (all, failures)
+    failures.into_inner().expect("no panic while it was held")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::Load;
+
+    type Pair = fn(&Scenario) -> (usize, usize);
+
+    #[test]
+    fn a_sample_has_every_two_together_and_three_samples_have_all() {
+        let all: BTreeSet<Scenario> = Scenario::all().into_iter().collect();
+        let server = |scenario: &&Scenario| scenario.engine == Engine::Server;
+        for seed in 0..3 {
+            let sample = sample(seed);
+            let of = |key: fn(&Scenario) -> (usize, usize),
+                      from: &mut dyn Iterator<Item = Scenario>| {
+                from.map(|scenario| key(&scenario)).collect::<BTreeSet<_>>()
+            };
+            let keys: [Pair; 3] = [
+                |scenario| (scenario.load as usize, scenario.isolation as usize),
+                |scenario| (scenario.load as usize, scenario.class as usize),
+                |scenario| (scenario.isolation as usize, scenario.class as usize),
+            ];
+            for key in keys {
+                assert_eq!(
+                    of(key, &mut sample.iter().filter(server).copied()),
+                    of(key, &mut all.iter().filter(server).copied())
+                );
+            }
+        }
+        let three: BTreeSet<Scenario> = (0..3).flat_map(sample).collect();
+        assert_eq!(three, all);
+        assert!(Load::ALL.len() > 3);
+    }
 }

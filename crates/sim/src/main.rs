@@ -4,20 +4,15 @@
 //! cargo run -p coeval-sim -- run --seed 7 --scenario occ/bank/serializable/power
 //! cargo run -p coeval-sim -- court --seeds 3
 //! ```
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a program that writes its record on the real disk; what it runs is simulated"
-)]
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+mod sessions;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use coeval_sim::court::{self, CATCHES, Catch, Done, Table, catch};
+use coeval_sim::court::{CATCHES, Catch, catch};
 use coeval_sim::{Mode, Options, Scenario, run, shrink};
 use coeval_types::planted::Bug;
 
@@ -80,15 +75,28 @@ struct CourtArguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first: u64,
+    /// How long clients run, in milliseconds of virtual time.
+    #[arg(long, default_value_t = 600)]
+    length_ms: u64,
     /// Only scenarios whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
-    /// A file of runs that are done: read first, and added to.
+    /// Of scenarios of whole servers only every third, such that every two of workload,
+    /// level and faults are met.
     #[arg(long)]
-    done: Option<PathBuf>,
+    sample: bool,
+    /// A file of what is done: read first, and kept up to date.
+    #[arg(long)]
+    record: Option<PathBuf>,
+    /// What the record calls this build.
+    #[arg(long, default_value = "unnamed")]
+    build: String,
     /// Where the table goes, too.
     #[arg(long)]
     table: Option<PathBuf>,
+    /// Ends after so many seconds, with what is done.
+    #[arg(long)]
+    seconds: Option<u64>,
     /// On how many threads; 0 for one for each core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -121,7 +129,7 @@ fn main() -> ExitCode {
             Ok(true)
         }
         Command::Run(arguments) => Ok(one(arguments)),
-        Command::Court(arguments) => hold(&arguments),
+        Command::Court(arguments) => sessions::hold(&arguments),
         Command::Planted { seeds, only } => Ok(planted(seeds, &only)),
     };
     match done {
@@ -161,52 +169,6 @@ fn one(arguments: RunArguments) -> bool {
         println!("{report}");
     }
     false
-}
-
-fn hold(arguments: &CourtArguments) -> std::io::Result<bool> {
-    let scenarios: Vec<Scenario> = Scenario::all()
-        .into_iter()
-        .filter(|scenario| scenario.to_string().contains(&arguments.only))
-        .collect();
-    let seeds = arguments.first..arguments.first + arguments.seeds;
-    // Every scenario once before any of them twice.
-    let runs: Vec<_> = seeds
-        .flat_map(|seed| scenarios.iter().map(move |scenario| (*scenario, seed)))
-        .collect();
-    let before = match &arguments.done {
-        Some(path) if path.exists() => fs::read_to_string(path)?,
-        _ => String::new(),
-    };
-    let before: Vec<Done> = before.lines().filter_map(Done::read).collect();
-    let record = match &arguments.done {
-        Some(path) => Some(Mutex::new(
-            OpenOptions::new().create(true).append(true).open(path)?,
-        )),
-        None => None,
-    };
-    let threads = match arguments.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
-    let (done, failures) = court::hold(&runs, &before, threads, |done| {
-        if let Some(record) = &record {
-            let mut record = record.lock().expect("no panic while it was held");
-            if let Err(error) = writeln!(record, "{done}") {
-                eprintln!("a run is not on record: {error}");
-            }
-        }
-    });
-    for failure in &failures {
-        println!("\nFAILED {}", failure.options.command());
-        println!("smallest: {}", failure.smallest.command());
-        println!("{}", failure.report);
-    }
-    let table = Table::new(&done);
-    println!("{table}");
-    if let Some(path) = &arguments.table {
-        fs::write(path, format!("{table}\n"))?;
-    }
-    Ok(failures.is_empty())
 }
 
 fn planted(seeds: Option<u64>, only: &str) -> bool {

@@ -133,7 +133,13 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
         return faults;
     }
     loop {
-        at += between(&mut random, 100, 1500);
+        // In the first half of a short run there is one.
+        let half = u64::try_from(length.as_millis() / 2).unwrap_or(u64::MAX);
+        let most = match faults.is_empty() {
+            true => half.clamp(100, 1500),
+            false => 1500,
+        };
+        at += between(&mut random, 100, most);
         if at >= length {
             return faults;
         }

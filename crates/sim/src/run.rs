@@ -10,7 +10,7 @@ use coeval_types::planted::{self, Bug};
 use crate::panics::Watch;
 use crate::plan::{self, Fault};
 use crate::report::Report;
-use crate::server::{Phase, Server};
+use crate::server::{Door, Phase, Server};
 use crate::workload::{CLIENTS, Clients};
 use crate::{Class, Engine, Scenario, nemesis::Nemesis};
 
@@ -175,6 +175,7 @@ impl<'world> Run<'world> {
         let node = world.node();
         world.set_usual_link(neighbours());
         world.set_torn_sectors(node, true);
+        let clients = Clients::new(options.scenario, options.seed);
         let machines: Vec<Node> = (0..CLIENTS)
             .map(|_| match options.scenario.engine {
                 Engine::Server => world.node(),
@@ -184,10 +185,15 @@ impl<'world> Run<'world> {
         Self {
             world,
             options,
-            server: Server::new(options.scenario.engine, node, options.seed),
+            server: Server::new(
+                options.scenario.engine,
+                node,
+                options.seed,
+                clients.tables(),
+            ),
             nemesis: Nemesis::new(world, node, machines.clone(), options.plan()),
             machines,
-            clients: Arc::new(Clients::new(options.scenario)),
+            clients: Arc::new(clients),
             tasks: Vec::new(),
         }
     }
@@ -215,8 +221,8 @@ impl<'world> Run<'world> {
     async fn play(&mut self) -> Result<(), Stop> {
         self.server.start(self.world);
         self.wait_until_serving().await?;
-        self.with_session("fills the tables", |clients, mut session| async move {
-            clients.set_up(&mut session).await
+        self.with_database("fills the tables", |clients, door| async move {
+            clients.set_up(&door).await
         })
         .await?;
         self.begin_clients();
@@ -231,8 +237,8 @@ impl<'world> Run<'world> {
             Mode::Safety => self.lose_power().await?,
             Mode::Liveness => self.everybody_is_served().await?,
         }
-        self.with_session("looks at the end", |clients, mut session| async move {
-            clients.look(&mut session).await
+        self.with_database("looks at the end", |clients, door| async move {
+            clients.look(&door).await
         })
         .await
     }
@@ -366,11 +372,11 @@ impl<'world> Run<'world> {
         Ok(())
     }
 
-    /// Does something with a session of its own, and tries again if that was refused.
-    async fn with_session<F>(
+    /// Does something with the database, and tries again if that was refused.
+    async fn with_database<F>(
         &mut self,
         doing: &str,
-        action: impl Fn(Arc<Clients>, crate::session::Session) -> F + Clone + 'static,
+        action: impl Fn(Arc<Clients>, Door) -> F,
     ) -> Result<(), Stop>
     where
         F: Future<Output = Result<(), crate::session::Failure>> + 'static,
@@ -378,11 +384,7 @@ impl<'world> Run<'world> {
         let until = self.world.elapsed() + BOUND;
         loop {
             let (door, clients) = (self.server.door(), Arc::clone(&self.clients));
-            let action = action.clone();
-            let task = self.world.spawn(self.machines[0], async move {
-                let session = door.open().await?;
-                action(clients, session).await
-            });
+            let task = self.world.spawn(self.machines[0], action(clients, door));
             while !task.is_finished() && self.world.elapsed() < until {
                 self.world.wait(TICK).await;
                 self.tick()?;

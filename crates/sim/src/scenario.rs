@@ -51,6 +51,12 @@ named! {
         Registers = "rw-register",
         /// Bookings as long as there are seats, and cancellations.
         Seats = "seats",
+        /// Reads and writes by key, and scans; the seed says by which of YCSB's letters.
+        Ycsb = "ycsb",
+        /// Short transactions on the accounts of a few customers.
+        SmallBank = "smallbank",
+        /// TPC-C whole, on one small warehouse.
+        Tpcc = "tpcc",
     }
 }
 

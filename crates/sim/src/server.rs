@@ -8,13 +8,14 @@ use std::time::Duration;
 use coeval_env::sim::{Node, World};
 use coeval_env::{JoinError, JoinHandle};
 use coeval_server::{Settings, Storage, Timeout};
-use coeval_txn::Engine as _;
 use coeval_txn::serial::Serial;
+use coeval_workload::store::{Database, Pace, Table};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio_postgres::Config;
 
 use crate::Engine;
-use crate::session::{Contract, Failure, Session, Wire, storage};
+use crate::session::{Contract, Failure, Session, THINK, Wire, storage};
 
 /// Where a server listens.
 const PORT: u16 = 5433;
@@ -81,6 +82,8 @@ impl Sizes {
 pub struct Server {
     engine: Engine,
     sizes: Sizes,
+    /// Those of a load that has its own; else there is the simulator's one.
+    tables: Option<Vec<Table>>,
     /// Its machine.
     pub node: Node,
     board: Board,
@@ -92,10 +95,11 @@ pub struct Server {
 impl Server {
     /// A server that has never run; the seed decides about its settings.
     #[must_use]
-    pub fn new(engine: Engine, node: Node, seed: u64) -> Self {
+    pub fn new(engine: Engine, node: Node, seed: u64, tables: Option<Vec<Table>>) -> Self {
         Self {
             engine,
             sizes: Sizes::draw(engine, seed),
+            tables,
             node,
             board: Board::default(),
             life: None,
@@ -109,11 +113,11 @@ impl Server {
         self.board = Board::default();
         told(&self.board).phase = Phase::Starting;
         let board = Arc::clone(&self.board);
-        let (engine, sizes) = (self.engine, self.sizes);
+        let (engine, sizes, tables) = (self.engine, self.sizes, self.tables.clone());
         self.life = Some(world.spawn(self.node, async move {
             match engine {
-                Engine::Serial => serial(&board),
-                Engine::Occ => occ(&board, sizes).await,
+                Engine::Serial => attach(&board, Arc::new(Serial::new()), tables).await,
+                Engine::Occ => occ(&board, sizes, tables).await,
                 Engine::Server => server(&board, sizes).await,
             }
             let serving = told(&board).phase == Phase::Serving;
@@ -187,6 +191,24 @@ impl Door {
             None => Err(Failure::Lost("nobody serves".to_owned())),
         }
     }
+
+    /// The database with the tables of a load that has its own.
+    pub fn database(&self, tables: Vec<Table>) -> Result<Database, Failure> {
+        if self.engine == Engine::Server {
+            let address = address();
+            let mut config = Config::new();
+            config.host(address.ip().to_string()).port(address.port());
+            config.user("sim").dbname("sim");
+            return Ok(Database::over_wire(config, tables).simulated(Pace::default()));
+        }
+        let engine = told(&self.board).engine.clone();
+        let engine = engine.ok_or_else(|| Failure::Lost("nobody serves".to_owned()))?;
+        let pace = Pace {
+            think: THINK,
+            ..Pace::default()
+        };
+        Ok(Database::in_process(engine, tables).simulated(pace))
+    }
 }
 
 fn address() -> SocketAddr {
@@ -203,20 +225,31 @@ fn refuse(board: &Board, reason: String) {
     told(board).phase = Phase::Refused(reason);
 }
 
-fn serial(board: &Board) {
-    let engine = Serial::new();
-    match engine.attach_storage(storage()) {
-        Ok(()) => serve(board, Arc::new(engine)),
-        Err(error) => refuse(board, error.to_string()),
+/// Gives an engine its tables, and serves.
+async fn attach(board: &Board, engine: Arc<dyn coeval_txn::Engine>, tables: Option<Vec<Table>>) {
+    let attached = match tables {
+        None => engine
+            .attach_storage(storage())
+            .map_err(|error| error.to_string()),
+        Some(tables) => {
+            let database = Database::in_process(Arc::clone(&engine), tables);
+            database.create().await.map_err(|error| error.to_string())
+        }
+    };
+    match attached {
+        Ok(()) => serve(board, engine),
+        Err(reason) => refuse(board, reason),
     }
 }
 
-fn occ_settings(sizes: Sizes) -> coeval_occ::Settings {
+/// Loads with tables of their own have larger transactions, the first of them with
+/// hundreds of rows.
+fn occ_settings(sizes: Sizes, own_tables: bool) -> coeval_occ::Settings {
     coeval_occ::Settings {
         log: coeval_log::Settings {
-            segment_bytes: sizes.segment,
-            ring_bytes: sizes.ring,
-            frame_payload_bytes: 256,
+            segment_bytes: if own_tables { 64 << 10 } else { sizes.segment },
+            ring_bytes: if own_tables { 1 << 20 } else { sizes.ring },
+            frame_payload_bytes: if own_tables { 4 << 10 } else { 256 },
             recovery_threads: 1,
             checkpoint_block_bytes: 512,
             log_keep_bytes: 0,
@@ -229,8 +262,9 @@ fn occ_settings(sizes: Sizes) -> coeval_occ::Settings {
     }
 }
 
-async fn occ(board: &Board, sizes: Sizes) {
-    let opened = coeval_occ::Engine::open(Path::new(DATA), occ_settings(sizes)).await;
+async fn occ(board: &Board, sizes: Sizes, tables: Option<Vec<Table>>) {
+    let settings = occ_settings(sizes, tables.is_some());
+    let opened = coeval_occ::Engine::open(Path::new(DATA), settings).await;
     let engine = match opened {
         Ok((engine, _)) => engine,
         Err(error) => return refuse(board, error.to_string()),
@@ -239,10 +273,7 @@ async fn occ(board: &Board, sizes: Sizes) {
     engine.log().set_fatal_handler(Box::new(move |reason| {
         told(&stopped).phase = Phase::Stopped(reason.to_string());
     }));
-    match engine.attach_storage(storage()) {
-        Ok(()) => serve(board, Arc::new(engine)),
-        Err(error) => refuse(board, error.to_string()),
-    }
+    attach(board, Arc::new(engine), tables).await;
 }
 
 async fn server(board: &Board, sizes: Sizes) {

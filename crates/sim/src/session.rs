@@ -6,7 +6,7 @@
 mod contract;
 mod wire;
 
-pub use contract::{Contract, storage};
+pub use contract::{Contract, THINK, storage};
 pub use wire::{Wire, prepare};
 
 use coeval_txn::Isolation;

@@ -1,12 +1,14 @@
 //! What clients do, and what must hold of what they were told.
 //!
 //! A workload is a step that a client repeats, what it remembers of the answers, and a
-//! last look at the database, after which it says what cannot be. Keys of one workload
-//! are numbers from 0; nothing else is in the table.
+//! last look at the database, after which it says what cannot be. Some are made for the
+//! simulator: their keys are numbers from 0 in one table, which holds nothing else.
+//! Others are those that [measurements run too](shared), with tables of their own.
 
 mod bank;
 mod histories;
 mod seats;
+mod shared;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +16,10 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 use coeval_txn::Isolation;
+use coeval_workload::loads::smallbank::SmallBank;
+use coeval_workload::loads::tpcc::{Scale, Tpcc};
+use coeval_workload::loads::ycsb::{self, Letter, Ycsb};
+use coeval_workload::store::Table;
 
 use crate::server::Door;
 use crate::session::{Ended, Failure, Session};
@@ -22,6 +28,7 @@ use crate::{Load, Scenario};
 use bank::Bank;
 use histories::Histories;
 use seats::Seats;
+use shared::Shared;
 
 /// How many clients there are.
 pub const CLIENTS: usize = 4;
@@ -58,6 +65,9 @@ enum Kind {
     Bank(Bank),
     Histories(Histories),
     Seats(Seats),
+    Ycsb(Shared<Ycsb>),
+    SmallBank(Shared<SmallBank>),
+    Tpcc(Shared<Tpcc>),
 }
 
 /// What all clients of a run share.
@@ -74,15 +84,54 @@ pub struct Clients {
     origin: Mutex<Option<Instant>>,
 }
 
+/// Of a load of the simulator's own, or else of one that it shares with measurements.
 macro_rules! each {
-    ($kind:expr, $load:ident => $call:expr) => {
+    ($kind:expr, $load:ident => $call:expr, $shared:ident => $other:expr) => {
         match $kind {
             Kind::Bank($load) => $call,
             Kind::Histories($load) => $call,
             Kind::Seats($load) => $call,
+            Kind::Ycsb($shared) => $other,
+            Kind::SmallBank($shared) => $other,
+            Kind::Tpcc($shared) => $other,
         }
     };
 }
+
+/// What passes between two transactions of a client.
+async fn rest() {
+    let longest = if below(4) == 0 { REST } else { REST / 30 };
+    let rest = below(longest.as_micros() as u64);
+    coeval_env::sleep(Duration::from_micros(rest)).await;
+}
+
+/// So few rows that clients meet, and letters by turns.
+fn ycsb(seed: u64) -> Ycsb {
+    let letters = [
+        Letter::A,
+        Letter::B,
+        Letter::C,
+        Letter::D,
+        Letter::E,
+        Letter::F,
+    ];
+    Ycsb::new(ycsb::Settings {
+        // Odd and even seeds are of different modes, and each meets every letter.
+        letter: letters[(seed / 2 % 6) as usize],
+        records: 12,
+        fields: 2,
+        field_bytes: 16,
+        theta: 0.5,
+        operations: 3,
+        looked_at: 1,
+    })
+}
+
+const WAREHOUSE: Scale = Scale {
+    warehouses: 1,
+    items: 100,
+    customers: 10,
+};
 
 /// A number below `bound` that the seed decides.
 fn below(bound: u64) -> u64 {
@@ -92,13 +141,22 @@ fn below(bound: u64) -> u64 {
 impl Clients {
     /// Those of a scenario.
     #[must_use]
-    pub fn new(scenario: Scenario) -> Self {
+    pub fn new(scenario: Scenario, seed: u64) -> Self {
         let kind = match scenario.load {
             Load::Bank => Kind::Bank(Bank::new()),
             Load::Lists | Load::Registers => {
                 Kind::Histories(Histories::new(scenario.load, scenario.isolation))
             }
             Load::Seats => Kind::Seats(Seats::new(scenario.isolation)),
+            Load::Ycsb => Kind::Ycsb(Shared::new(ycsb(seed), scenario.isolation, true, seed)),
+            Load::SmallBank => {
+                let load = SmallBank::new(5, 2, 50);
+                Kind::SmallBank(Shared::new(load, scenario.isolation, false, seed))
+            }
+            Load::Tpcc => {
+                let load = Tpcc::new(WAREHOUSE, seed);
+                Kind::Tpcc(Shared::new(load, scenario.isolation, false, seed))
+            }
         };
         Self {
             isolation: scenario.isolation,
@@ -112,12 +170,21 @@ impl Clients {
         }
     }
 
+    /// The tables of a load that has its own.
+    #[must_use]
+    pub fn tables(&self) -> Option<Vec<Table>> {
+        each!(&self.kind, _load => None, shared => Some(shared.tables()))
+    }
+
     /// Fills the tables.
-    pub async fn set_up(&self, session: &mut Session) -> Result<(), Failure> {
-        if let Session::Wire(wire) = session {
+    pub async fn set_up(&self, door: &Door) -> Result<(), Failure> {
+        let rows = each!(&self.kind,
+            load => load.opening(),
+            shared => return shared.set_up(door).await);
+        let mut session = door.open().await?;
+        if let Session::Wire(wire) = &mut session {
             crate::session::prepare(wire).await?;
         }
-        let rows = each!(&self.kind, load => load.opening());
         if rows.is_empty() {
             return Ok(());
         }
@@ -133,6 +200,7 @@ impl Clients {
 
     /// One client, until it is to stop.
     pub async fn run(&self, door: Door, client: usize) {
+        each!(&self.kind, _load => {}, shared => return shared.run(self, &door, client).await);
         let progress = || self.progress[client].load(Ordering::Relaxed);
         // Steps since something was written.
         let mut idle = 0;
@@ -143,7 +211,9 @@ impl Clients {
             };
             while !self.is_stopping() {
                 let before = progress();
-                let step = each!(&self.kind, load => load.step(self, &mut session, client).await);
+                let step = each!(&self.kind,
+                    load => load.step(self, &mut session, client).await,
+                    _shared => return);
                 let lost = match step {
                     Ok(()) => false,
                     Err(Failure::Lost(_)) => true,
@@ -152,9 +222,7 @@ impl Clients {
                 if lost {
                     break;
                 }
-                let longest = if below(4) == 0 { REST } else { REST / 30 };
-                let rest = below(longest.as_micros() as u64);
-                coeval_env::sleep(Duration::from_micros(rest)).await;
+                rest().await;
                 idle = if progress() == before { idle + 1 } else { 0 };
                 if idle > IDLE {
                     coeval_env::sleep(IDLE_REST).await;
@@ -164,12 +232,14 @@ impl Clients {
     }
 
     /// Reads everything in the end.
-    pub async fn look(&self, session: &mut Session) -> Result<(), Failure> {
+    pub async fn look(&self, door: &Door) -> Result<(), Failure> {
+        each!(&self.kind, _load => {}, shared => return shared.look(self, door).await);
+        let mut session = door.open().await?;
         session.begin(Isolation::SnapshotIsolation, true).await?;
         let rows = session.scan(0, i64::MAX as u64).await?;
         match session.commit().await {
             Ended::Committed => {
-                each!(&self.kind, load => load.looked(rows));
+                each!(&self.kind, load => load.looked(rows), _shared => {});
                 Ok(())
             }
             other => Err(Failure::Lost(format!("{other:?}"))),
@@ -179,7 +249,7 @@ impl Clients {
     /// Says what cannot be.
     #[must_use]
     pub fn judge(&self) -> Vec<String> {
-        each!(&self.kind, load => load.judge())
+        each!(&self.kind, load => load.judge(), shared => shared.judge())
     }
 
     /// Ends what clients do, after their present transactions.
@@ -241,6 +311,12 @@ impl Clients {
         }
         self.count(answer);
         answer
+    }
+
+    /// A transaction of a client has committed.
+    fn committed(&self, client: usize) {
+        self.progress[client].fetch_add(1, Ordering::Relaxed);
+        self.count(Answer::Committed);
     }
 
     fn count(&self, answer: Answer) {

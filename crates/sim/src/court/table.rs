@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Done, Verdict};
+use super::Record;
 use crate::Class;
 use crate::scenario::level;
 
@@ -22,12 +22,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// That of these runs.
+    /// That of a record.
     #[must_use]
-    pub fn new(all: &[Done]) -> Self {
+    pub fn new(record: &Record) -> Self {
         let mut table = Self::default();
-        for done in all {
-            let scenario = done.scenario;
+        for (scenario, tally) in record.tallies() {
             let row = format!(
                 "{:<7} {:<12} {}",
                 scenario.engine.name(),
@@ -36,10 +35,10 @@ impl Table {
             );
             let cell = table.rows.entry(row).or_default();
             let cell = cell.entry(scenario.class).or_default();
-            cell.runs += 1;
-            cell.refused += u64::from(done.verdict == Verdict::Refused);
-            cell.failed += u64::from(done.verdict == Verdict::Failed);
-            table.committed += done.committed;
+            cell.runs += tally.seeds.len() as u64;
+            cell.refused += tally.refused;
+            cell.failed += tally.failed.len() as u64;
+            table.committed += tally.committed;
         }
         table
     }

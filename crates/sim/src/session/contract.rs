@@ -21,7 +21,7 @@ const SCHEMA: u64 = 1;
 /// Records looked at in one step of a scan.
 const CHUNK: usize = 16;
 /// At most, between two statements.
-const THINK_MICROSECONDS: u64 = 2000;
+pub const THINK: Duration = Duration::from_millis(2);
 /// How often a key is tried that comes and goes.
 const TRIES: usize = 4;
 
@@ -73,7 +73,7 @@ fn decode(row: RowRef<'_>) -> (u64, Row) {
 
 /// What passes between two statements of a session, so that others come in between.
 async fn think() {
-    let micros = coeval_env::random_u64() % THINK_MICROSECONDS;
+    let micros = coeval_env::random_u64() % THINK.as_micros() as u64;
     coeval_env::sleep(Duration::from_micros(micros)).await;
 }
 

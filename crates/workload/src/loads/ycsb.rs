@@ -197,6 +197,8 @@ impl Ycsb {
                         return Err(Failure::Wrong(torn));
                     }
                     self.note_read(row.row(), session);
+                } else {
+                    self.note_absent(step.key, session);
                 }
             }
             Operation::Update => {
@@ -270,6 +272,16 @@ impl Ycsb {
             key: self.register(key, field),
             // Of a tag 32 bits count.
             value: i64::from(tag as u32),
+        }
+    }
+
+    /// Reads of all fields of a row that is not there, for a history.
+    fn note_absent(&self, key: u64, session: &mut Session) {
+        for field in 0..self.settings.fields {
+            session.note(|| Noted::Read {
+                key: self.register(key, field),
+                value: Some(Register::Absent),
+            });
         }
     }
 

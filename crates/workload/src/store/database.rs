@@ -11,15 +11,15 @@ use super::Failure;
 use super::contract::{self, Contract};
 use super::loader::Loader;
 use super::schema::Table;
-use super::session::{Backend, Session};
+use super::session::{Backend, Pace, Session};
 use super::statement::{create_indexes, create_table};
-use super::wire::{self, Wire};
+use super::wire::{self, Server, Wire};
 
 /// Where the tables are.
 #[derive(Clone)]
 enum Place {
-    Engine(Arc<dyn Engine>),
-    Server(Arc<Config>),
+    Engine(Arc<dyn Engine>, Pace),
+    Server(Arc<Server>),
 }
 
 /// A database. Cheap to clone.
@@ -43,7 +43,7 @@ impl Database {
     #[must_use]
     pub fn in_process(engine: Arc<dyn Engine>, tables: Vec<Table>) -> Self {
         Self {
-            place: Place::Engine(engine),
+            place: Place::Engine(engine, Pace::default()),
             tables: tables.into(),
         }
     }
@@ -51,9 +51,28 @@ impl Database {
     /// On a server.
     #[must_use]
     pub fn over_wire(config: Config, tables: Vec<Table>) -> Self {
+        let simulated = false;
         Self {
-            place: Place::Server(Arc::new(config)),
+            place: Place::Server(Arc::new(Server { config, simulated })),
             tables: tables.into(),
+        }
+    }
+
+    /// The same in a simulated world. In this process sessions go at a pace. A server is
+    /// reached through the env door alone, and nothing is prepared on it: prepared
+    /// statements get their names from a counter of the process, which no seed decides.
+    #[must_use]
+    pub fn simulated(self, pace: Pace) -> Self {
+        let place = match self.place {
+            Place::Engine(engine, _) => Place::Engine(engine, pace),
+            Place::Server(server) => Place::Server(Arc::new(Server {
+                config: server.config.clone(),
+                simulated: true,
+            })),
+        };
+        Self {
+            place,
+            tables: self.tables,
         }
     }
 
@@ -61,7 +80,7 @@ impl Database {
     #[must_use]
     pub fn backend(&self) -> &'static str {
         match &self.place {
-            Place::Engine(engine) => engine.name(),
+            Place::Engine(engine, _) => engine.name(),
             Place::Server(_) => "wire",
         }
     }
@@ -75,7 +94,7 @@ impl Database {
     /// Makes the tables, empty. On a server, those of the same names go.
     pub async fn create(&self) -> Result<(), Failure> {
         match &self.place {
-            Place::Engine(engine) => {
+            Place::Engine(engine, _) => {
                 contract::attach(&**engine, &self.tables).map_err(|error| Failure::aborted(&error))
             }
             Place::Server(_) => {
@@ -94,19 +113,18 @@ impl Database {
     pub async fn finish_load(&self) -> Result<(), Failure> {
         let texts: Vec<String> = self.tables.iter().flat_map(create_indexes).collect();
         match &self.place {
-            Place::Engine(_) => Ok(()),
+            Place::Engine(..) => Ok(()),
             Place::Server(_) => self.define(&texts).await,
         }
     }
 
     async fn define(&self, texts: &[String]) -> Result<(), Failure> {
-        let Place::Server(config) = &self.place else {
+        let Place::Server(server) = &self.place else {
             return Ok(());
         };
-        let client = wire::connect(config).await;
-        let client = client.map_err(|error| Failure::statement(&error))?;
+        let connection = wire::connect(server).await?;
         for text in texts {
-            let done = client.batch_execute(text).await;
+            let done = connection.client.batch_execute(text).await;
             done.map_err(|error| Failure::statement(&error))?;
         }
         Ok(())
@@ -117,21 +135,28 @@ impl Database {
     #[must_use]
     pub fn session(&self) -> Session {
         let tables = Arc::clone(&self.tables);
-        Session::new(match &self.place {
-            Place::Engine(engine) => Backend::Contract(Contract::new(Arc::clone(engine), tables)),
-            Place::Server(config) => Backend::Wire(Wire::new(Arc::clone(config), tables)),
-        })
+        match &self.place {
+            Place::Engine(engine, pace) => {
+                let contract = Contract::new(Arc::clone(engine), tables);
+                Session::new(Backend::Contract(contract)).at(*pace)
+            }
+            Place::Server(server) => {
+                Session::new(Backend::Wire(Wire::new(Arc::clone(server), tables)))
+            }
+        }
     }
 
     /// What puts many rows into the tables.
     pub async fn loader(&self) -> Result<Loader, Failure> {
         let tables = Arc::clone(&self.tables);
         match &self.place {
-            Place::Engine(_) => Ok(Loader::in_process(self.session(), tables)),
-            Place::Server(config) => {
-                let client = wire::connect(config).await;
-                let client = client.map_err(|error| Failure::statement(&error))?;
-                Ok(Loader::over_wire(client, tables))
+            Place::Engine(..) => {
+                let session = self.session().at(Pace::default());
+                Ok(Loader::in_process(session, tables))
+            }
+            Place::Server(server) => {
+                let connection = wire::connect(server).await?;
+                Ok(Loader::over_wire(connection, !server.simulated, tables))
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Many rows at once: in transactions of some hundred rows, or by COPY.
+//! Many rows at once: in transactions of some hundred rows, by COPY, or in statements of
+//! many rows.
 
 use std::fmt;
 use std::pin::pin;
@@ -11,18 +12,31 @@ use tokio_postgres::Client;
 
 use super::schema::Table;
 use super::session::{Session, Way};
-use super::wire::copy_line;
+use super::wire::{Connection, copy_line, values_of};
 use super::{Failure, Row};
 
 /// Rows of one transaction.
 const BATCH: usize = 500;
 /// Bytes of one COPY.
 const COPY_BYTES: usize = 1 << 20;
+/// Bytes of one INSERT.
+const INSERT_BYTES: usize = 16 << 10;
 
 /// How rows are put.
 enum Kind {
-    Session { session: Box<Session>, rows: usize },
-    Copy { client: Client, lines: Vec<String> },
+    Session {
+        session: Box<Session>,
+        rows: usize,
+    },
+    /// Without COPY, which is prepared: rows as VALUES.
+    Values {
+        connection: Connection,
+        rows: Vec<String>,
+    },
+    Copy {
+        connection: Connection,
+        lines: Vec<String>,
+    },
 }
 
 /// Puts rows into tables. What has not been [finished](Loader::finish) may be missing.
@@ -46,12 +60,15 @@ impl Loader {
         }
     }
 
-    pub(super) fn over_wire(client: Client, tables: Arc<[Table]>) -> Self {
+    pub(super) fn over_wire(connection: Connection, copies: bool, tables: Arc<[Table]>) -> Self {
         let lines = vec![String::new(); tables.len()];
-        Self {
-            kind: Kind::Copy { client, lines },
-            tables,
-        }
+        let kind = if copies {
+            Kind::Copy { connection, lines }
+        } else {
+            let rows = lines;
+            Kind::Values { connection, rows }
+        };
+        Self { kind, tables }
     }
 
     /// Puts a row whose key is new.
@@ -74,13 +91,23 @@ impl Loader {
                 }
                 Ok(())
             }
-            Kind::Copy { client, lines } => {
+            Kind::Values { connection, rows } => {
+                let text = &mut rows[table];
+                values_of(&self.tables[table], row.row(), text);
+                if text.len() < INSERT_BYTES {
+                    return Ok(());
+                }
+                let name = &self.tables[table].name;
+                insert(&connection.client, name, std::mem::take(text)).await
+            }
+            Kind::Copy { connection, lines } => {
                 let text = &mut lines[table];
                 copy_line(&self.tables[table], row.row(), text);
                 if text.len() < COPY_BYTES {
                     return Ok(());
                 }
-                copy(client, &self.tables[table].name, std::mem::take(text)).await
+                let name = &self.tables[table].name;
+                copy(&connection.client, name, std::mem::take(text)).await
             }
         }
     }
@@ -90,16 +117,30 @@ impl Loader {
         match &mut self.kind {
             Kind::Session { rows: 0, .. } => Ok(()),
             Kind::Session { session, .. } => session.commit().await,
-            Kind::Copy { client, lines } => {
+            Kind::Values { connection, rows } => {
+                for (table, text) in self.tables.iter().zip(rows) {
+                    if !text.is_empty() {
+                        insert(&connection.client, &table.name, std::mem::take(text)).await?;
+                    }
+                }
+                Ok(())
+            }
+            Kind::Copy { connection, lines } => {
                 for (table, text) in self.tables.iter().zip(lines) {
                     if !text.is_empty() {
-                        copy(client, &table.name, std::mem::take(text)).await?;
+                        copy(&connection.client, &table.name, std::mem::take(text)).await?;
                     }
                 }
                 Ok(())
             }
         }
     }
+}
+
+async fn insert(client: &Client, table: &str, rows: String) -> Result<(), Failure> {
+    let statement = format!("INSERT INTO {table} VALUES {rows}");
+    let inserted = client.batch_execute(&statement).await;
+    inserted.map_err(|error| Failure::statement(&error))
 }
 
 async fn copy(client: &Client, table: &str, text: String) -> Result<(), Failure> {

@@ -50,5 +50,5 @@ pub use loader::Loader;
 pub use recording::{Head, Recording};
 pub use row::{Cells, Maker, Row};
 pub use schema::{Column, Index, Kind, Table};
-pub use session::{Scan, Session, Way};
+pub use session::{Pace, Scan, Session, Way};
 pub use statement::Value;

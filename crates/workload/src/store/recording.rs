@@ -29,6 +29,24 @@ enum Noted {
     Read { key: u64, value: Option<Register> },
 }
 
+impl Noted {
+    /// With its elements, which are the next ones.
+    fn whole(self, elements: &mut impl Iterator<Item = i64>) -> Operation {
+        match self {
+            Self::Append { key, element } => Operation::Append { key, element },
+            Self::Write { key, value } => Operation::Write { key, value },
+            Self::Read { key, value } => Operation::Read { key, value },
+            Self::ReadList {
+                key,
+                elements: count,
+            } => Operation::ReadList {
+                key,
+                elements: count.map(|count| elements.take(count).collect()),
+            },
+        }
+    }
+}
+
 /// All of a transaction but its operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
@@ -83,24 +101,30 @@ impl Recording {
         self.transactions.push((head, self.operations.len()));
     }
 
+    /// Takes back what was noted since the last transaction was closed.
+    pub(super) fn take(&mut self) -> Vec<Operation> {
+        let from = self.transactions.last().map_or(0, |&(_, end)| end);
+        let noted = self.operations.split_off(from);
+        let lists = noted.iter().map(|noted| match noted {
+            Noted::ReadList { elements, .. } => elements.unwrap_or(0),
+            _ => 0,
+        });
+        let first = self.elements.len() - lists.sum::<usize>();
+        let elements = self.elements.split_off(first);
+        let mut elements = elements.into_iter();
+        noted
+            .into_iter()
+            .map(|noted| noted.whole(&mut elements))
+            .collect()
+    }
+
     /// Everything, as a history has it.
     #[must_use]
     pub fn into_transactions(self) -> Vec<Transaction> {
-        let mut elements = self.elements.iter();
+        let mut elements = self.elements.into_iter();
         let mut operations = self.operations.into_iter();
         let mut from = 0;
-        let mut operation = |noted| match noted {
-            Noted::Append { key, element } => Operation::Append { key, element },
-            Noted::Write { key, value } => Operation::Write { key, value },
-            Noted::Read { key, value } => Operation::Read { key, value },
-            Noted::ReadList {
-                key,
-                elements: count,
-            } => Operation::ReadList {
-                key,
-                elements: count.map(|count| elements.by_ref().take(count).copied().collect()),
-            },
-        };
+        let mut operation = |noted: Noted| noted.whole(&mut elements);
         let transaction = |(head, end): (Head, usize)| {
             let count = end - std::mem::replace(&mut from, end);
             Transaction {

@@ -64,6 +64,21 @@ pub struct Way {
     pub single: bool,
 }
 
+/// What a session does to simulated time, where an engine in the same process answers at
+/// once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// The longest rest before a statement, of which chance decides, so that others come
+    /// between two statements.
+    pub think: Duration,
+    /// What a statement that reads costs on the processor.
+    pub read: Duration,
+    /// What one that locks or writes costs.
+    pub write: Duration,
+    /// What beginning and committing cost together.
+    pub commit: Duration,
+}
+
 /// Sees one row of a scan.
 pub(super) type Visit<'v> = dyn FnMut(RowRef<'_>) + Send + 'v;
 
@@ -79,6 +94,7 @@ pub(super) enum Backend {
 pub struct Session {
     pub(super) backend: Backend,
     recording: Option<Recording>,
+    pace: Pace,
 }
 
 macro_rules! either {
@@ -90,12 +106,37 @@ macro_rules! either {
     };
 }
 
+impl Pace {
+    /// Before a statement.
+    async fn wait(self, cost: Duration) {
+        if !cost.is_zero() {
+            coeval_env::spend(cost);
+        }
+        if !self.think.is_zero() {
+            let micros = u64::try_from(self.think.as_micros()).unwrap_or(u64::MAX);
+            let micros = coeval_env::random_u64() % micros.max(1);
+            coeval_env::sleep(Duration::from_micros(micros)).await;
+        }
+    }
+}
+
 impl Session {
     pub(super) const fn new(backend: Backend) -> Self {
         Self {
             backend,
             recording: None,
+            pace: Pace {
+                think: Duration::ZERO,
+                read: Duration::ZERO,
+                write: Duration::ZERO,
+                commit: Duration::ZERO,
+            },
         }
+    }
+
+    pub(super) const fn at(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
     }
 
     /// Over the wire, an operation that takes longer is given up together with its
@@ -136,6 +177,15 @@ impl Session {
         }
     }
 
+    /// What has been noted since the last time, of one transaction. A session is asked for
+    /// this, or for a whole recording, but not for both.
+    pub fn recorded(&mut self) -> Vec<Operation> {
+        self.recording
+            .as_mut()
+            .map(Recording::take)
+            .unwrap_or_default()
+    }
+
     /// Everything that was noted; there is no more from now on.
     pub fn end_recording(&mut self) -> Option<Recording> {
         self.recording.take()
@@ -149,6 +199,7 @@ impl Session {
 
     /// Reads the row with this primary key, if there is one.
     pub async fn get(&mut self, table: usize, key: &[i64], row: &mut Row) -> Result<bool, Failure> {
+        self.pace.wait(self.pace.read).await;
         either!(self,
             session => session.get(table, key, row),
             wire => wire.get(table, key, row).await)
@@ -162,6 +213,7 @@ impl Session {
         key: &[i64],
         row: &mut Row,
     ) -> Result<bool, Failure> {
+        self.pace.wait(self.pace.write).await;
         either!(self,
             session => session.lock(table, key, row).await,
             wire => wire.lock(table, key, row).await)
@@ -175,6 +227,7 @@ impl Session {
         row: &Row,
         columns: &[usize],
     ) -> Result<(), Failure> {
+        self.pace.wait(self.pace.write).await;
         either!(self,
             session => session.update(table, row).await,
             wire => wire.update(table, row, columns).await.map(drop))
@@ -188,6 +241,7 @@ impl Session {
         row: &Row,
         columns: &[usize],
     ) -> Result<bool, Failure> {
+        self.pace.wait(self.pace.write).await;
         either!(self,
             session => session.put(table, row, columns).await,
             wire => wire.update(table, row, columns).await)
@@ -195,6 +249,7 @@ impl Session {
 
     /// Inserts a row. That its key is there already is a failure.
     pub async fn insert(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
+        self.pace.wait(self.pace.write).await;
         either!(self,
             session => session.insert(table, row).await,
             wire => wire.insert(table, row).await)
@@ -202,6 +257,7 @@ impl Session {
 
     /// Deletes a row that this transaction has locked.
     pub async fn delete(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
+        self.pace.wait(self.pace.write).await;
         either!(self,
             session => session.delete(table, row),
             wire => wire.delete(table, row).await)
@@ -213,6 +269,7 @@ impl Session {
         scan: &Scan<'_>,
         visit: &mut (dyn FnMut(RowRef<'_>) + Send),
     ) -> Result<usize, Failure> {
+        self.pace.wait(self.pace.read).await;
         either!(self,
             session => session.scan(scan, visit),
             wire => wire.scan(scan, visit).await)
@@ -220,6 +277,9 @@ impl Session {
 
     /// Commits, and waits until it is durable.
     pub async fn commit(&mut self) -> Result<(), Failure> {
+        if !self.pace.commit.is_zero() {
+            coeval_env::spend(self.pace.commit);
+        }
         either!(self, session => session.commit().await, wire => wire.commit().await)
     }
 

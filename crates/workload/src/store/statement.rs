@@ -14,7 +14,7 @@ use bytes::{BufMut, BytesMut};
 use coeval_txn::Isolation;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::schema::Table;
+use super::schema::{Kind, Table};
 
 /// A value of a key or of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,46 @@ impl Shape {
             Self::Range(range) => range.sql(&tables[range.table]),
         }
     }
+
+    /// The types of its values, for a statement that is not prepared.
+    pub(super) fn types(self, tables: &[Table]) -> Vec<Type> {
+        let of = |table: usize, columns: &[usize]| -> Vec<Type> {
+            let kinds = columns.iter().map(|&at| tables[table].columns[at].kind);
+            kinds.map(sql_type).collect()
+        };
+        match self {
+            Self::Begin(..) | Self::Commit => Vec::new(),
+            Self::Get(table) | Self::Lock(table) | Self::Delete(table) => {
+                of(table, &tables[table].order(None))
+            }
+            Self::Update(table, columns) => {
+                let set: Vec<usize> = bits(columns).collect();
+                [of(table, &set), of(table, &tables[table].order(None))].concat()
+            }
+            Self::Insert(table) => {
+                let all: Vec<usize> = (0..tables[table].columns.len()).collect();
+                of(table, &all)
+            }
+            Self::Range(range) => {
+                let order = tables[range.table].order(range.index);
+                let mut types = of(range.table, &order[..range.equal]);
+                let bounds = usize::from(range.bounds.0) + usize::from(range.bounds.1);
+                if let Some(&next) = order.get(range.equal) {
+                    types.extend(of(range.table, &vec![next; bounds]));
+                }
+                types.extend(range.limited.then_some(Type::INT8));
+                types
+            }
+        }
+    }
+}
+
+fn sql_type(kind: Kind) -> Type {
+    match kind {
+        Kind::Int => Type::INT4,
+        Kind::Bigint => Type::INT8,
+        Kind::Text => Type::TEXT,
+    }
 }
 
 fn get(table: &Table) -> String {
@@ -225,7 +265,6 @@ pub(super) fn create_indexes(table: &Table) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Kind;
 
     #[test]
     fn the_texts_are_those_of_a_careful_application() {
@@ -257,6 +296,14 @@ mod tests {
             sql(Shape::Range(range)),
             "SELECT w, o, name FROM t_order WHERE w = $1 AND o >= $2 \
              ORDER BY w DESC, o DESC LIMIT $3"
+        );
+        assert_eq!(
+            Shape::Range(range).types(&tables),
+            [Type::INT4, Type::INT4, Type::INT8]
+        );
+        assert_eq!(
+            Shape::Update(0, mask(&[2])).types(&tables),
+            [Type::TEXT, Type::INT4, Type::INT4]
         );
         let by_name = Range {
             index: Some(0),

@@ -22,7 +22,7 @@ use coeval_env as env;
 use coeval_types::RowRef;
 use futures_util::TryStreamExt;
 use tokio_postgres::config::Host;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use super::row::Cells;
@@ -31,53 +31,82 @@ use super::session::{Scan, Visit, Way};
 use super::statement::{Range, Shape, bits, mask, set_isolation};
 use super::{Failure, Maker, Row, Value};
 
-/// Connects as the configuration says: through the env door when the host is an
-/// address, so that a simulated network will do as well.
-pub async fn connect(config: &Config) -> Result<Client, tokio_postgres::Error> {
-    let connected = Connected::new(config).await?;
-    // Ends when the client goes.
-    Ok(connected.client)
+/// How a server is reached.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) config: Config,
+    /// Through the env door alone, and without prepared statements, whose names no seed
+    /// decides.
+    pub(super) simulated: bool,
 }
 
-/// A connection with what has been prepared on it.
-struct Connected {
-    client: Client,
-    statements: BTreeMap<Shape, Statement>,
+/// A connection.
+pub(super) struct Connection {
+    pub(super) client: Client,
     /// Moves its bytes. How it ends is told to whoever waits for an answer.
     mover: env::JoinHandle<()>,
+    is_simulated: bool,
 }
 
-impl Connected {
-    async fn new(config: &Config) -> Result<Self, tokio_postgres::Error> {
-        let port = config.get_ports().first().copied().unwrap_or(5432);
-        let address: Option<IpAddr> = match config.get_hosts().first() {
-            Some(Host::Tcp(name)) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
-            Some(Host::Tcp(name)) => name.parse().ok(),
-            _ => None,
-        };
-        let (client, mover) = if let Some(address) = address
-            && let Ok(stream) = env::connect(SocketAddr::new(address, port)).await
-        {
-            let (client, connection) = config.connect_raw(stream, NoTls).await?;
-            let connection = async move { drop(connection.await) };
-            (client, env::spawn("connection", connection))
-        } else {
-            // A name, a local socket, or nobody there, which this says in its own words.
-            let (client, connection) = config.connect(NoTls).await?;
-            let connection = async move { drop(connection.await) };
-            (client, env::spawn("connection", connection))
-        };
-        Ok(Self {
-            client,
-            statements: BTreeMap::new(),
-            mover,
-        })
-    }
-
+impl Connection {
     /// Closes it at once, whatever is still to be sent or answered.
     fn cut(self) {
         self.mover.abort();
     }
+}
+
+impl Drop for Connection {
+    /// A simulated one ends with its client. Else it says good-bye by itself.
+    fn drop(&mut self) {
+        if self.is_simulated {
+            self.mover.abort();
+        }
+    }
+}
+
+/// Connects as the configuration says: through the env door when the host is an
+/// address.
+pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
+    let config = &server.config;
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let address: Option<IpAddr> = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        Some(Host::Tcp(name)) => name.parse().ok(),
+        _ => None,
+    };
+    let is_simulated = server.simulated;
+    if let Some(address) = address {
+        match env::connect(SocketAddr::new(address, port)).await {
+            Ok(stream) => {
+                let connected = config.connect_raw(stream, NoTls).await;
+                let (client, connection) = connected.map_err(|error| Failure::statement(&error))?;
+                let mover = env::spawn("connection", async move { drop(connection.await) });
+                return Ok(Connection {
+                    client,
+                    mover,
+                    is_simulated,
+                });
+            }
+            Err(error) if is_simulated => return Err(Failure::lost(&error)),
+            // Nobody there, which what follows says in its own words.
+            Err(_) => {}
+        }
+    }
+    // A name, a local socket.
+    let connected = config.connect(NoTls).await;
+    let (client, connection) = connected.map_err(|error| Failure::statement(&error))?;
+    let mover = env::spawn("connection", async move { drop(connection.await) });
+    Ok(Connection {
+        client,
+        mover,
+        is_simulated,
+    })
+}
+
+/// A connection with what has been prepared on it.
+struct Connected {
+    connection: Connection,
+    statements: BTreeMap<Shape, Statement>,
 }
 
 /// Why there is no answer.
@@ -108,7 +137,7 @@ async fn within<T>(
 
 /// A session.
 pub struct Wire {
-    config: Arc<Config>,
+    server: Arc<Server>,
     tables: Arc<[Table]>,
     connected: Option<Connected>,
     way: Option<Way>,
@@ -122,7 +151,7 @@ impl fmt::Debug for Wire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Wire")
-            .field("config", &self.config)
+            .field("server", &self.server)
             .finish_non_exhaustive()
     }
 }
@@ -134,10 +163,14 @@ fn parameters<'a>(values: &'a [Value<'a>]) -> Parameters<'a> {
     values.iter().map(erase).collect()
 }
 
+fn typed<'a>(values: &'a [Value<'a>], types: Vec<Type>) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    parameters(values).into_iter().zip(types).collect()
+}
+
 impl Wire {
-    pub(super) fn new(config: Arc<Config>, tables: Arc<[Table]>) -> Self {
+    pub(super) fn new(server: Arc<Server>, tables: Arc<[Table]>) -> Self {
         Self {
-            config,
+            server,
             tables,
             connected: None,
             way: None,
@@ -154,13 +187,22 @@ impl Wire {
     /// Connects, if it is not connected.
     pub(super) async fn connect(&mut self) -> Result<(), Failure> {
         if let Some(connected) = &self.connected
-            && !connected.client.is_closed()
+            && !connected.connection.client.is_closed()
         {
             return Ok(());
         }
         self.connected = None;
-        let connected = within(self.timeout, Connected::new(&self.config)).await;
-        self.connected = Some(connected.map_err(|trouble| self.statement(trouble))?);
+        let connecting = connect(&self.server);
+        let connection = match self.timeout {
+            None => connecting.await?,
+            Some(limit) => env::timeout(limit, connecting)
+                .await
+                .map_err(|_late| Failure::silent(limit))??,
+        };
+        self.connected = Some(Connected {
+            connection,
+            statements: BTreeMap::new(),
+        });
         (self.way, self.in_transaction) = (None, false);
         Ok(())
     }
@@ -173,7 +215,8 @@ impl Wire {
             if !set {
                 let (text, limit) = (set_isolation(way.isolation), self.timeout);
                 let connected = self.connected()?;
-                let done = within(limit, connected.client.batch_execute(&text)).await;
+                let client = &connected.connection.client;
+                let done = within(limit, client.batch_execute(&text)).await;
                 done.map_err(|trouble| self.statement(trouble))?;
             }
             self.way = Some(way);
@@ -229,7 +272,7 @@ impl Wire {
 
     fn cut(&mut self) {
         if let Some(connected) = self.connected.take() {
-            connected.cut();
+            connected.connection.cut();
         }
     }
 
@@ -239,7 +282,8 @@ impl Wire {
         if let Some(statement) = connected.statements.get(&shape) {
             return Ok(statement.clone());
         }
-        let prepared = within(limit, connected.client.prepare(&shape.sql(&tables))).await;
+        let client = &connected.connection.client;
+        let prepared = within(limit, client.prepare(&shape.sql(&tables))).await;
         let statement = prepared.map_err(|trouble| self.statement(trouble))?;
         let connected = self.connected()?;
         connected.statements.insert(shape, statement.clone());
@@ -247,10 +291,16 @@ impl Wire {
     }
 
     async fn execute(&mut self, shape: Shape, values: &[Value<'_>]) -> Result<u64, Failure> {
-        let (statement, limit) = (self.prepare(shape).await?, self.timeout);
-        let connected = self.connected()?;
-        let parameters = parameters(values);
-        let done = within(limit, connected.client.execute(&statement, &parameters)).await;
+        let limit = self.timeout;
+        let done = if self.server.simulated {
+            let (text, types) = (shape.sql(&self.tables), shape.types(&self.tables));
+            let client = &self.connected()?.connection.client;
+            within(limit, client.execute_typed(&text, &typed(values, types))).await
+        } else {
+            let statement = self.prepare(shape).await?;
+            let client = &self.connected()?.connection.client;
+            within(limit, client.execute(&statement, &parameters(values))).await
+        };
         done.map_err(|trouble| self.failure(trouble))
     }
 
@@ -280,10 +330,16 @@ impl Wire {
         row: &mut Row,
     ) -> Result<bool, Failure> {
         let values: Vec<Value<'_>> = key.iter().map(|&value| Value::Integer(value)).collect();
-        let (statement, limit) = (self.prepare(shape).await?, self.timeout);
-        let connected = self.connected()?;
-        let parameters = parameters(&values);
-        let found = within(limit, connected.client.query_opt(&statement, &parameters)).await;
+        let limit = self.timeout;
+        let found = if self.server.simulated {
+            let (text, types) = (shape.sql(&self.tables), shape.types(&self.tables));
+            let client = &self.connected()?.connection.client;
+            within(limit, client.query_typed_opt(&text, &typed(&values, types))).await
+        } else {
+            let statement = self.prepare(shape).await?;
+            let client = &self.connected()?.connection.client;
+            within(limit, client.query_opt(&statement, &parameters(&values))).await
+        };
         let found = found.map_err(|trouble| self.failure(trouble))?;
         if let Some(found) = &found {
             let made = make(&self.tables[table], found, &mut self.maker, row);
@@ -346,13 +402,23 @@ impl Wire {
         let bounds = [scan.from, scan.to, limit];
         let mut values = scan.prefix.to_vec();
         values.extend(bounds.into_iter().flatten().map(Value::Integer));
-        let (statement, limit) = (self.prepare(shape).await?, self.timeout);
+        let limit = self.timeout;
+        let statement = match self.server.simulated {
+            true => None,
+            false => Some(self.prepare(shape).await?),
+        };
         let tables = Arc::clone(&self.tables);
         let mut maker = std::mem::take(&mut self.maker);
-        let connected = self.connected()?;
+        let client = &self.connected()?.connection.client;
         let read = async {
-            let rows = connected.client.query_raw(&statement, parameters(&values));
-            let mut rows = pin!(rows.await?);
+            let rows = match &statement {
+                Some(statement) => client.query_raw(statement, parameters(&values)).await?,
+                None => {
+                    let (text, types) = (shape.sql(&tables), shape.types(&tables));
+                    client.query_typed_raw(&text, typed(&values, types)).await?
+                }
+            };
+            let mut rows = pin!(rows);
             let mut row = Row::default();
             let mut shown = 0;
             while let Some(found) = rows.try_next().await? {
@@ -371,18 +437,29 @@ impl Wire {
         if !std::mem::take(&mut self.in_transaction) {
             return Ok(());
         }
-        let (statement, limit) = (self.prepare(Shape::Commit).await?, self.timeout);
-        let connected = self.connected()?;
-        let done = within(limit, connected.client.execute(&statement, &[])).await;
-        done.map(drop).map_err(|trouble| self.committing(trouble))
+        let limit = self.timeout;
+        let done = if self.server.simulated {
+            let client = &self.connected()?.connection.client;
+            within(limit, client.batch_execute("COMMIT")).await
+        } else {
+            let statement = self.prepare(Shape::Commit).await?;
+            let client = &self.connected()?.connection.client;
+            within(limit, client.execute(&statement, &[]))
+                .await
+                .map(drop)
+        };
+        done.map_err(|trouble| self.committing(trouble))
     }
 
     pub(super) async fn abort(&mut self) {
         if std::mem::take(&mut self.in_transaction)
             && let Some(connected) = &self.connected
-            && within(self.timeout, connected.client.batch_execute("ROLLBACK"))
-                .await
-                .is_err()
+            && within(
+                self.timeout,
+                connected.connection.client.batch_execute("ROLLBACK"),
+            )
+            .await
+            .is_err()
         {
             self.cut();
         }
@@ -450,4 +527,23 @@ pub(super) fn copy_line(table: &Table, row: RowRef<'_>, line: &mut String) {
         }
     }
     line.push('\n');
+}
+
+/// For loaders: a row as one of those that VALUES has.
+pub(super) fn values_of(table: &Table, row: RowRef<'_>, rows: &mut String) {
+    use std::fmt::Write;
+    rows.push_str(if rows.is_empty() { "(" } else { ", (" });
+    for (at, column) in table.columns.iter().enumerate() {
+        if at > 0 {
+            rows.push_str(", ");
+        }
+        if row.is_null(at) {
+            rows.push_str("NULL");
+        } else if column.kind == Kind::Text {
+            let _ = write!(rows, "'{}'", row.text(at).replace('\'', "''"));
+        } else {
+            let _ = write!(rows, "{}", row.integer(at));
+        }
+    }
+    rows.push(')');
 }

@@ -22,18 +22,21 @@ impl Tpcc {
         }
     }
 
+    /// How many orders it has delivered.
     pub(super) async fn deliver(
         &self,
         request: &Request,
         session: &mut Session,
-    ) -> Result<(), Failure> {
+    ) -> Result<i64, Failure> {
+        let mut delivered = 0;
         for district in 1..=DISTRICTS {
             if let Some(order) = Self::take_oldest(request.warehouse, district, session).await? {
                 let key = [request.warehouse, district, order];
                 self.deliver_order(key, request.carrier, session).await?;
+                delivered += 1;
             }
         }
-        Ok(())
+        Ok(delivered)
     }
 
     /// Deletes the oldest new order of a district, if there is one; its number.

@@ -26,7 +26,7 @@ impl Tpcc {
     /// Everything that does not hold.
     pub(super) async fn look(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
         let mut payments = Payments::default();
-        let rows = session
+        session
             .scan(&Scan::of(HISTORY, &[]), &mut |row| {
                 let amount = row.integer(h::AMOUNT);
                 let (warehouse, district) = (row.integer(h::W_ID), row.integer(h::D_ID));
@@ -41,24 +41,18 @@ impl Tpcc {
                 *payments.customers.entry(who).or_default() += amount;
             })
             .await?;
-        let mut complaints = Vec::new();
-        let mut orders = 0;
+        let (mut complaints, mut warehouses) = (Vec::new(), Vec::new());
         for id in 1..=i64::from(self.scale.warehouses) {
             let warehouse = gather(id, &payments, session).await?;
             if warehouse.districts.len() != 10 {
                 let count = warehouse.districts.len();
                 complaints.push(format!("warehouse {id} has {count} districts"));
             }
-            let districts = warehouse.districts.iter();
-            orders += districts
-                .map(|district| district.orders.len() as u64)
-                .sum::<u64>();
             complaints.extend(judge(&warehouse, self.scale.delivered()));
             complaints.truncate(SHOWN);
+            warehouses.push(warehouse);
         }
-        // A customer of each district has one of each to begin with.
-        let loaded = u64::from(self.scale.warehouses) * 10 * u64::from(self.scale.customers);
-        complaints.extend(self.told.judge(loaded, orders, rows as u64));
+        complaints.extend(self.acknowledged.judge(&warehouses, self.scale));
         Ok(complaints)
     }
 }

@@ -18,7 +18,7 @@ pub struct Request {
     customer_warehouse: i64,
     customer_district: i64,
     who: Who,
-    amount: i64,
+    pub(super) amount: i64,
 }
 
 impl Tpcc {

@@ -10,10 +10,7 @@ use super::random::{data, digits, last_name, letters, permutation, uniform, zip}
 use super::schema::{
     CUSTOMER, DISTRICT, HISTORY, ITEM, NEW_ORDER, ORDER, ORDER_LINE, STOCK, WAREHOUSE,
 };
-use super::{DISTRICTS, Tpcc, now};
-
-/// What one customer has paid, in cents.
-const PAID: i64 = 1_000;
+use super::{DISTRICTS, PAID, Tpcc, now};
 
 /// Makes and puts rows.
 struct Put<'p> {

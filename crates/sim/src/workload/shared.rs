@@ -1,0 +1,353 @@
+//! The loads of `coeval_workload`, which measurements run too: YCSB, SmallBank, TPC-C.
+//!
+//! A load is tables, requests and a check of everything at the end; who runs it is the
+//! driver there, in real time, and this module here. Each client is one task that begins
+//! a transaction, runs a request in it, commits, and tries again when it has to:
+//!
+//! ```text
+//!   draw ─▶ begin ─ run ─ (pending) ─ commit ─▶ ended(Committed | Perhaps)
+//!             ▲      │ conflict                     ▲
+//!             └──────┘ the same request again       │ the process died meanwhile
+//! ```
+//!
+//! Between its run and the answer to its commit a transaction is *pending*: a kill drops
+//! the client in the middle of it, and whoever looks next counts it as perhaps done.
+//!
+//! What judges:
+//!
+//! | load | at every level | besides |
+//! | --- | --- | --- |
+//! | YCSB | every row that is read is whole, every acknowledged insert is there | each field is a register whose versions are unique: the judges of histories, by the level |
+//! | SmallBank | all money is what was opened with and paid in or out since | |
+//! | TPC-C | the twelve conditions; orders, payments and deliveries that were acknowledged | |
+//!
+//! SmallBank and TPC-C lock every row before they change it, so their invariants hold at
+//! READ COMMITTED too, where transactions without locks would break them.
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use coeval_check::history::{History, Operation, Outcome, Transaction};
+use coeval_txn::Isolation;
+use coeval_workload::store::{self, Table, Way};
+use coeval_workload::workload::{Client, Done, Workload};
+
+use super::{Answer, CLIENTS, Clients, RETRY, histories};
+use crate::server::Door;
+use crate::session::Failure;
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many wrong things are told.
+const TOLD: usize = 3;
+
+/// A transaction whose commit has not been answered.
+struct Pending<W: Workload> {
+    request: W::Request,
+    effect: W::Effect,
+    /// Its place in the history.
+    number: usize,
+}
+
+struct State<W: Workload> {
+    /// By number: their chance goes on from life to life.
+    clients: Vec<Client>,
+    pending: Vec<Option<Pending<W>>>,
+    /// By client: the process that its transactions are of. Another one after an
+    /// outcome that nobody knows, for that may still take effect beside what follows.
+    processes: Vec<u64>,
+    history: History,
+    wrong: Vec<String>,
+    looked: bool,
+}
+
+/// A load with what its clients were told.
+pub(super) struct Shared<W: Workload> {
+    load: W,
+    isolation: Isolation,
+    /// Whether its operations make a history.
+    is_recorded: bool,
+    state: Mutex<State<W>>,
+}
+
+/// How an attempt at a request ended.
+enum Attempt {
+    /// For good or ill.
+    Over,
+    /// It had to give way, and is to be tried again.
+    Again,
+    /// Nobody answers any more.
+    Lost,
+}
+
+impl<W: Workload> Shared<W> {
+    pub(super) fn new(load: W, isolation: Isolation, is_recorded: bool, seed: u64) -> Self {
+        let number = 0..CLIENTS as u64;
+        Self {
+            load,
+            isolation,
+            is_recorded,
+            state: Mutex::new(State {
+                clients: number
+                    .clone()
+                    .map(|number| Client::new(number, CLIENTS as u64, seed))
+                    .collect(),
+                pending: number.clone().map(|_| None).collect(),
+                processes: number.collect(),
+                history: History::default(),
+                wrong: Vec::new(),
+                looked: false,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().expect("no panic while it was held")
+    }
+
+    pub(super) fn tables(&self) -> Vec<Table> {
+        self.load.tables()
+    }
+
+    /// Makes the tables, where a server has to, and fills them.
+    pub(super) async fn set_up(&self, door: &Door) -> Result<(), Failure> {
+        let filled = async {
+            let database = door.database(self.tables())?;
+            if database.is_over_wire() {
+                database.create().await.map_err(lost)?;
+            }
+            for part in 0..self.load.parts() {
+                let mut loader = database.loader().await.map_err(lost)?;
+                self.load.load(part, &mut loader).await.map_err(lost)?;
+                loader.finish().await.map_err(lost)?;
+            }
+            database.finish_load().await.map_err(lost)
+        };
+        filled.await
+    }
+
+    /// One client, until it is to stop or nobody answers.
+    pub(super) async fn run(&self, clients: &Clients, door: &Door, number: usize) {
+        // What the life before has left.
+        self.give_up(clients, number);
+        while !clients.is_stopping() {
+            if let Ok(database) = door.database(self.tables()) {
+                let mut session = database.session();
+                if self.is_recorded {
+                    session.record();
+                }
+                self.work(clients, &mut session, number).await;
+            }
+            coeval_env::sleep(RETRY).await;
+        }
+    }
+
+    async fn work(&self, clients: &Clients, session: &mut store::Session, number: usize) {
+        while !clients.is_stopping() {
+            let mut client = self.state().clients[number].clone();
+            let mut request = Some(self.load.draw(&mut client));
+            self.state().clients[number] = client;
+            while let Some(wanted) = request.take() {
+                let (back, attempt) = self.attempt(clients, session, number, wanted).await;
+                match attempt {
+                    Attempt::Lost => return,
+                    Attempt::Again if !clients.is_stopping() => request = back,
+                    Attempt::Again | Attempt::Over => {}
+                }
+                super::rest().await;
+            }
+        }
+    }
+
+    /// Tries a request, and gives it back when it was not done.
+    async fn attempt(
+        &self,
+        clients: &Clients,
+        session: &mut store::Session,
+        number: usize,
+        request: W::Request,
+    ) -> (Option<W::Request>, Attempt) {
+        let read_only = self.load.nature(&request).read_only;
+        let started = clients.now();
+        let mut client = self.state().clients[number].clone();
+        let run = async {
+            session
+                .begin(Way {
+                    isolation: self.isolation,
+                    read_only,
+                    single: false,
+                })
+                .await?;
+            self.load.run(&request, &mut client, session).await
+        };
+        let ran = coeval_env::timeout(PATIENCE, run).await;
+        self.state().clients[number] = client;
+        let operations = session.recorded();
+        let effect = match ran {
+            Ok(Ok(effect)) => effect,
+            Ok(Err(failure)) => {
+                self.note(number, started, read_only, operations);
+                clients.count(Answer::Failed);
+                session.abort().await;
+                return (Some(request), self.failed(failure));
+            }
+            Err(_late) => {
+                self.note(number, started, read_only, operations);
+                clients.count(Answer::Failed);
+                return (Some(request), Attempt::Lost);
+            }
+        };
+        let noted = self.note(number, started, read_only, operations);
+        {
+            let mut state = self.state();
+            if let Some(noted) = state.history.transactions.get_mut(noted) {
+                noted.outcome = Outcome::Unknown;
+                noted.finished = None;
+            }
+            state.pending[number] = Some(Pending {
+                request,
+                effect,
+                number: noted,
+            });
+        }
+        let committed = coeval_env::timeout(PATIENCE, session.commit()).await;
+        let failure = match committed {
+            Ok(Ok(())) => None,
+            Ok(Err(failure)) => Some(failure),
+            Err(_late) => {
+                self.give_up(clients, number);
+                return (None, Attempt::Lost);
+            }
+        };
+        let Some(Pending {
+            request,
+            effect,
+            number: noted,
+        }) = self.state().pending[number].take()
+        else {
+            // Whoever looked at the end has counted it already.
+            return (None, Attempt::Over);
+        };
+        match failure {
+            None => {
+                self.settle(noted, Outcome::Committed, clients.now());
+                self.load.ended(&request, Some(effect), Done::Committed);
+                clients.committed(number);
+                (None, Attempt::Over)
+            }
+            Some(store::Failure::Unknown { .. }) => {
+                self.state().processes[number] += CLIENTS as u64;
+                self.load.ended(&request, Some(effect), Done::Perhaps);
+                clients.count(Answer::Unknown);
+                (None, Attempt::Lost)
+            }
+            Some(failure) => {
+                self.settle(noted, Outcome::Aborted, clients.now());
+                clients.count(Answer::Failed);
+                session.abort().await;
+                (Some(request), self.failed(failure))
+            }
+        }
+    }
+
+    /// What a transaction that did not commit means for its client.
+    fn failed(&self, failure: store::Failure) -> Attempt {
+        match failure {
+            store::Failure::Rollback => Attempt::Over,
+            store::Failure::Aborted { cause, .. } if cause == "connection" => Attempt::Lost,
+            store::Failure::Aborted { retry: true, .. } => Attempt::Again,
+            store::Failure::Aborted { .. } | store::Failure::Unknown { .. } => Attempt::Lost,
+            store::Failure::Wrong(what) => {
+                self.state().wrong.push(format!("a client saw {what}"));
+                Attempt::Over
+            }
+        }
+    }
+
+    /// Notes a transaction, as aborted for now; its place.
+    fn note(
+        &self,
+        number: usize,
+        started: u64,
+        read_only: bool,
+        operations: Vec<Operation>,
+    ) -> usize {
+        let mut state = self.state();
+        let place = state.history.transactions.len();
+        if self.is_recorded {
+            let process = state.processes[number];
+            state.history.transactions.push(Transaction {
+                process,
+                started,
+                finished: None,
+                outcome: Outcome::Aborted,
+                read_only,
+                operations,
+            });
+        }
+        place
+    }
+
+    fn settle(&self, noted: usize, outcome: Outcome, now: u64) {
+        if let Some(noted) = self.state().history.transactions.get_mut(noted) {
+            noted.outcome = outcome;
+            noted.finished = Some(now);
+        }
+    }
+
+    /// A commit that will not be answered any more may have been done.
+    fn give_up(&self, clients: &Clients, number: usize) {
+        let pending = self.state().pending[number].take();
+        if let Some(Pending {
+            request, effect, ..
+        }) = pending
+        {
+            self.state().processes[number] += CLIENTS as u64;
+            self.load.ended(&request, Some(effect), Done::Perhaps);
+            clients.count(Answer::Unknown);
+        }
+    }
+
+    /// Looks at everything in the end.
+    pub(super) async fn look(&self, clients: &Clients, door: &Door) -> Result<(), Failure> {
+        for number in 0..CLIENTS {
+            self.give_up(clients, number);
+        }
+        let mut session = door.database(self.tables())?.session();
+        if self.is_recorded {
+            session.record();
+        }
+        let way = Way {
+            isolation: Isolation::SnapshotIsolation,
+            read_only: true,
+            single: false,
+        };
+        session.begin(way).await.map_err(lost)?;
+        let found = self.load.check(&mut session).await.map_err(lost)?;
+        let operations = session.recorded();
+        session.commit().await.map_err(lost)?;
+        let mut state = self.state();
+        if std::mem::replace(&mut state.looked, true) {
+            return Ok(());
+        }
+        state.wrong.extend(found);
+        if self.is_recorded {
+            histories::add_last_look(&mut state.history, operations);
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge(&self) -> Vec<String> {
+        let state = self.state();
+        let mut objections: Vec<String> = state.wrong.iter().take(TOLD).cloned().collect();
+        if self.is_recorded {
+            let level = histories::promised(self.isolation);
+            objections.extend(histories::objections(&state.history, level, false));
+        }
+        objections
+    }
+}
+
+fn lost(failure: store::Failure) -> Failure {
+    Failure::Lost(failure.to_string())
+}

@@ -1,0 +1,148 @@
+//! What clients were told had been done, against what the tables have of it.
+//!
+//! The conditions of the standard hold of a database that has lost its last thousand
+//! transactions whole. These do not: orders, payments and deliveries that were
+//! acknowledged are counted, and so are those of which nobody knows.
+//!
+//! | told | is found as |
+//! | --- | --- |
+//! | new orders | by how much D_NEXT_O_ID has grown, over all districts |
+//! | payments | by how much W_YTD has grown, over all warehouses |
+//! | deliveries | C_DELIVERY_CNT, over all customers |
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use crate::workload::Done;
+
+use super::conditions::Warehouse;
+use super::{DISTRICTS, PAID, Scale};
+
+/// Of one kind: what was acknowledged, and what may have been done besides.
+#[derive(Debug, Default)]
+struct Count {
+    certain: AtomicI64,
+    perhaps: AtomicI64,
+}
+
+impl Count {
+    fn add(&self, amount: i64, done: Done) {
+        let count = match done {
+            Done::Committed => &self.certain,
+            Done::Perhaps => &self.perhaps,
+        };
+        count.fetch_add(amount, Ordering::AcqRel);
+    }
+
+    fn judge(&self, what: &str, found: i64) -> Option<String> {
+        let least = self.certain.load(Ordering::Acquire);
+        let most = least + self.perhaps.load(Ordering::Acquire);
+        (!(least..=most).contains(&found))
+            .then(|| format!("{what}: {found} are there, and {least} to {most} were acknowledged"))
+    }
+}
+
+/// What a transaction has done, once it has committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// An order.
+    Order,
+    /// A payment of so many cents.
+    Payment(i64),
+    /// So many deliveries.
+    Deliveries(i64),
+}
+
+/// All that was told.
+#[derive(Debug, Default)]
+pub(super) struct Acknowledged {
+    /// Whether the tables were filled for it; else nobody knows what was there before.
+    from_the_start: AtomicBool,
+    orders: Count,
+    payments: Count,
+    deliveries: Count,
+}
+
+impl Acknowledged {
+    /// The tables are new.
+    pub(super) fn begin(&self) {
+        self.from_the_start.store(true, Ordering::Release);
+    }
+
+    pub(super) fn add(&self, effect: Effect, done: Done) {
+        match effect {
+            Effect::None => {}
+            Effect::Order => self.orders.add(1, done),
+            Effect::Payment(amount) => self.payments.add(amount, done),
+            Effect::Deliveries(count) => self.deliveries.add(count, done),
+        }
+    }
+
+    /// What is missing, or is there without anybody's having asked for it.
+    pub(super) fn judge(&self, warehouses: &[Warehouse], scale: Scale) -> Vec<String> {
+        if !self.from_the_start.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let customers = i64::from(scale.customers);
+        let districts = || warehouses.iter().flat_map(|warehouse| &warehouse.districts);
+        let orders = districts().map(|district| district.next_order - customers - 1);
+        let paid = warehouses.iter().map(|warehouse| warehouse.ytd);
+        let opened = DISTRICTS * customers * PAID * warehouses.len() as i64;
+        let deliveries = districts()
+            .flat_map(|district| &district.customers)
+            .map(|customer| customer.deliveries);
+        [
+            self.orders.judge("new orders", orders.sum()),
+            self.payments
+                .judge("cents of payments", paid.sum::<i64>() - opened),
+            self.deliveries.judge("deliveries", deliveries.sum()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conditions::{Customer, District};
+    use super::*;
+
+    #[test]
+    fn what_was_acknowledged_has_to_be_there_and_nothing_else() {
+        let scale = Scale {
+            warehouses: 1,
+            items: 100,
+            customers: 10,
+        };
+        let warehouse = |next_order, ytd, deliveries| Warehouse {
+            ytd: DISTRICTS * 10 * PAID + ytd,
+            districts: vec![District {
+                next_order,
+                customers: vec![Customer {
+                    deliveries,
+                    ..Customer::default()
+                }],
+                ..District::default()
+            }],
+            ..Warehouse::default()
+        };
+        let told = Acknowledged::default();
+        assert!(told.judge(&[warehouse(99, 99, 99)], scale).is_empty());
+        told.begin();
+        told.add(Effect::Order, Done::Committed);
+        told.add(Effect::Payment(50), Done::Committed);
+        told.add(Effect::Deliveries(3), Done::Committed);
+        let wrong =
+            |next, ytd, deliveries| told.judge(&[warehouse(next, ytd, deliveries)], scale).len();
+        assert_eq!(wrong(12, 50, 3), 0);
+        assert_eq!(wrong(11, 50, 3), 1);
+        assert_eq!(wrong(13, 50, 3), 1);
+        assert_eq!(wrong(12, 49, 3), 1);
+        assert_eq!(wrong(12, 50, 2), 1);
+        told.add(Effect::Order, Done::Perhaps);
+        let wrong = |next| told.judge(&[warehouse(next, 50, 3)], scale).len();
+        assert_eq!([wrong(12), wrong(13), wrong(14)], [0, 0, 1]);
+    }
+}
