@@ -31,6 +31,7 @@ mod client_tls;
 mod copy;
 mod crash;
 mod disk;
+mod dock;
 mod drivers;
 mod dump;
 mod flows;
