@@ -152,6 +152,8 @@ pub struct Binder<'a> {
     /// Set-returning functions of the list being bound, where they may stand.
     pub(crate) sets: Option<Vec<SetFunction>>,
     pub(crate) with: Vec<crate::select::CommonTable>,
+    /// How often a table of WITH has been planned.
+    pub(crate) tables_planned: usize,
     subqueries: usize,
     /// What whoever runs the statement has to be allowed.
     pub(crate) needs: Needs,
@@ -173,6 +175,7 @@ impl<'a> Binder<'a> {
             aggregates: Aggregates::Forbidden("this expression"),
             sets: None,
             with: Vec::new(),
+            tables_planned: 0,
             subqueries: 0,
             needs: Needs::default(),
         }

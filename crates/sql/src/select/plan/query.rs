@@ -271,8 +271,24 @@ pub(super) fn plan_common_table(
     }
 }
 
+/// Each place that reads a table of WITH has a plan of its own for it, so tables that read
+/// each other twice double the work with each: bounded, or a short statement would keep
+/// its thread for ever.
+const TABLES_PLANNED_AT_MOST: usize = 500;
+
 fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column>)> {
     binder.with[at].is_used = true;
+    binder.tables_planned += 1;
+    if binder.tables_planned > TABLES_PLANNED_AT_MOST {
+        return Err(Error::new(
+            SqlState::STATEMENT_TOO_COMPLEX,
+            format!(
+                "tables of WITH are read more than {TABLES_PLANNED_AT_MOST} times in all, \
+                 those that other tables of WITH read counted for each reader"
+            ),
+        )
+        .with_hint("Put what is read often into a table, or split the statement."));
+    }
     let table = binder.with[at].clone();
     let name = &table.name;
     let hidden = binder.with.split_off(table.visible);
