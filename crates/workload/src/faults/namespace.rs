@@ -322,7 +322,7 @@ mod tests {
 
     /// Not a test: what the one above runs inside.
     #[tokio::test]
-    #[ignore = "run by another test, in a namespace"]
+    #[ignore = "no test: the peer that the test above starts inside its network namespace"]
     async fn echo() {
         let Ok(address) = std::env::var("ECHO_AT") else {
             return;
