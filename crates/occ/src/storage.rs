@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use coeval_memory::epoch::Domain;
+use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::index::{append_rid, split_rid};
 use coeval_storage::{IndexUpkeep, OrderedIndex, Remaining, Table};
 use coeval_txn::Error;
@@ -44,6 +44,7 @@ impl Index {
         slots: usize,
         orders_rows: bool,
         usable_from: Timestamp,
+        domain: &Domain,
     ) -> Self {
         let space = Space {
             storage,
@@ -53,7 +54,7 @@ impl Index {
             id: definition.id,
             kind: definition.kind,
             extractor: Arc::clone(&definition.extractor),
-            entries: OrderedIndex::new(),
+            entries: OrderedIndex::new(domain),
             ranges: RangeMap::new(space, slots),
             orders_rows,
             usable_from,
@@ -125,10 +126,10 @@ impl Index {
 
     /// Makes sure that the row's entry is there. False when, in a primary index,
     /// another record has the key.
-    pub(crate) fn add(&self, row: RowRef<'_>, rid: Rid) -> bool {
+    pub(crate) fn add(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) -> bool {
         with_buffers(|entry, _| {
             self.entry(row, rid, entry);
-            match self.entries.insert_if_absent(entry, rid) {
+            match self.entries.insert_if_absent(entry, rid, guard) {
                 Ok(()) => true,
                 Err(there) => there == rid,
             }
@@ -136,24 +137,31 @@ impl Index {
     }
 
     /// Takes the row's entry out.
-    pub(crate) fn remove(&self, row: RowRef<'_>, rid: Rid) {
+    pub(crate) fn remove(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) {
         with_buffers(|entry, _| {
             self.entry(row, rid, entry);
-            self.entries.remove(entry, rid);
+            self.entries.remove(entry, rid, guard);
         });
     }
 
     /// Calls `visit` for each record that has, or once had, this key.
-    pub(crate) fn candidates(&self, key: &[u8], mut visit: impl FnMut(Rid) -> ControlFlow<()>) {
+    pub(crate) fn candidates(
+        &self,
+        key: &[u8],
+        guard: &Guard<'_>,
+        mut visit: impl FnMut(Rid) -> ControlFlow<()>,
+    ) {
         if self.is_primary() {
-            if let Some(rid) = self.entries.get(key) {
+            if let Some(rid) = self.entries.get(key, guard) {
                 let _ = visit(rid);
             }
             return;
         }
-        let _ = self
-            .entries
-            .scan_forward(Bound::Included(key), Bound::Unbounded, |entry, rid| {
+        let _ = self.entries.scan_forward(
+            Bound::Included(key),
+            Bound::Unbounded,
+            guard,
+            |entry, rid| {
                 let (its_key, _) = split_rid(entry);
                 if !entry.starts_with(key) {
                     return ControlFlow::Break(());
@@ -163,7 +171,8 @@ impl Index {
                 } else {
                     ControlFlow::Continue(())
                 }
-            });
+            },
+        );
     }
 }
 
@@ -205,7 +214,7 @@ impl IndexUpkeep for Upkeep<'_> {
     fn removed(&self, rid: Rid, removed: RowRef<'_>, remaining: &Remaining<'_>) {
         for index in self.0 {
             if !remaining.any(|row| index.same_key(row, removed)) {
-                index.remove(removed, rid);
+                index.remove(removed, rid, remaining.guard());
             }
         }
     }
@@ -259,6 +268,7 @@ impl Storage {
                     slots,
                     orders_rows,
                     Timestamp::ZERO,
+                    domain,
                 ))
             })
             .collect();
@@ -305,7 +315,7 @@ impl Storage {
             let record = self.records.record(rid);
             let version = record.and_then(|record| record.newest_committed(&guard));
             if let Some(row) = version.and_then(|version| version.row()) {
-                index.add(row, rid);
+                index.add(row, rid, &guard);
             }
         }
     }
@@ -346,8 +356,13 @@ impl Storage {
     }
 
     /// A new index, not yet known to anybody.
-    pub(crate) fn make_index(&self, definition: &IndexDefinition, usable_from: Timestamp) -> Index {
-        Index::new(self.id, definition, self.slots, false, usable_from)
+    pub(crate) fn make_index(
+        &self,
+        definition: &IndexDefinition,
+        usable_from: Timestamp,
+        domain: &Domain,
+    ) -> Index {
+        Index::new(self.id, definition, self.slots, false, usable_from, domain)
     }
 
     pub(crate) fn add_index(&self, index: Arc<Index>) {

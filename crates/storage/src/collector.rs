@@ -40,6 +40,12 @@ impl<'record> Remaining<'record> {
         Self { record, guard }
     }
 
+    /// What whoever removes the version is pinned by.
+    #[must_use]
+    pub fn guard(&self) -> &'record Guard<'record> {
+        self.guard
+    }
+
     /// Whether any of the rows satisfies `predicate`.
     #[must_use]
     pub fn any(&self, mut predicate: impl FnMut(RowRef<'_>) -> bool) -> bool {

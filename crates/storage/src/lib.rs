@@ -18,13 +18,12 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p coeval-storage --tests
 //! RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p coeval-storage --tests
 //! PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p coeval-storage \
-//!     --lib --test it -- --skip scans_under --skip behaves_like
+//!     --lib --test it
 //! ```
 //!
 //! A record against a plain list of versions, an index against a plain map, in
 //! random histories; threads of every kind at once; and the races of a record
 //! under loom and shuttle, each with a fault put back that must be found.
-//! (Miri leaves out the two tests that are about scc rather than about us.)
 
 pub mod collector;
 pub mod index;

@@ -198,7 +198,7 @@ impl Run<'_> {
         let guard = self.shared.domain.pin();
         let mut found = None;
         let mut met = Met::nothing();
-        index.candidates(key, |rid| {
+        index.candidates(key, &guard, |rid| {
             let version = table
                 .records
                 .record(rid)
@@ -328,12 +328,12 @@ impl Run<'_> {
             Direction::Forward => {
                 index
                     .entries
-                    .scan_forward(lower, bounds.upper(), &mut visit_entry)
+                    .scan_forward(lower, bounds.upper(), &guard, &mut visit_entry)
             }
             Direction::Backward => {
                 index
                     .entries
-                    .scan_backward(lower, bounds.upper(), &mut visit_entry)
+                    .scan_backward(lower, bounds.upper(), &guard, &mut visit_entry)
             }
         };
         self.leave(&met, &table, &guard)?;

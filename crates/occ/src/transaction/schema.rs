@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
+use coeval_memory::epoch::Guard;
 use coeval_txn::{Error, IndexBuild, TableLock};
 use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, RowRef, StorageId, Timestamp};
 
@@ -132,7 +133,7 @@ impl Run<'_> {
         // Nobody else writes: the newest version of every row stays the newest. An
         // older snapshot may show versions before it, which get no entries.
         let newest = self.newest_version(&table);
-        let index = table.make_index(definition, newest);
+        let index = table.make_index(definition, newest, &self.shared.domain);
         self.state.seen(newest);
         if let Some((one, other)) = self.fill(&table, &index)? {
             return Ok(IndexBuild::Duplicate(one, other));
@@ -198,18 +199,18 @@ impl Run<'_> {
             let Some(row) = version.and_then(|version| version.row()) else {
                 continue;
             };
-            if let Some(other) = duplicate(index, row, rid) {
+            if let Some(other) = duplicate(index, row, rid, &guard) {
                 return Ok(Some((other, rid)));
             }
             memory::check_growth(self.shared, 0, &mut self.state.growing_writes)?;
-            index.add(row, rid);
+            index.add(row, rid, &guard);
         }
         Ok(None)
     }
 }
 
 /// Another row in the index that has this row's key and must not.
-fn duplicate(index: &Index, row: RowRef<'_>, rid: Rid) -> Option<Rid> {
+fn duplicate(index: &Index, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) -> Option<Rid> {
     if !index.promises_uniqueness() {
         return None;
     }
@@ -218,7 +219,7 @@ fn duplicate(index: &Index, row: RowRef<'_>, rid: Rid) -> Option<Rid> {
         return None;
     }
     let mut found = None;
-    index.candidates(&key, |other| {
+    index.candidates(&key, guard, |other| {
         if other == rid {
             return std::ops::ControlFlow::Continue(());
         }

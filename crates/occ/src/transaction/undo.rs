@@ -73,7 +73,7 @@ impl Run<'_> {
             };
             if let Some(row) = private.as_row() {
                 for index in table.indexes().iter() {
-                    index.add(row, *rid);
+                    index.add(row, *rid, &guard);
                 }
             }
         }
@@ -290,7 +290,7 @@ fn drop_entries(
     for index in indexes {
         let same = |other: RowRef<'_>| index.same_key(other, row);
         if !record.any_row(id, with_private, guard, same) {
-            index.remove(row, record.rid());
+            index.remove(row, record.rid(), guard);
         }
     }
 }

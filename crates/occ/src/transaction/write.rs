@@ -215,8 +215,9 @@ impl Run<'_> {
             };
             // Without a record, another transaction took the primary key meanwhile.
             if let Some(rid) = inserted {
+                let guard = self.shared.domain.pin();
                 for index in indexes.iter() {
-                    index.add(row, rid);
+                    index.add(row, rid, &guard);
                 }
                 return Ok(Step::Done(Ok(rid)));
             }
@@ -249,7 +250,7 @@ impl Run<'_> {
         let (shared, id) = (self.shared, self.state.id);
         loop {
             let guard = shared.domain.pin();
-            let Some(rid) = index.entries.get(key) else {
+            let Some(rid) = index.entries.get(key, &guard) else {
                 return Ok(Step::Done(Ok(Target::New)));
             };
             let record = table.records.record(rid).expect("an entry has a record");
@@ -349,7 +350,7 @@ impl Run<'_> {
         }
         let guard = shared.domain.pin();
         let mut candidates = Vec::new();
-        index.candidates(&key, |rid| {
+        index.candidates(&key, &guard, |rid| {
             candidates.push(rid);
             std::ops::ControlFlow::Continue(())
         });
@@ -421,7 +422,7 @@ impl Run<'_> {
         let rid = record.rid();
         write_record(shared, &record, id, Value::row(row), indexes, &guard);
         for index in indexes.iter().filter(|index| index.is_primary()) {
-            if !index.add(row, rid) {
+            if !index.add(row, rid, &guard) {
                 assert_eq!(record.abort(id, &guard), Aborted::Dead);
                 table.records.retire(rid, &guard);
                 return None;
@@ -541,8 +542,9 @@ impl Run<'_> {
         }
         self.write(at, rid, Value::row(row));
         if changed {
+            let guard = self.shared.domain.pin();
             for index in indexes.iter() {
-                index.add(row, rid);
+                index.add(row, rid, &guard);
             }
         }
         Ok(Step::Done(UpdateStep::Done(Update::Updated(rid))))

@@ -256,7 +256,8 @@ fn a_tree_that_is_emptied_is_one_leaf() {
         assert_eq!(tree.insert_if_absent(&key, Rid(number), &guard), Ok(()));
     }
     let full = check(&tree);
-    assert!(full.levels >= 4, "{}", full.levels);
+    let levels = if cfg!(miri) { 3 } else { 4 };
+    assert!(full.levels >= levels, "{}", full.levels);
     for number in 0..MANY {
         assert!(tree.remove(&scattered(number).to_be_bytes(), Rid(number), &guard));
     }
