@@ -49,4 +49,7 @@ mod world;
 pub use chance::{random_bytes, random_u64};
 pub use clock::{Elapsed, Instant, now, sleep, sleep_until, spend, timeout, wall_clock};
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
-pub use task::{JoinError, JoinHandle, give_way, scatter, spawn, spawn_dedicated, yield_now};
+pub use task::{
+    JoinError, JoinHandle, block_in_place, give_way, scatter, spawn, spawn_dedicated,
+    spawn_executor, yield_now,
+};

@@ -113,6 +113,37 @@ where
     JoinHandle { inner }
 }
 
+/// Runs `future` as a task of an executor of its own, which runs one task at a time on
+/// one thread; tasks it spawns run there too, and end with it. Unlike those of
+/// [`spawn_dedicated`] they may do long work within [`block_in_place`] without keeping
+/// each other waiting, for which they may have to be continued on another thread.
+///
+/// # Panics
+/// When the operating system refuses another thread.
+pub fn spawn_executor<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let inner = match current() {
+        World::Real => real::task::spawn_executor(name, future),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => sim::task::spawn_local(context, name, future),
+    };
+    JoinHandle { inner }
+}
+
+/// Does work that takes long and cannot stop halfway, a millisecond or more. On an
+/// executor of [`spawn_executor`] the other tasks go on meanwhile, on another thread;
+/// elsewhere, and in a simulated world, they wait. It costs some ten microseconds.
+pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
+    match current() {
+        World::Real => real::task::block_in_place(work),
+        #[cfg(feature = "sim")]
+        World::Sim(_) => work(),
+    }
+}
+
 /// Calls `work` with every number below `parts`, each on a thread of its own, and
 /// returns the results in order when all have ended. Blocks the calling thread: for
 /// long work in memory, where nobody else needs that thread. In a simulated world

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   thread "checkpoint"
-//!     every LOOK      is there log enough since the last one?    ── at a limited rate
+//!     every LOOK      is there log enough since the last one,    ── at a limited rate
+//!                     or has the last one failed?
 //!     on request      CHECKPOINT, a backup                       ── as fast as it goes
 //!     on a close      if all rows are few                        ── as fast as it goes
 //! ```
@@ -25,10 +26,10 @@
 //! # When it fails
 //!
 //! A disk without room, or one that refuses a write or a sync, leaves the checkpoint
-//! before it in force, with all of its log, so nothing is lost; what was written is
-//! removed. It is logged, counted, shown in [`CheckpointStatus`], and tried again:
-//! after [`RETRY_FIRST`], then after twice as long, up to [`RETRY_LAST`]. The log
-//! grows meanwhile.
+//! before it in force, if there is one, with all of its log, so nothing is lost; what was
+//! written is removed. It is logged, counted, shown in [`CheckpointStatus`], and tried
+//! again, however little log there is: after [`RETRY_FIRST`], then after twice as long, up
+//! to [`RETRY_LAST`]. The log grows meanwhile.
 //!
 //! Its snapshot may be ended like any other's, when old versions take too much memory.
 //! What it has read by then cannot be trusted, so it fails; the next one goes without
@@ -207,10 +208,11 @@ async fn run(shared: Weak<Shared>, mut requests: mpsc::UnboundedReceiver<Answer>
     }
 }
 
-/// Whether there is log enough.
+/// Whether there is log enough, or one is wanted that failed.
 fn is_due(engine: &Shared) -> bool {
     let limit = engine.settings.checkpoint_log_bytes;
-    limit > 0 && engine.log.bytes_to_replay() >= limit && engine.all_attached()
+    let is_long = limit > 0 && engine.log.bytes_to_replay() >= limit;
+    (is_long || engine.checkpoints.status().failure.is_some()) && engine.all_attached()
 }
 
 /// When one may be tried again that failed.
@@ -293,7 +295,7 @@ async fn take(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<(), Failure> 
                 status.failure = Some(error.to_string());
                 tracing::error!(
                     %error,
-                    "a checkpoint failed; the one before it and the log stay in force"
+                    "a checkpoint failed; the log stays, and with it the checkpoint before, if any"
                 );
             }
             Err(failure)

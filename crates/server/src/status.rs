@@ -15,6 +15,7 @@
 //!   log          61.2 MB to replay on a start, 77.0 MB kept
 //!   memory       212.4 MB of 12.4 GB: rows 96.1 MB, old versions 0.2 MB, …
 //!   snapshots    2, the oldest shows the state of 3 s ago
+//!   problems     none
 //!   backups      none under way
 //! ```
 
@@ -164,6 +165,7 @@ fn screen(place: &str, data: &str, before: &Numbers, now: &Numbers) -> String {
     );
     line("memory", memory(now));
     line("snapshots", snapshots(now));
+    line("problems", problems(now));
     line(
         "backups",
         match now.get("backups_running") {
@@ -238,6 +240,29 @@ fn snapshots(now: &Numbers) -> String {
     }
 }
 
+/// What /health would call degraded for, in words.
+fn problems(now: &Numbers) -> String {
+    let problems = [
+        (
+            "disk_full",
+            "the disk is full, and writes are refused until there is room",
+        ),
+        (
+            "checkpoints_fail",
+            "the last checkpoint failed, and the log grows until one is taken",
+        ),
+    ];
+    let there: Vec<&str> = problems
+        .into_iter()
+        .filter(|(name, _)| now.with_label("problems", "problem", name) > 0.0)
+        .map(|(_, words)| words)
+        .collect();
+    if there.is_empty() {
+        return "none".to_owned();
+    }
+    there.join("; ") + "; the server's log says why"
+}
+
 fn size(bytes: f64) -> String {
     if bytes >= 1e9 {
         format!("{:.1} GB", bytes / 1e9)
@@ -294,6 +319,8 @@ mod tests {
             ("memory_bytes", "class=\"rows\"", 2e6),
             ("memory_bytes", "class=\"rest\"", 1e6),
             ("memory_limit_bytes", "", 4e9),
+            ("problems", "problem=\"disk_full\"", 1.0),
+            ("problems", "problem=\"checkpoints_fail\"", 0.0),
             ("snapshots", "", 1.0),
             ("snapshot_oldest_age_seconds", "", 90_000.0),
         ]);
@@ -306,6 +333,8 @@ mod tests {
             "1 min 1 s old, 1.0 MB, 10 rows; one under way, 5 of about 20 rows; 1 failed",
             "  memory       3.0 MB of 4.0 GB: rows 2.0 MB, old versions 0.0 MB, ",
             "  snapshots    1, the oldest shows the state of 1 d 1 h ago\n",
+            "  problems     the disk is full, and writes are refused until there is room; the \
+             server's log says why\n",
             "  backups      none under way\n",
         ] {
             assert!(screen.contains(part), "{part} in {screen}");

@@ -5,22 +5,28 @@
 //! another core, which for statements of a few microseconds costs as much as the
 //! statement. What a shared executor would balance by stealing tasks is balanced
 //! here by where connections go: always to the worker with the fewest sessions.
-//! Statements that run long let others in between their chunks.
+//! Statements that run long let others in between their chunks; what cannot stop
+//! halfway, such as a subquery of an expression, gives its thread's place to another
+//! thread ([`coeval_env::block_in_place`]), which goes on with the worker's other
+//! sessions and connections.
 //!
 //! ```text
 //!   dispatcher ──permit──▶ worker 0 ── accept ──▶ session, session, …
 //!              ──permit──▶ worker 1 ── accept ──▶ session, …
 //! ```
 //!
-//! Invariant: there is at most one permit at a time, so that the choice of the
+//! A worker whose thread is kept by something for longer than [`ASLEEP`] is passed over:
+//! whoever comes meanwhile, to log in or to cancel what keeps it, is let in by another.
+//!
+//! Invariant: at most one worker that is awake has a permit, so that the choice of the
 //! worker is made with every earlier connection counted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use coeval_env::{JoinHandle, Listener, Stream};
+use coeval_env::{Instant, JoinHandle, Listener, Stream};
 use coeval_memory::heap;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -46,9 +52,55 @@ struct Worker {
     listener: Arc<Listener>,
     anteroom: Arc<Anteroom>,
     permits: mpsc::UnboundedReceiver<()>,
-    used: mpsc::UnboundedSender<()>,
+    /// Told this worker's number for each permit it has used.
+    used: mpsc::UnboundedSender<usize>,
+    number: usize,
     sessions: Arc<AtomicUsize>,
+    beat: Arc<Beat>,
     sheet: Arc<Sheet>,
+}
+
+/// A worker, as the dispatcher sees it.
+struct Door {
+    permit: mpsc::UnboundedSender<()>,
+    sessions: Arc<AtomicUsize>,
+    beat: Arc<Beat>,
+    has_permit: bool,
+}
+
+/// When a worker last had time for itself.
+struct Beat {
+    began: Instant,
+    milliseconds: AtomicU64,
+}
+
+/// How often a worker says that it is awake.
+const BETWEEN_BEATS: Duration = Duration::from_millis(250);
+
+/// Who has not said so for this long is passed over.
+const ASLEEP: Duration = Duration::from_secs(1);
+
+impl Beat {
+    fn new() -> Self {
+        Self {
+            began: coeval_env::now(),
+            milliseconds: AtomicU64::new(0),
+        }
+    }
+
+    fn milliseconds(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn beat(&self) {
+        self.milliseconds
+            .store(self.milliseconds(), Ordering::Relaxed);
+    }
+
+    fn is_awake(&self) -> bool {
+        let last = self.milliseconds.load(Ordering::Relaxed);
+        self.milliseconds().saturating_sub(last) < ASLEEP.as_millis() as u64
+    }
 }
 
 impl Workers {
@@ -60,20 +112,28 @@ impl Workers {
         let (used, was_used) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         let mut doors = Vec::new();
-        for _ in 0..count {
+        for number in 0..count {
             let (permit, permits) = mpsc::unbounded_channel();
             let sessions = Arc::new(AtomicUsize::new(0));
+            let beat = Arc::new(Beat::new());
             let worker = Worker {
                 shared: Arc::clone(shared),
                 listener: Arc::clone(&listener),
                 anteroom: Arc::clone(&anteroom),
                 permits,
                 used: used.clone(),
+                number,
                 sessions: Arc::clone(&sessions),
+                beat: Arc::clone(&beat),
                 sheet: shared.metrics.sheet(),
             };
-            threads.push(coeval_env::spawn_dedicated("worker", || worker.run()));
-            doors.push((permit, sessions));
+            threads.push(coeval_env::spawn_executor("worker", worker.run()));
+            doors.push(Door {
+                permit,
+                sessions,
+                beat,
+                has_permit: false,
+            });
         }
         Self {
             dispatching: coeval_env::spawn("dispatcher", dispatch(doors, was_used)),
@@ -96,35 +156,45 @@ impl Drop for Workers {
 }
 
 /// Gives out one permit after the other, for ever.
-async fn dispatch(
-    doors: Vec<(mpsc::UnboundedSender<()>, Arc<AtomicUsize>)>,
-    mut was_used: mpsc::UnboundedReceiver<()>,
-) {
+async fn dispatch(mut doors: Vec<Door>, mut was_used: mpsc::UnboundedReceiver<usize>) {
     loop {
-        let emptiest = doors
+        let is_held = doors
             .iter()
-            .min_by_key(|(_, sessions)| sessions.load(Ordering::Relaxed));
-        let Some((permit, _)) = emptiest else { return };
-        if permit.send(()).is_err() || was_used.recv().await.is_none() {
-            return;
+            .any(|door| door.has_permit && door.beat.is_awake());
+        if !is_held {
+            let emptiest = doors
+                .iter_mut()
+                .filter(|door| !door.has_permit)
+                .min_by_key(|door| (!door.beat.is_awake(), door.sessions.load(Ordering::Relaxed)));
+            if let Some(door) = emptiest {
+                if door.permit.send(()).is_err() {
+                    return;
+                }
+                door.has_permit = true;
+            }
+        }
+        match coeval_env::timeout(BETWEEN_BEATS, was_used.recv()).await {
+            Ok(Some(number)) => doors[number].has_permit = false,
+            Ok(None) => return,
+            Err(coeval_env::Elapsed) => {}
         }
     }
 }
 
-/// How often a worker's own part of the allocator gives back what is free in it: only
-/// its thread can, and one at rest would never.
-const BETWEEN_GIVING_BACK: Duration = Duration::from_millis(250);
-
 impl Worker {
     async fn run(mut self) {
-        if heap::bytes().is_some() {
-            coeval_env::spawn("allocator", async {
-                loop {
-                    coeval_env::sleep(BETWEEN_GIVING_BACK).await;
+        let beat = Arc::clone(&self.beat);
+        coeval_env::spawn("beat", async move {
+            loop {
+                beat.beat();
+                // Only a thread itself can give back what is free in its own part of the
+                // allocator, and one at rest would never.
+                if heap::bytes().is_some() {
                     heap::give_back();
                 }
-            });
-        }
+                coeval_env::sleep(BETWEEN_BEATS).await;
+            }
+        });
         while self.permits.recv().await.is_some() {
             match self.listener.accept().await {
                 Ok((stream, peer)) => self.begin(stream, peer),
@@ -134,7 +204,7 @@ impl Worker {
                     coeval_env::sleep(Duration::from_millis(100)).await;
                 }
             }
-            if self.used.send(()).is_err() {
+            if self.used.send(self.number).is_err() {
                 break;
             }
         }

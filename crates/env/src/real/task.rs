@@ -102,6 +102,50 @@ where
     JoinHandle::Thread { result, abort }
 }
 
+pub(crate) fn spawn_executor<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let (sender, result) = oneshot::channel();
+    let abort = Arc::new(Notify::new());
+    let aborted = Arc::clone(&abort);
+    // The one worker's place goes to another thread whenever a task blocks in place.
+    let body = move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name(name)
+            .thread_stack_size(STACK_BYTES)
+            .enable_all()
+            .build()
+            .map_err(|error| JoinError::Panicked(format!("no runtime: {error}")))?;
+        let mut task = JoinHandle::Task(runtime.spawn(future));
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = aborted.notified() => Err(JoinError::Cancelled),
+                output = &mut task => output,
+            }
+        })
+    };
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            // Nobody may be waiting for the result any more.
+            let _ = sender.send(body());
+        })
+        .expect("the operating system refuses another thread");
+    JoinHandle::Thread { result, abort }
+}
+
+pub(crate) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavor {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 pub(crate) fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;

@@ -46,8 +46,8 @@ impl Problem {
         let failing = engine.checkpoint_status().failure.map(|reason| Self {
             name: Self::CHECKPOINTS_FAIL,
             reason: format!(
-                "the last checkpoint failed: {reason}; the one before it is in force, and the \
-                 log grows until one is taken"
+                "the last checkpoint failed: {reason}; it is tried again, and until one is \
+                 taken the log stays and grows"
             ),
             refuses_writes: false,
         });
@@ -122,6 +122,12 @@ impl Health {
             Phase::Ready(shared) => shared.upgrade(),
             Phase::Recovering(_) | Phase::Stopping(_) => None,
         }
+    }
+
+    /// Whether clients are let in, and may read at least.
+    pub(super) fn is_serving(&self) -> bool {
+        let shared = self.shared();
+        shared.is_some_and(|shared| shared.failure.borrow().is_none())
     }
 
     /// Whether clients will be served, and the same as a JSON object.

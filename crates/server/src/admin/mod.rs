@@ -5,6 +5,7 @@
 //!   GET /health    200 {"status":"ready",…}, or 503 with "recovering" and how far,
 //!                  "stopping", or "failed" and why; "degraded" and why is 503 while
 //!                  writes are refused, else 200
+//!   GET /serving   200 while clients are let in, writes refused or not, else 503
 //! ```
 //!
 //! It has a thread of its own, so that it answers while the server recovers and
@@ -159,8 +160,14 @@ fn respond(path: &str, health: &Health) -> Response {
                 body,
             }
         }
-        "/" => Response::text(200, "OK", "Coeval\n/metrics\n/health\n"),
-        _ => Response::text(404, "Not Found", "there are /metrics and /health\n"),
+        "/serving" if health.is_serving() => Response::text(200, "OK", "yes\n"),
+        "/serving" => Response::text(503, "Service Unavailable", "no\n"),
+        "/" => Response::text(200, "OK", "Coeval\n/metrics\n/health\n/serving\n"),
+        _ => Response::text(
+            404,
+            "Not Found",
+            "there are /metrics, /health and /serving\n",
+        ),
     }
 }
 

@@ -313,6 +313,8 @@ fn health_says_why_the_engine_has_stopped_until_the_very_end() {
             let health: serde_json::Value = serde_json::from_str(&body).unwrap();
             assert_eq!(health["status"], "failed");
             assert_eq!(health["reason"], reason.as_str());
+            let (head, _) = get(admin, "/serving").await;
+            assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
         };
         assert_failed().await;
         // Nor does it say anything else while it stops.

@@ -24,6 +24,7 @@ mod admission;
 mod assess;
 mod audit;
 mod backups;
+mod busy;
 mod cancel;
 mod check;
 mod checkpoints;

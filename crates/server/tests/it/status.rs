@@ -42,6 +42,7 @@ fn one_screen_says_how_a_server_is() {
             "\n  memory       ",
             ": rows 0.",
             " the oldest shows the state of ",
+            "\n  problems     none\n",
             "\n  backups      none under way\n",
         ] {
             assert!(screen.contains(part), "{part:?} in {screen}");

@@ -80,6 +80,20 @@ pub trait SessionSettings: Send + Sync {
     fn all_settings(&self) -> Vec<ShownSetting>;
 }
 
+impl SessionInfo {
+    /// Fails with 57014 once somebody asked for the statement to end, or once its
+    /// time is over.
+    pub(crate) fn check_canceled(&self) -> Result<()> {
+        if let Some(deadline) = &self.deadline {
+            deadline.check()?;
+        }
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::canceled());
+        }
+        Ok(())
+    }
+}
+
 /// What evaluation needs besides the row. Made anew for every call that executes.
 pub struct EvaluationContext<'a> {
     /// The session.
@@ -101,8 +115,8 @@ pub struct EvaluationContext<'a> {
     /// Wakes the task that executes, for operators that wait for locks.
     pub waker: Waker,
     /// How many more rows may be looked at before the executing task should let
-    /// others run. Unlimited inside subqueries of expressions, which cannot stop
-    /// halfway.
+    /// others run. Subqueries of expressions, which cannot stop halfway, have one of their
+    /// own, and then make room for others in another way (`Cursor::visit_now`).
     pub budget: u32,
     pub(super) remembered: BTreeMap<usize, Remembered>,
 }
@@ -133,13 +147,7 @@ impl<'a> EvaluationContext<'a> {
     /// Fails with 57014 once somebody asked for the statement to end, or once its
     /// time is over.
     pub fn check_canceled(&self) -> Result<()> {
-        if let Some(deadline) = &self.session.deadline {
-            deadline.check()?;
-        }
-        if self.session.cancel.load(Ordering::Relaxed) {
-            return Err(Error::canceled());
-        }
-        Ok(())
+        self.session.check_canceled()
     }
 
     /// The transaction, for reads.

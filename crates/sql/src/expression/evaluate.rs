@@ -129,7 +129,7 @@ impl Expression {
             Self::Like(operands, pattern) => {
                 let subject = operands[0].evaluate(context, row)?;
                 let wanted = operands[1].evaluate(context, row)?;
-                pattern.evaluate(&subject, &wanted)
+                pattern.evaluate(&subject, &wanted, &|| context.check_canceled())
             }
             Self::Regex(operands, pattern) => {
                 let subject = operands[0].evaluate(context, row)?;

@@ -27,22 +27,38 @@ impl PartialEq for LikePattern {
 }
 
 impl LikePattern {
-    pub(super) fn evaluate(&self, subject: &Value, pattern: &Value) -> Result<Value> {
+    /// `look` is asked now and then whether to go on.
+    pub(super) fn evaluate(
+        &self,
+        subject: &Value,
+        pattern: &Value,
+        look: &dyn Fn() -> Result<()>,
+    ) -> Result<Value> {
         let (Value::Text(subject), Value::Text(pattern)) = (subject, pattern) else {
             return Ok(Value::Null);
         };
-        let matched = if self.ignore_case {
-            matches_like(
-                &subject.to_lowercase(),
-                &pattern.to_lowercase(),
-                self.escape,
-            )?
+        let matches = || {
+            if self.ignore_case {
+                let (subject, pattern) = (subject.to_lowercase(), pattern.to_lowercase());
+                matches_like(&subject, &pattern, self.escape, look)
+            } else {
+                matches_like(subject, pattern, self.escape, look)
+            }
+        };
+        let matched = if subject.len() > MATCHED_IN_A_STEP {
+            coeval_env::block_in_place(matches)?
         } else {
-            matches_like(subject, pattern, self.escape)?
+            matches()?
         };
         Ok(Value::Bool(matched))
     }
 }
+
+/// Matching longer texts, in bytes, may take so long that others shall not wait for it.
+const MATCHED_IN_A_STEP: usize = 16 << 10;
+
+/// How many characters are compared between two looks.
+const LOOK_AFTER: u32 = 1 << 16;
 
 /// The characters at the beginning of a pattern that stand for themselves.
 fn literal_start(pattern: &str, escape: Option<char>) -> &str {
@@ -53,11 +69,21 @@ fn literal_start(pattern: &str, escape: Option<char>) -> &str {
 /// Whether `subject` matches. Goes back to the last `%` only, and from there on to
 /// where the characters that follow it are, so that the work grows with the sum of
 /// both lengths, unless there are `_` behind a `%`: then with their product.
-fn matches_like(subject: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+fn matches_like(
+    subject: &str,
+    pattern: &str,
+    escape: Option<char>,
+    look: &dyn Fn() -> Result<()>,
+) -> Result<bool> {
     let (mut rest, mut wanted) = (subject, pattern);
+    let mut compared = 0_u32;
     // Where to go on when what follows the last `%` does not match.
     let mut retry: Option<(&str, &str)> = None;
     loop {
+        compared = compared.wrapping_add(1);
+        if compared.is_multiple_of(LOOK_AFTER) {
+            look()?;
+        }
         let mut characters = wanted.chars();
         let matched = match characters.next() {
             None => {
@@ -194,7 +220,9 @@ mod tests {
 
     #[test]
     fn like() {
-        let matches = |subject, pattern| matches_like(subject, pattern, Some('\\')).unwrap();
+        let go_on = || Ok(());
+        let matches =
+            |subject, pattern| matches_like(subject, pattern, Some('\\'), &go_on).unwrap();
         assert!(matches("abc", "abc"));
         assert!(matches("abc", "a%"));
         assert!(matches("abc", "%c"));
@@ -208,9 +236,13 @@ mod tests {
         assert!(!matches("", "_"));
         assert!(matches("äöü", "_ö_"));
         assert!(matches("aab", "%ab"));
-        assert!(matches_like("a", "\\", Some('\\')).is_err());
-        assert!(matches_like("a\\", "a\\", None).unwrap());
+        assert!(matches_like("a", "\\", Some('\\'), &go_on).is_err());
+        assert!(matches_like("a\\", "a\\", None, &go_on).unwrap());
         let many = "a".repeat(2_000);
         assert!(!matches(&many, &format!("{}b", "%a".repeat(500))));
+        // Some ten thousand million comparisons.
+        let (subject, pattern) = ("a".repeat(200_000), format!("%_{}b", "a".repeat(100_000)));
+        let stop = || Err(Error::canceled());
+        assert!(matches_like(&subject, &pattern, None, &stop).is_err());
     }
 }

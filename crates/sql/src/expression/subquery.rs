@@ -5,10 +5,11 @@
 //! IN. One that does runs for every row.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Comparison, EvaluationContext, Expression};
-use crate::select::{Cursor, QueryPlan};
+use crate::select::{BUDGET, Cursor, QueryPlan};
 use crate::value::KeyOrder;
 use crate::{Error, Result, SqlState, Value};
 
@@ -92,10 +93,12 @@ impl Subquery {
             taken.push(correlation.evaluate(context, row)?);
         }
         let outer = std::mem::replace(&mut context.outer, taken);
-        let budget = std::mem::replace(&mut context.budget, u32::MAX);
+        let budget = std::mem::replace(&mut context.budget, BUDGET);
         let result = self.run(context, &operand, constant);
         context.outer = outer;
-        context.budget = budget;
+        // Its rows count as if those around had been looked at.
+        let spent = BUDGET.saturating_sub(context.budget);
+        context.budget = budget.saturating_sub(spent);
         let value = result?;
         let depends_on_operand = self.operand.is_some();
         if constant && !depends_on_operand {
@@ -115,80 +118,102 @@ impl Subquery {
         let mut cursor = Cursor::new(&self.plan);
         match self.kind {
             SubqueryKind::Scalar => {
-                let Some(first) = cursor.next_now(context)? else {
-                    return Ok(Value::Null);
-                };
-                let value = first.into_iter().next().unwrap_or_default();
-                if cursor.next_now(context)?.is_some() {
-                    return Err(too_many_rows());
-                }
-                Ok(value)
+                let mut value = None;
+                cursor.visit_now(context, &mut |_, row| {
+                    if value.is_some() {
+                        return Err(too_many_rows());
+                    }
+                    value = Some(first(row));
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok(value.unwrap_or_default())
             }
-            SubqueryKind::Exists => Ok(Value::Bool(cursor.next_now(context)?.is_some())),
+            SubqueryKind::Exists => {
+                let mut exists = false;
+                cursor.visit_now(context, &mut |_, _| {
+                    exists = true;
+                    Ok(ControlFlow::Break(()))
+                })?;
+                Ok(Value::Bool(exists))
+            }
             SubqueryKind::Array => {
                 let mut values = Vec::new();
-                while let Some(row) = cursor.next_now(context)? {
+                cursor.visit_now(context, &mut |context, row| {
                     context.memory.take(std::mem::size_of::<Value>())?;
-                    values.extend(row.into_iter().next());
-                }
+                    values.push(first(row));
+                    Ok(ControlFlow::Continue(()))
+                })?;
                 Ok(Value::Array(values.into()))
             }
             SubqueryKind::Any(Comparison::Equal) if constant => {
-                let mut set = Set {
-                    keys: BTreeSet::new(),
-                    has_null: false,
-                };
-                while let Some(row) = cursor.next_now(context)? {
-                    let value = row.first().unwrap_or(&Value::Null);
-                    if value.is_null() {
-                        set.has_null = true;
-                        continue;
-                    }
-                    let mut key = Vec::new();
-                    value.write_key(KeyOrder::ASCENDING, &mut key);
-                    let bytes = key.len() + 48;
-                    if set.keys.insert(key) {
-                        context.memory.take(bytes)?;
-                    }
-                }
-                let set = Arc::new(set);
+                let set = Arc::new(collect(&mut cursor, context)?);
                 context
                     .remembered
                     .insert(self.number, Remembered::Set(Arc::clone(&set)));
                 Ok(is_in(operand, &set))
             }
             SubqueryKind::Any(comparison) => {
-                let mut unknown = false;
-                while let Some(row) = cursor.next_now(context)? {
-                    match comparison.holds(operand, row.first().unwrap_or(&Value::Null)) {
-                        Some(true) => return Ok(Value::Bool(true)),
-                        Some(false) => {}
-                        None => unknown = true,
-                    }
-                }
-                Ok(if unknown {
-                    Value::Null
-                } else {
-                    Value::Bool(false)
-                })
+                compare_all(&mut cursor, context, operand, comparison, true)
             }
             SubqueryKind::All(comparison) => {
-                let mut unknown = false;
-                while let Some(row) = cursor.next_now(context)? {
-                    match comparison.holds(operand, row.first().unwrap_or(&Value::Null)) {
-                        Some(false) => return Ok(Value::Bool(false)),
-                        Some(true) => {}
-                        None => unknown = true,
-                    }
-                }
-                Ok(if unknown {
-                    Value::Null
-                } else {
-                    Value::Bool(true)
-                })
+                compare_all(&mut cursor, context, operand, comparison, false)
             }
         }
     }
+}
+
+/// The one value of a row.
+fn first(row: Vec<Value>) -> Value {
+    row.into_iter().next().unwrap_or_default()
+}
+
+/// The values of all rows.
+fn collect(cursor: &mut Cursor, context: &mut EvaluationContext<'_>) -> Result<Set> {
+    let mut set = Set {
+        keys: BTreeSet::new(),
+        has_null: false,
+    };
+    cursor.visit_now(context, &mut |context, row| {
+        let value = first(row);
+        if value.is_null() {
+            set.has_null = true;
+        } else {
+            let mut key = Vec::new();
+            value.write_key(KeyOrder::ASCENDING, &mut key);
+            let bytes = key.len() + 48;
+            if set.keys.insert(key) {
+                context.memory.take(bytes)?;
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(set)
+}
+
+/// ANY is `decisive` as soon as the comparison is true, ALL as soon as it is false. If
+/// no row decides, one that is null leaves it unknown.
+fn compare_all(
+    cursor: &mut Cursor,
+    context: &mut EvaluationContext<'_>,
+    operand: &Value,
+    comparison: Comparison,
+    decisive: bool,
+) -> Result<Value> {
+    let mut result = Value::Bool(!decisive);
+    cursor.visit_now(context, &mut |_, row| {
+        Ok(match comparison.holds(operand, &first(row)) {
+            Some(holds) if holds == decisive => {
+                result = Value::Bool(decisive);
+                ControlFlow::Break(())
+            }
+            Some(_) => ControlFlow::Continue(()),
+            None => {
+                result = Value::Null;
+                ControlFlow::Continue(())
+            }
+        })
+    })?;
+    Ok(result)
 }
 
 fn is_in(operand: &Value, set: &Set) -> Value {

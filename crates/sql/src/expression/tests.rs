@@ -1,11 +1,13 @@
 //! What transcripts do not show: parameters, depth, and that nothing panics.
 
+use std::sync::atomic::Ordering;
+
 use crate::expression::{Binder, Frame, Parameters, Scope};
 use crate::golden::Bench;
 use crate::value::DataType;
-use crate::{SqlState, Value};
+use crate::{Error, SqlState, Value};
 
-fn parameter_types(bench: &Bench, sql: &str) -> Result<Vec<DataType>, crate::Error> {
+fn parameter_types(bench: &Bench, sql: &str) -> Result<Vec<DataType>, Error> {
     bench.parameter_types(sql)
 }
 
@@ -123,6 +125,45 @@ fn depth_is_no_danger() {
         assert_eq!(bench.run(&union, &[]).unwrap(), ["201"]);
     });
     handle.unwrap().join().unwrap();
+}
+
+/// Binds a list of so many numbers; `foreseen` is for how many bytes there is memory.
+fn bind_list(bench: &Bench, items: u64, foreseen: u64) -> Result<(), Error> {
+    let catalog = bench.catalog();
+    let locate = |_| None;
+    let mut binder = Binder::new(&catalog, &bench.session, &locate, Parameters::default());
+    binder.foresee(foreseen);
+    let frame = Frame::outermost();
+    let scope = Scope::empty(&frame);
+    let number = |number: u64| {
+        sqlparser::ast::Expr::value(sqlparser::ast::Value::Number(number.to_string(), false))
+    };
+    let list = sqlparser::ast::Expr::InList {
+        expr: Box::new(number(0)),
+        list: (0..items).map(number).collect(),
+        negated: false,
+    };
+    binder.bind(&list, &scope).map(drop)
+}
+
+#[test]
+fn planning_ends_when_somebody_asks_for_it() {
+    let bench = Bench::new();
+    bind_list(&bench, 10_000, u64::MAX).unwrap();
+    bench.session.cancel.store(true, Ordering::Relaxed);
+    let error = bind_list(&bench, 10_000, u64::MAX).unwrap_err();
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+    // What is short does not look.
+    bind_list(&bench, 100, u64::MAX).unwrap();
+}
+
+#[test]
+fn planning_takes_no_memory_that_is_not_there() {
+    let bench = Bench::new();
+    bench.session.around.room().ask(Box::new(|| 1000));
+    bind_list(&bench, 10_000, 10_000_000).unwrap();
+    let error = bind_list(&bench, 10_000, 1_000_000).unwrap_err();
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
 }
 
 #[test]

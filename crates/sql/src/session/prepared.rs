@@ -146,6 +146,10 @@ fn same_results(now: &[Column], told: &[Column]) -> bool {
             .all(|(now, told)| now.name == told.name && now.column_type == told.column_type)
 }
 
+/// Statements whose plans are larger, in bytes, take so long to plan that other sessions
+/// shall not wait for it.
+const PLANNED_IN_A_STEP: u64 = 4 << 20;
+
 impl Session {
     /// [`Session::prepare`], without its effect on the transaction.
     pub(super) async fn prepare_statement(
@@ -319,11 +323,26 @@ impl Session {
         parameter_oids: &[u32],
         catalog: &Arc<Catalog>,
     ) -> Result<Bound> {
+        if statement.plan_bytes() > PLANNED_IN_A_STEP {
+            return coeval_env::block_in_place(|| {
+                self.plan_here(statement, parameter_oids, catalog)
+            });
+        }
+        self.plan_here(statement, parameter_oids, catalog)
+    }
+
+    fn plan_here(
+        &self,
+        statement: &Statement,
+        parameter_oids: &[u32],
+        catalog: &Arc<Catalog>,
+    ) -> Result<Bound> {
         let room = self.room();
         let _reserved = room.reserve(statement.plan_bytes(), "Planning the statement")?;
         let locate = |location| statement.position(location);
         let parameters = Parameters::new(parameter_oids)?;
         let mut binder = Binder::new(catalog, &self.info, &locate, parameters);
+        binder.foresee(statement.plan_bytes());
         let plan = match statement.command() {
             Command::Query(query) => Plan::Query(Arc::new(select::plan_query(&mut binder, query)?)),
             Command::Insert(insert) => {

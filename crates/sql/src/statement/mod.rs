@@ -50,6 +50,7 @@ pub use elide::elide;
 pub use kind::StatementKind;
 pub use redact::loggable;
 pub use sequence::Statements;
+pub(crate) use size::PLANNED;
 use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
@@ -161,9 +162,24 @@ pub(crate) fn parse(query: &str, room: &Room) -> Result<Vec<Statement>> {
     Ok(statements)
 }
 
+/// Longer texts take so long to parse that other sessions shall not wait for it.
+const PARSED_IN_A_STEP: usize = 64 << 10;
+
 /// Parses a query string and shows each statement, and which bytes of the string it
 /// is. `text` is where the string lies.
 fn parse_each(
+    query: &str,
+    text: Text,
+    room: &Room,
+    visit: &mut dyn FnMut(Statement, std::ops::Range<usize>),
+) -> Result<()> {
+    if query.len() > PARSED_IN_A_STEP {
+        return coeval_env::block_in_place(|| parse_each_here(query, text, room, visit));
+    }
+    parse_each_here(query, text, room, visit)
+}
+
+fn parse_each_here(
     query: &str,
     text: Text,
     room: &Room,

@@ -23,11 +23,16 @@ use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
 use crate::access::{Needs, Privileges};
 use crate::catalog::Catalog;
 use crate::select::SetFunction;
+use crate::session::Memory;
+use crate::statement::PLANNED;
 use crate::value::{ColumnType, DataType, Numeric, Value};
 use crate::{Error, Result, SqlState};
 
 /// Turns a place in the statement's lines into a count of characters.
 pub type Locate<'a> = &'a dyn Fn(Location) -> Option<u32>;
+
+/// After how many expressions to look whether planning may go on.
+const LOOK_AFTER: usize = 256;
 
 /// Stack to have left before going deeper, and how much more to take then.
 const RED_ZONE: usize = 128 * 1024;
@@ -155,6 +160,11 @@ pub struct Binder<'a> {
     /// How often a table of WITH has been planned.
     pub(crate) tables_planned: usize,
     subqueries: usize,
+    /// How many expressions have been bound.
+    bound: usize,
+    /// Up to how many somebody has seen to the memory for.
+    foreseen: usize,
+    memory: Memory<'a>,
     /// What whoever runs the statement has to be allowed.
     pub(crate) needs: Needs,
 }
@@ -177,8 +187,17 @@ impl<'a> Binder<'a> {
             with: Vec::new(),
             tables_planned: 0,
             subqueries: 0,
+            bound: 0,
+            foreseen: usize::MAX,
+            memory: Memory::new(usize::MAX, session.around.room()),
             needs: Needs::default(),
         }
+    }
+
+    /// Says that there is memory for so many bytes of plan. What is planned again and
+    /// again, as tables of WITH are, has to ask for more.
+    pub(crate) fn foresee(&mut self, bytes: u64) {
+        self.foreseen = usize::try_from(bytes / PLANNED).unwrap_or(usize::MAX);
     }
 
     /// Where a span begins.
@@ -242,7 +261,21 @@ impl<'a> Binder<'a> {
 
     /// Binds an expression.
     pub fn bind(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {
+        self.bound += 1;
+        if self.bound.is_multiple_of(LOOK_AFTER) {
+            self.look_around()?;
+        }
         with_stack(|| self.bind_here(expr, scope))
+    }
+
+    /// Fails when somebody wants planning to end, when its time is over, or when its
+    /// memory is.
+    fn look_around(&mut self) -> Result<()> {
+        self.session.check_canceled()?;
+        if self.bound > self.foreseen {
+            self.memory.take(LOOK_AFTER * PLANNED as usize)?;
+        }
+        Ok(())
     }
 
     fn bind_here(&mut self, expr: &Expr, scope: &Scope<'_>) -> Result<Bound> {

@@ -14,6 +14,7 @@ mod sort;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -22,7 +23,7 @@ use crate::expression::{EvaluationContext, Expression, is_true};
 use crate::{Error, Result, SqlState, Value};
 
 /// How many rows are looked at before others may run.
-const BUDGET: u32 = 4096;
+pub(crate) const BUDGET: u32 = 4096;
 
 /// A row under construction.
 pub(super) type Row = Vec<Value>;
@@ -491,20 +492,44 @@ impl Cursor {
         std::future::poll_fn(|task| self.poll_next(context, task, row)).await
     }
 
-    /// The next row, without stopping on the way: for subqueries in expressions.
-    pub(crate) fn next_now(
+    /// Shows `visit` the rows until it breaks, without stopping on the way: for subqueries
+    /// in expressions. What takes longer than others should wait for goes on in place of
+    /// the executor's thread.
+    pub(crate) fn visit_now(
         &mut self,
         context: &mut EvaluationContext<'_>,
-    ) -> Result<Option<Vec<Value>>> {
-        let mut row = Vec::new();
-        loop {
-            match self.step(context, &mut row)? {
-                Step::Row => return Ok(Some(row)),
-                Step::Done => return Ok(None),
-                Step::Pause => {
-                    context.check_canceled()?;
-                    context.budget = u32::MAX;
+        visit: &mut dyn FnMut(&mut EvaluationContext<'_>, Row) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        if self.visit_until_pause(context, visit)? {
+            return Ok(());
+        }
+        coeval_env::block_in_place(|| {
+            loop {
+                context.check_canceled()?;
+                context.budget = u32::MAX;
+                if self.visit_until_pause(context, visit)? {
+                    return Ok(());
                 }
+            }
+        })
+    }
+
+    /// Returns false when the budget is spent before the rows are.
+    fn visit_until_pause(
+        &mut self,
+        context: &mut EvaluationContext<'_>,
+        visit: &mut dyn FnMut(&mut EvaluationContext<'_>, Row) -> Result<ControlFlow<()>>,
+    ) -> Result<bool> {
+        loop {
+            let mut row = Row::new();
+            match self.step(context, &mut row)? {
+                Step::Row => {
+                    if visit(context, row)?.is_break() {
+                        return Ok(true);
+                    }
+                }
+                Step::Done => return Ok(true),
+                Step::Pause => return Ok(false),
                 Step::Pending => {
                     return Err(Error::unsupported(
                         "FOR UPDATE in a subquery of an expression",

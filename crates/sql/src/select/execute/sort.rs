@@ -42,6 +42,9 @@ fn compare_keys(left: &[Value], right: &[Value], keys: &[(Expression, KeyOrder)]
         .unwrap_or(Ordering::Equal)
 }
 
+/// More rows than that take so long to sort that others shall not wait for it.
+const SORTED_IN_A_STEP: usize = 8192;
+
 impl SortState {
     pub(super) fn new(sort: &Sort) -> Self {
         Self {
@@ -108,7 +111,14 @@ impl SortState {
             }
         }
         let mut rows = std::mem::take(&mut self.rows);
-        rows.sort_by(|(left, _), (right, _)| compare_keys(left, right, &sort.keys));
+        let rows_are_many = rows.len() > SORTED_IN_A_STEP;
+        let mut bring_in_order =
+            || rows.sort_by(|(left, _), (right, _)| compare_keys(left, right, &sort.keys));
+        if rows_are_many {
+            coeval_env::block_in_place(bring_in_order);
+        } else {
+            bring_in_order();
+        }
         self.sorted = Some(rows.into_iter());
         self.next(sort, context, row)
     }

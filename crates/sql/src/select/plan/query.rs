@@ -276,10 +276,14 @@ pub(super) fn plan_common_table(
 /// its thread for ever.
 const TABLES_PLANNED_AT_MOST: usize = 500;
 
+/// More than that take so long that other sessions shall not wait for it.
+const TABLES_PLANNED_IN_A_STEP: usize = 16;
+
 fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column>)> {
     binder.with[at].is_used = true;
     binder.tables_planned += 1;
-    if binder.tables_planned > TABLES_PLANNED_AT_MOST {
+    let tables_planned = binder.tables_planned;
+    if tables_planned > TABLES_PLANNED_AT_MOST {
         return Err(Error::new(
             SqlState::STATEMENT_TOO_COMPLEX,
             format!(
@@ -293,7 +297,12 @@ fn plan_table_at(binder: &mut Binder<'_>, at: usize) -> Result<(Node, Vec<Column
     let name = &table.name;
     let hidden = binder.with.split_off(table.visible);
     let frame = Frame::outermost();
-    let plan = plan_in_frame(binder, &table.query, &frame);
+    let mut plan = || plan_in_frame(binder, &table.query, &frame);
+    let plan = if tables_planned > TABLES_PLANNED_IN_A_STEP {
+        coeval_env::block_in_place(plan)
+    } else {
+        plan()
+    };
     binder.with.extend(hidden);
     let plan = plan?;
     let mut columns = plan.columns().to_vec();

@@ -1,0 +1,101 @@
+//! Statements that keep a thread for long keep no other session from it, and nobody out.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use coeval_server::Settings;
+
+use crate::support::{assert_serves, settings, with_settings};
+use crate::wire::{Wire, error, packet, query};
+
+/// More rows than anybody counts in the time there is.
+const ENDLESS: &str = "select count(*) from generate_series(1, 1000000000000) g";
+
+/// All sessions share a thread.
+fn with_one_worker<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) -> F) {
+    let settings = Settings {
+        worker_threads: 1,
+        ..settings()
+    };
+    with_settings(settings, |server| test(server.address()));
+}
+
+#[test]
+fn what_cannot_stop_halfway_keeps_nobody_waiting() {
+    with_one_worker(|address| async move {
+        let mut other = Wire::connect(address).await;
+        other.rows("create table t (n int)").await;
+        other.rows("insert into t values (1), (2)").await;
+        for statement in [
+            format!("select ({ENDLESS}) + 1"),
+            format!("select n from t where n = ({ENDLESS} where g <> t.n)"),
+            format!("select exists ({ENDLESS} having count(*) < 0)"),
+            format!("select 0 in ({ENDLESS} group by g)"),
+            format!("select 0 >= all (select ({ENDLESS}) from t)"),
+            format!("select array({ENDLESS})"),
+            format!("select array_agg(n) filter (where n = ({ENDLESS})) from t"),
+            format!("insert into t values (({ENDLESS}))"),
+            format!("update t set n = ({ENDLESS})"),
+            format!("select * from generate_series(1, ({ENDLESS}))"),
+        ] {
+            let mut busy = Wire::connect(address).await;
+            busy.send(&query(&statement)).await;
+            // By now it has had its time, and others have theirs.
+            coeval_env::sleep(Duration::from_millis(20)).await;
+            assert_serves(&mut other, address).await;
+            let mut cancel = Wire::open(address).await;
+            cancel.send(&packet(80_877_102, &busy.key)).await;
+            let answers = busy.until('Z').await;
+            assert_eq!(error(&answers).sqlstate(), "57014", "{statement}");
+            assert_eq!(busy.value("select 6 * 7").await.as_deref(), Some("42"));
+        }
+        assert_eq!(
+            other.value("select count(*) from t").await.as_deref(),
+            Some("2")
+        );
+    });
+}
+
+#[test]
+fn many_of_them_at_once_do_neither() {
+    with_one_worker(|address| async move {
+        let mut other = Wire::connect(address).await;
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            let mut busy = Wire::connect(address).await;
+            busy.send(&query(&format!("select ({ENDLESS}) + 1"))).await;
+            all.push(busy);
+        }
+        assert_serves(&mut other, address).await;
+        let ended = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+                     where pid <> pg_backend_pid() and state = 'active'";
+        assert_eq!(other.value(ended).await.as_deref(), Some("8"));
+        for busy in &mut all {
+            assert_eq!(error(&busy.until_closed().await).sqlstate(), "57P01");
+        }
+    });
+}
+
+/// Tables of WITH of which each reads the one before twice, and a long list.
+fn chained(depth: usize) -> String {
+    let list: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
+    let mut text = format!("with t0 as (select 1 as a where 1 in ({}))", list.join(","));
+    for table in 1..=depth {
+        let before = table - 1;
+        text += &format!(", t{table} as (select x.a from t{before} x, t{before} y)");
+    }
+    text + &format!(" select a from t{depth}")
+}
+
+#[test]
+fn planning_ends_with_its_time() {
+    with_one_worker(|address| async move {
+        let mut other = Wire::connect(address).await;
+        let mut busy = Wire::connect(address).await;
+        busy.rows("set statement_timeout = '50ms'").await;
+        busy.send(&query(&chained(7))).await;
+        assert_serves(&mut other, address).await;
+        let answers = busy.until('Z').await;
+        assert_eq!(error(&answers).sqlstate(), "57014");
+    });
+}
