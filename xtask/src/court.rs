@@ -3,8 +3,10 @@
 //! `cargo xtask court --quick` takes minutes, after a build that shares everything with
 //! that of `cargo test --workspace`. `--long` takes hours, on as many machines as there
 //! are: what is done stands in `bench/record/court`, build by build, and is not done
-//! again. What follows the first word goes to the simulator's `court` as it is, as in
-//! `cargo xtask court --long --seconds 3600`; `docs/internals/testing.md` says more.
+//! again. Parts may be named, as in `cargo xtask court --quick simulator planted`; what
+//! follows goes to the simulator's `court` as it is, as in
+//! `cargo xtask court --long simulator --seconds 3600`; `docs/internals/testing.md` says
+//! more.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -16,9 +18,43 @@ const LONG_MS: &str = "600";
 /// More than 10,000 runs.
 const LONG_SEEDS: &str = "21";
 
+/// What a court consists of, as commands name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Simulator,
+    Planted,
+    Processes,
+}
+
+const QUICK: &[(&str, Part)] = &[
+    ("simulator", Part::Simulator),
+    ("planted", Part::Planted),
+    ("processes", Part::Processes),
+];
+/// Release builds have no bugs to plant.
+const LONG: &[(&str, Part)] = &[
+    ("simulator", Part::Simulator),
+    ("processes", Part::Processes),
+];
+
+/// Which of these parts the first words ask for, or else all, and what comes behind them.
+fn parts<'more>(
+    of: &[(&str, Part)],
+    more: &'more [&'more str],
+) -> (Vec<Part>, &'more [&'more str]) {
+    let part = |word: &&str| of.iter().find(|(name, _)| name == word);
+    let named: Vec<Part> = more.iter().map_while(part).map(|(_, part)| *part).collect();
+    let more = &more[named.len()..];
+    match named.is_empty() {
+        true => (of.iter().map(|(_, part)| *part).collect(), more),
+        false => (named, more),
+    }
+}
+
 /// One seed of a sample of the scenarios, the planted bugs, and a round of every fault
 /// on a process.
 pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
+    let (parts, more) = parts(QUICK, more);
     // With bugs to plant, and none planted but where that is asked for. All in one
     // build, so that features are those of the workspace's tests and little is built
     // twice; the programs are then run as they are.
@@ -53,16 +89,18 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
     if built != Some(true) {
         return verdict(&[built]);
     }
-    verdict(&[
-        run(root, &sim, &court),
-        run(root, &sim, &planted),
-        run(root, &dock, &dock_arguments),
-    ])
+    let done = parts.into_iter().map(|part| match part {
+        Part::Simulator => run(root, &sim, &court),
+        Part::Planted => run(root, &sim, &planted),
+        Part::Processes => run(root, &dock, &dock_arguments),
+    });
+    verdict(&done.collect::<Vec<_>>())
 }
 
 /// Many seeds of every scenario, as fast as the compiler makes them, then many rounds of
 /// every fault on a process.
 pub fn long(root: &Path, more: &[&str]) -> ExitCode {
+    let (parts, more) = parts(LONG, more);
     let folder = root.join("bench/record/court");
     let (record, table) = (folder.join("runs"), folder.join("table"));
     let (record, table) = (record.to_string_lossy(), table.to_string_lossy());
@@ -99,7 +137,11 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
         "--rounds",
         "5",
     ];
-    verdict(&[run(root, &cargo(), &court), run(root, &cargo(), &dock)])
+    let done = parts.into_iter().map(|part| match part {
+        Part::Processes => run(root, &cargo(), &dock),
+        Part::Simulator | Part::Planted => run(root, &cargo(), &court),
+    });
+    verdict(&done.collect::<Vec<_>>())
 }
 
 /// Where the workspace's debug programs are: beside this one.
@@ -150,5 +192,22 @@ fn verdict(done: &[Option<bool>]) -> ExitCode {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_named_before_anything_else() {
+        let (all, more) = parts(QUICK, &["--seeds", "3", "planted"]);
+        assert_eq!(all.len(), 3);
+        assert_eq!(more, ["--seeds", "3", "planted"]);
+        let (some, more) = parts(QUICK, &["processes", "planted", "--only", "server/"]);
+        assert_eq!(some, [Part::Processes, Part::Planted]);
+        assert_eq!(more, ["--only", "server/"]);
+        let (all, more) = parts(LONG, &["planted"]);
+        assert_eq!((all.len(), more), (2, &["planted"][..]));
     }
 }

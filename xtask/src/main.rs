@@ -33,7 +33,8 @@ use finding::Finding;
 use workspace::Workspace;
 
 const USAGE: &str = "usage: cargo xtask check
-       cargo xtask court --quick | --long [MORE…]";
+       cargo xtask court --quick [simulator] [planted] [processes] [MORE…]
+       cargo xtask court --long [simulator] [processes] [MORE…]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

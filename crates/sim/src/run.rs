@@ -229,10 +229,14 @@ impl<'world> Run<'world> {
         self.nemesis.begin();
         let until = self.world.elapsed() + self.options.length;
         while self.world.elapsed() < until || self.nemesis.is_busy() {
+            if self.world.elapsed() >= until {
+                self.clients.slow_down();
+            }
             self.world.wait(TICK).await;
             self.tick()?;
         }
         self.nemesis.heal();
+        self.clients.slow_down();
         match self.options.mode {
             Mode::Safety => self.lose_power().await?,
             Mode::Liveness => self.everybody_is_served().await?,

@@ -34,6 +34,9 @@ use shared::Shared;
 pub const CLIENTS: usize = 4;
 /// A client rests up to so long after one transaction in four, and hardly after others.
 const REST: Duration = Duration::from_millis(60);
+/// After each, once the run is as long as it was to be and waits for the last fault only:
+/// what a fault of twenty seconds may do it does to few transactions as well.
+const LONG_REST: Duration = Duration::from_millis(500);
 /// And so long before it looks for a server again.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -75,6 +78,8 @@ pub struct Clients {
     isolation: Isolation,
     kind: Kind,
     stop: AtomicBool,
+    /// Only the last fault is waited for.
+    at_leisure: AtomicBool,
     committed: AtomicU64,
     failed: AtomicU64,
     unknown: AtomicU64,
@@ -96,13 +101,6 @@ macro_rules! each {
             Kind::Tpcc($shared) => $other,
         }
     };
-}
-
-/// What passes between two transactions of a client.
-async fn rest() {
-    let longest = if below(4) == 0 { REST } else { REST / 30 };
-    let rest = below(longest.as_micros() as u64);
-    coeval_env::sleep(Duration::from_micros(rest)).await;
 }
 
 /// So few rows that clients meet, and letters by turns.
@@ -162,6 +160,7 @@ impl Clients {
             isolation: scenario.isolation,
             kind,
             stop: AtomicBool::new(false),
+            at_leisure: AtomicBool::new(false),
             committed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
@@ -222,7 +221,7 @@ impl Clients {
                 if lost {
                     break;
                 }
-                rest().await;
+                self.rest().await;
                 idle = if progress() == before { idle + 1 } else { 0 };
                 if idle > IDLE {
                     coeval_env::sleep(IDLE_REST).await;
@@ -250,6 +249,22 @@ impl Clients {
     #[must_use]
     pub fn judge(&self) -> Vec<String> {
         each!(&self.kind, load => load.judge(), shared => shared.judge())
+    }
+
+    /// What passes between two transactions of a client.
+    async fn rest(&self) {
+        let longest = match self.at_leisure.load(Ordering::Relaxed) {
+            true => LONG_REST,
+            false if below(4) == 0 => REST,
+            false => REST / 30,
+        };
+        let rest = below(longest.as_micros() as u64);
+        coeval_env::sleep(Duration::from_micros(rest)).await;
+    }
+
+    /// From now on clients take their time.
+    pub fn slow_down(&self) {
+        self.at_leisure.store(true, Ordering::Relaxed);
     }
 
     /// Ends what clients do, after their present transactions.

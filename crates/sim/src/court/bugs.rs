@@ -71,6 +71,9 @@ pub const JUDGES: &[&str] = &[
     "bank",
     "ledger",
     "seats",
+    "ycsb",
+    "smallbank",
+    "tpcc",
     "start",
     "liveness",
 ];
@@ -203,7 +206,37 @@ pub const CATCHES: &[Catch] = &[
         Bug::DropChecksum,
         "occ/bank/read-committed/corruption",
         "ledger",
-        25,
+        1,
+    ),
+    by(
+        Bug::ForgetTombstone,
+        "occ/tpcc/read-committed/kill",
+        "tpcc",
+        2,
+    ),
+    by(
+        Bug::AcknowledgeBeforeSync,
+        "occ/tpcc/serializable/power",
+        "tpcc",
+        1,
+    ),
+    by(
+        Bug::AcknowledgeBeforeWrite,
+        "occ/smallbank/read-committed/kill",
+        "smallbank",
+        2,
+    ),
+    by(
+        Bug::AcknowledgeBeforeWrite,
+        "occ/ycsb/read-committed/kill",
+        "ycsb",
+        7,
+    ),
+    by(
+        Bug::LoseUpdate,
+        "occ/ycsb/snapshot-isolation/none",
+        "snapshot-isolation",
+        1,
     ),
     by(
         Bug::UnknownIsFailed,
@@ -233,13 +266,13 @@ pub const CATCHES: &[Catch] = &[
         Bug::OrderByClock,
         "occ/bank/read-committed/clock",
         "ledger",
-        5,
+        1,
     ),
     by(
         Bug::AcknowledgeBeforeSync,
         "server/bank/read-committed/all",
         "ledger",
-        7,
+        15,
     ),
 ];
 

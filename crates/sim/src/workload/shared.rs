@@ -18,7 +18,7 @@
 //! | load | at every level | besides |
 //! | --- | --- | --- |
 //! | YCSB | every row that is read is whole, every acknowledged insert is there | each field is a register whose versions are unique: the judges of histories, by the level |
-//! | SmallBank | all money is what was opened with and paid in or out since | |
+//! | SmallBank | each account holds what it was opened with and changed by since | |
 //! | TPC-C | the twelve conditions; orders, payments and deliveries that were acknowledged | |
 //!
 //! SmallBank and TPC-C lock every row before they change it, so their invariants hold at
@@ -154,7 +154,7 @@ impl<W: Workload> Shared<W> {
                     Attempt::Again if !clients.is_stopping() => request = back,
                     Attempt::Again | Attempt::Over => {}
                 }
-                super::rest().await;
+                clients.rest().await;
             }
         }
     }
@@ -339,7 +339,9 @@ impl<W: Workload> Shared<W> {
 
     pub(super) fn judge(&self) -> Vec<String> {
         let state = self.state();
-        let mut objections: Vec<String> = state.wrong.iter().take(TOLD).cloned().collect();
+        let name = self.load.name();
+        let wrong = state.wrong.iter().take(TOLD);
+        let mut objections: Vec<String> = wrong.map(|what| format!("{name}: {what}")).collect();
         if self.is_recorded {
             let level = histories::promised(self.isolation);
             objections.extend(histories::objections(&state.history, level, false));

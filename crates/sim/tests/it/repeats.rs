@@ -34,7 +34,7 @@ fn sample() -> Vec<Scenario> {
 fn every_class_is_clean_and_repeats_itself() {
     for (seed, scenario) in (100..).zip(sample()) {
         let options = Options {
-            length: Duration::from_secs(1),
+            length: Duration::from_millis(600),
             ..Options::new(scenario, seed)
         };
         let first = run(&options);

@@ -7,7 +7,7 @@
 //! | [`ledger`] | transfers, each with a trace of its own | nothing is lost, invented or torn |
 //! | [`list_append`] | histories that show their own version order | every list has each element once |
 //! | [`rw_register`] | histories of single values | every value has been written |
-//! | [`smallbank`] | short transactions on hot customers | the money is what was paid in |
+//! | [`smallbank`] | short transactions on hot customers | each account holds what it was told |
 //! | [`tpcc`] | the whole of TPC-C | the twelve consistency conditions |
 
 pub mod bank;

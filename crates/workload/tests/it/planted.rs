@@ -60,6 +60,24 @@ async fn money_from_nowhere() {
         add(&model, session, 1, &[7], 1).await;
     });
     assert_eq!(found.await.len(), 1);
+    // What one account loses another has got.
+    let found = after(SmallBank::new(50, 5, 90), async |session| {
+        for (customer, by) in [(7, 1), (8, -1)] {
+            let mut row = Row::default();
+            assert!(session.lock(1, &[customer], &mut row).await.unwrap());
+            row.set_integer(&model.tables()[1], 1, row.integer(1) + by);
+            session.update(1, &row, &[1]).await.unwrap();
+        }
+    })
+    .await;
+    assert!(
+        found[0].starts_with("checking of customer 7 holds"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("checking of customer 8 holds"),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
