@@ -7,6 +7,8 @@
 //! - [`index`]: byte strings in order, each with a RID.
 //! - [`value`]: a row behind a thin pointer.
 //! - [`usage`]: what all this takes in memory.
+//! - `comparators`, with the feature of that name: other ways to keep versions, for
+//!   measurements.
 //!
 //! It does not know what a transaction is beyond a number that holds locks, does
 //! not know the log beyond two timestamps, and does not know columns.
@@ -26,6 +28,8 @@
 //! under loom and shuttle, each with a fault put back that must be found.
 
 pub mod collector;
+#[cfg(feature = "comparators")]
+pub mod comparators;
 pub mod index;
 pub mod record;
 pub mod snapshots;

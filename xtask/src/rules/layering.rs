@@ -75,6 +75,12 @@ const PLACES: &[Place] = &[
         uses: &["types", "env", "txn", "check"],
         tests_use: &[],
     },
+    // Measures what others hide behind their interfaces.
+    Place {
+        name: "measure",
+        uses: &[EVERYTHING],
+        tests_use: &[EVERYTHING],
+    },
     // Names concrete protocols, because it puts them in the dock.
     Place {
         name: "sim",

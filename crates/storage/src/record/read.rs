@@ -19,7 +19,7 @@ impl<'guard> Version<'guard> {
     /// # Safety
     /// `value` is present, and was reached under a guard that lives for `'guard`,
     /// or is kept from being retired for as long.
-    pub(super) unsafe fn new(cts: Timestamp, value: ValuePointer, jumps: u32) -> Self {
+    pub(crate) unsafe fn new(cts: Timestamp, value: ValuePointer, jumps: u32) -> Self {
         Self {
             cts,
             // SAFETY: passed on to our caller.

@@ -1,0 +1,18 @@
+//! What programs that measure parts of an engine have in common: rows, clocks, files.
+//!
+//! ```text
+//!   bench/ems ──▶ bin/ems ──▶ coeval_storage's records and their comparators
+//!                   └──────▶ Output: raw.csv, charts as SVG and PNG, what it says as text
+//! ```
+//!
+//! A program here measures one thing beside its rivals in one run, takes turns with them,
+//! and checks what they answer. Times are of the clock, and of the processor where other
+//! work on the machine would blur them.
+
+mod clock;
+mod output;
+mod rows;
+
+pub use clock::{Stopwatch, processor_time};
+pub use output::Output;
+pub use rows::{Chance, row_of, tag_of};

@@ -1,0 +1,4 @@
+//! That the rivals in measurements do what they are said to.
+
+mod jumps;
+mod model;
