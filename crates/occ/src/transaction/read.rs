@@ -29,7 +29,9 @@
 //! # Garbage on the way
 //!
 //! A version that was found in a record's list shows that there is a list, and with
-//! it perhaps garbage (EMS §2.3.5). It is collected once the read is over.
+//! it perhaps garbage (EMS §2.3.5). It is collected once the read is over. So is a
+//! tombstone: whoever takes the first row of a queue and deletes it leaves one where the
+//! next one looks first, and the sweep comes by too seldom for that.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -100,12 +102,12 @@ struct Met {
     newest: Timestamp,
     /// Whether one of the transaction's own was among them.
     own: bool,
-    /// Records with lists, the first few.
-    listed: [Option<Rid>; MOST_COLLECTED],
-    listed_count: usize,
+    /// Records with lists or tombstones, the first few.
+    untidy: [Option<Rid>; MOST_COLLECTED],
+    untidy_count: usize,
 }
 
-/// A read of many records with lists leaves the rest of them to the sweep.
+/// A read of many such records leaves the rest of them to the sweep.
 const MOST_COLLECTED: usize = 8;
 
 impl Met {
@@ -113,8 +115,8 @@ impl Met {
         Self {
             newest: Timestamp::ZERO,
             own: false,
-            listed: [None; MOST_COLLECTED],
-            listed_count: 0,
+            untidy: [None; MOST_COLLECTED],
+            untidy_count: 0,
         }
     }
 
@@ -125,9 +127,10 @@ impl Met {
         } else if version.cts() > self.newest {
             self.newest = version.cts();
         }
-        if version.jumps() > 0 && self.listed_count < MOST_COLLECTED {
-            self.listed[self.listed_count] = Some(rid);
-            self.listed_count += 1;
+        let is_untidy = version.jumps() > 0 || version.is_tombstone() && !version.is_own();
+        if is_untidy && self.untidy_count < MOST_COLLECTED {
+            self.untidy[self.untidy_count] = Some(rid);
+            self.untidy_count += 1;
         }
     }
 }
@@ -160,8 +163,8 @@ impl Run<'_> {
     /// Removes garbage that a read came across.
     #[inline]
     fn tidy(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) {
-        if met.listed_count > 0 {
-            collect_records(self.shared, table, &met.listed, guard);
+        if met.untidy_count > 0 {
+            collect_records(self.shared, table, &met.untidy, guard);
         }
     }
 

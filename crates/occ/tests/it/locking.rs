@@ -1,6 +1,7 @@
 //! Locks: circles, timeouts, unique keys, hot rows, and who waits for whom.
 
 use std::future::Future as _;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use coeval_occ::Engine;
 use coeval_txn::{
-    BeginOptions, Cause, Engine as _, Error, IndexBuild, Insert, Isolation, LockWait, LockedRow,
-    Place, TableLock, Transaction, Update,
+    BeginOptions, Bounds, Cause, Direction, Engine as _, Error, IndexBuild, Insert, Isolation,
+    LockWait, LockedRow, Place, ScanRequest, ScanSource, TableLock, Transaction, Update,
 };
 use coeval_types::{IndexId, IndexKind, Rid, RowRef};
 
@@ -607,6 +608,51 @@ fn a_dropped_storage_stays_for_whoever_can_reach_it() {
     drop(old);
     engine.sweep();
     assert_eq!(engine.storages(), [coeval_types::StorageId(2)]);
+}
+
+/// How many rows the first two entries of the primary index show.
+fn first_two(t: &mut dyn Transaction) -> usize {
+    let request = ScanRequest {
+        storage: STORAGE,
+        source: ScanSource::Index(PRIMARY),
+        bounds: Bounds::ALL,
+        direction: Direction::Forward,
+        limit: 2,
+    };
+    let mut rows = 0;
+    let shown = t.scan(&request, &mut |_, _| {
+        rows += 1;
+        ControlFlow::Continue(())
+    });
+    shown.expect("a scan");
+    rows
+}
+
+#[test]
+fn who_takes_from_a_queue_tidies_up_behind_others() {
+    let engine = engine();
+    ready(load(&engine, (0..100).map(|key| (key, 0))));
+    for key in 0..90 {
+        let mut t = ready(writer(&engine));
+        // What the one before has taken is still there, and is what is met first.
+        assert!(
+            first_two(&mut *t) > 0,
+            "the queue begins with what was taken"
+        );
+        assert_eq!(ready(delete(&mut *t, key)), Ok(true));
+        ready(commit(&mut *t)).expect("nothing against it");
+    }
+    // As long as somebody may see the rows, their entries stay.
+    let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
+    for key in 90..95 {
+        let mut t = ready(writer(&engine));
+        assert_eq!(ready(delete(&mut *t, key)), Ok(true));
+        ready(commit(&mut *t)).expect("nothing against it");
+    }
+    let mut t = ready(writer(&engine));
+    assert_eq!(first_two(&mut *t), 0);
+    assert_eq!(first_two(&mut *t), 0);
+    assert_eq!(all(&mut *old).len(), 10);
 }
 
 #[test]
