@@ -27,6 +27,18 @@ impl<'table> RecordRef<'table> {
         self.rid
     }
 
+    /// Asks for its memory: worth it for several records that will be looked at in turn.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.record.prefetch();
+    }
+
+    /// Asks for the memory of its newest row, once the record itself has come.
+    #[inline]
+    pub fn prefetch_row(&self) {
+        self.record.prefetch_row();
+    }
+
     /// Whether there is no record here any more: look the key up again.
     #[must_use]
     pub fn is_dead(&self) -> bool {

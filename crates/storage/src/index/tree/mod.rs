@@ -40,6 +40,7 @@
 //! | [`merge`] | removal |
 //! | [`contents`] | takes nodes apart and puts them together |
 //! | [`scan`] | scans in both directions, and what they promise |
+//! | [`batch`] | what a scan copies, and the keys that it shows |
 //! | [`bulk`] | builds a tree from keys in order |
 //! | [`spilled`] | long keys; what the tree takes in memory; retirement |
 //!
@@ -63,6 +64,7 @@
 //! suffix truncation and heads; V. Leis and others: *LeanStore* (2018) for slots and heap
 //! in a node.
 
+mod batch;
 mod bulk;
 mod contents;
 mod insert;

@@ -147,11 +147,16 @@ impl<const W: usize> Node<W> {
         }
     }
 
-    /// Asks for all of it.
-    pub(super) fn prefetch_whole(node: *const Self) {
-        for line in 0..size_of::<Self>().div_ceil(LINE) {
-            prefetch(node.cast::<u8>().wrapping_add(line * LINE));
-        }
+    /// Asks for the header.
+    #[inline]
+    pub(super) fn prefetch_header(node: *const Self) {
+        prefetch(node);
+    }
+
+    /// Asks for the heap: what is left of keys, and the fences at its end.
+    #[inline]
+    pub(super) fn prefetch_heap(&self) {
+        self.prefetch_words(self.heap().low..W);
     }
 
     /// Asks for the end of the heap, where fences are.
@@ -160,11 +165,26 @@ impl<const W: usize> Node<W> {
         prefetch(&self.body[W - 1]);
     }
 
-    /// Asks for the values of several slots.
+    /// Asks for heads, values and marks of several slots.
     #[inline]
-    pub(super) fn prefetch_values(&self, shape: Shape, slots: Range<usize>) {
-        for slot in slots.step_by(LINE / size_of::<u64>()) {
-            prefetch(self.value(shape, slot));
+    pub(super) fn prefetch_slots(&self, shape: Shape, slots: Range<usize>) {
+        self.prefetch_words(slots.clone());
+        self.prefetch_words(shape.capacity + slots.start..shape.capacity + slots.end);
+        let marks = 2 * shape.capacity;
+        self.prefetch_words(marks + slots.start / MARKS..marks + slots.end.div_ceil(MARKS));
+    }
+
+    /// Asks for words of the body.
+    #[inline]
+    fn prefetch_words(&self, words: Range<usize>) {
+        const EACH: usize = LINE / size_of::<u64>();
+        let line = |word: usize| word / EACH;
+        if words.is_empty() {
+            return;
+        }
+        // Of different moments they may be anywhere, but they are not many.
+        for line in line(words.start)..=line(words.end.min(W) - 1) {
+            prefetch(self.body.as_ptr().wrapping_add(line * EACH));
         }
     }
 
@@ -243,6 +263,12 @@ impl<const W: usize> Node<W> {
         self.body.get(place).ok_or(Restart)
     }
 
+    /// Several words from `place` on, likewise.
+    #[inline]
+    pub(super) fn words(&self, place: usize, count: usize) -> Result<&[Word], Restart> {
+        self.body.get(place..place + count).ok_or(Restart)
+    }
+
     /// The slot's word in the part of the body that begins at `part`.
     #[inline]
     fn slot_word(&self, part: usize, slot: usize) -> &Word {
@@ -278,15 +304,26 @@ impl<const W: usize> Node<W> {
         &self.body[shape.capacity..][slots]
     }
 
-    /// The marks of several slots.
+    /// The length of these slots' suffixes, if all are of one length and in the node.
+    /// Looks at four marks at a time.
     #[inline]
-    pub(super) fn marks(
-        &self,
-        shape: Shape,
-        slots: Range<usize>,
-    ) -> impl DoubleEndedIterator<Item = Mark> {
-        let words = &self.body[2 * shape.capacity..][..shape.capacity.div_ceil(MARKS)];
-        slots.map(|slot| Mark::from_word(words[slot / MARKS].get(), slot))
+    pub(super) fn common_length(&self, shape: Shape, slots: Range<usize>) -> Option<usize> {
+        let last = slots.end.checked_sub(1)?;
+        let words = &self.body[2 * shape.capacity..][slots.start / MARKS..=last / MARKS];
+        let mark = Mark::from_word(words[0].get(), slots.start);
+        let pattern = mark.length as u64 * 0x0001_0001_0001_0001;
+        let mut different = 0;
+        for (at, word) in words.iter().enumerate() {
+            let mut difference = word.get() ^ pattern;
+            if at == 0 {
+                difference &= u64::MAX << (16 * (slots.start % MARKS));
+            }
+            if at + 1 == words.len() {
+                difference &= u64::MAX >> (48 - 16 * (last % MARKS));
+            }
+            different |= difference & 0x00FF_00FF_00FF_00FF;
+        }
+        (different == 0 && mark.length != SPILLED).then_some(mark.length)
     }
 
     #[inline]

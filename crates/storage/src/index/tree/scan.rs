@@ -28,55 +28,63 @@
 //! version, or at the fence in the neighbour, whose range begins where this one's ends.
 //! So every key that is there throughout is in exactly one copy.
 //!
-//! A scan copies few entries first and more later: many scans want only one.
+//! A scan copies few entries first and more later: many scans want only one. Once it has
+//! gone beyond them it asks for the next batch while this one is visited, in this leaf or
+//! in the next, and for no more: what comes too early or for nothing keeps other memory
+//! from coming.
 
 use std::borrow::Cow;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use coeval_types::Rid;
 
 use super::Access;
+use super::batch::{BATCH, Batch, Cursor, Key};
 use super::latch::Restart;
 use super::node::{Node, SPILLED, Shape};
 use super::search::{Place, Seen, Side, descend, enter};
-use super::spilled::Spilled;
 
-/// Entries that are copied at once, at the most.
-const BATCH: usize = 32;
 /// Entries that are copied first.
 const FIRST_BATCH: usize = 4;
-
-/// Copies of entries that follow one another.
-struct Batch {
-    count: usize,
-    heads: [u64; BATCH],
-    values: [u64; BATCH],
-    lengths: [usize; BATCH],
-    tails: Vec<u64>,
-    spilled: Vec<*const Spilled>,
-}
 
 /// A leaf that a scan stands in.
 struct Leaf<'tree, const W: usize> {
     place: Place<'tree, W>,
     shape: Shape,
     /// The slots that lie between the bounds and have not been visited.
-    slots: std::ops::Range<usize>,
+    slots: Range<usize>,
     /// Whether the scan ends in this leaf. If not, it goes on at the fence.
     is_last: bool,
+    /// Whether its heap was asked for.
+    is_asked_for: bool,
 }
 
-/// The key under construction, and what is known about it.
-struct Key {
-    /// Holds the prefix of the leaf, and behind it whatever was visited last.
-    bytes: Vec<u8>,
-    prefix: usize,
-    /// How long the key is that was visited last in this leaf, if there was one.
-    last: Option<usize>,
+impl<const W: usize> Leaf<'_, W> {
+    /// Takes the next slots, so many at the most.
+    fn take<const FORWARD: bool>(&mut self, most: usize) -> Range<usize> {
+        let Range { start, end } = self.slots;
+        let count = most.min(self.slots.len());
+        match FORWARD {
+            true => {
+                self.slots.start = start + count;
+                start..start + count
+            }
+            false => {
+                self.slots.end = end - count;
+                end - count..end
+            }
+        }
+    }
 }
 
-/// Where a scan goes on.
-type Cursor<'key> = Bound<Cow<'key, [u8]>>;
+/// Where a scan goes on in a leaf.
+#[derive(Clone, Copy)]
+enum Start<'cursor, 'key> {
+    /// At a place to look for.
+    At(&'cursor Cursor<'key>),
+    /// At the first of all slots that it meets: the cursor is the leaf's fence.
+    Outermost,
+}
 
 impl<const W: usize> Access<'_, W> {
     /// Visits what lies between the bounds, upwards or downwards, until the visitor
@@ -98,33 +106,31 @@ impl<const W: usize> Access<'_, W> {
         let mut batch = Batch::new();
         let mut size = FIRST_BATCH;
         let mut fence = Vec::new();
-        let mut key = Key {
-            bytes: Vec::new(),
-            prefix: 0,
-            last: None,
-        };
+        let mut key = Key::new();
         let mut neighbour = None;
         'leaf: loop {
             // The neighbour may have changed, or the way to it; the root is always there.
-            let mut leaf = match neighbour
-                .take()
-                .and_then(|place| self.arrive::<FORWARD>(place, &cursor, end, &mut fence).ok())
-            {
+            let mut leaf = match neighbour.take().and_then(|place| {
+                self.arrive::<FORWARD>(place, Start::Outermost, end, &mut fence)
+                    .ok()
+            }) {
                 Some(leaf) => leaf,
                 None => self.until_done(|| {
                     let place = self.leaf_of::<FORWARD>(&cursor)?;
-                    self.arrive::<FORWARD>(place, &cursor, end, &mut fence)
+                    self.arrive::<FORWARD>(place, Start::At(&cursor), end, &mut fence)
                 }),
             };
-            if !leaf.is_last {
-                self.prefetch_neighbour::<FORWARD>(&leaf.place);
-            }
             key.enter::<W>(leaf.shape, &cursor);
             while !leaf.slots.is_empty() {
-                if batch.copy::<W, FORWARD>(&mut leaf, size).is_err() {
-                    if let Some(last) = key.last {
-                        cursor = Bound::Excluded(Cow::Owned(key.bytes[..last].to_vec()));
-                    }
+                let slots = leaf.take::<FORWARD>(size);
+                if size == BATCH {
+                    self.ask_ahead::<FORWARD>(&mut leaf);
+                }
+                if batch
+                    .copy::<W, FORWARD>(leaf.place.at, leaf.shape, slots)
+                    .is_err()
+                {
+                    key.leave(&mut cursor);
                     continue 'leaf;
                 }
                 size = BATCH;
@@ -132,6 +138,10 @@ impl<const W: usize> Access<'_, W> {
             }
             if leaf.is_last {
                 return ControlFlow::Continue(());
+            }
+            if self.copy_reached::<FORWARD>(&leaf, &mut fence).is_err() {
+                key.leave(&mut cursor);
+                continue 'leaf;
             }
             neighbour = self.neighbour::<FORWARD>(&leaf.place);
             let reached = Cow::Owned(std::mem::take(&mut fence));
@@ -162,43 +172,35 @@ impl<const W: usize> Access<'_, W> {
     fn arrive<'tree, const FORWARD: bool>(
         &self,
         place: Place<'tree, W>,
-        cursor: &Cursor<'_>,
+        start: Start<'_, '_>,
         end: Bound<&[u8]>,
         fence: &mut Vec<u8>,
     ) -> Result<Leaf<'tree, W>, Restart> {
         let Seen { node, version } = place.at;
-        node.prefetch_end();
         let shape = node.shape();
-        let fences = node.fences();
-        let is_outermost = match (FORWARD, fences.upper) {
-            (true, None) => true,
-            (true, Some(upper)) => {
-                self.copy_fence(place.at, upper, fence)?;
-                false
-            }
-            (false, _) => {
-                self.copy_fence(place.at, fences.lower, fence)?;
-                fence.is_empty()
+        // Whether the leaf ends before the bound, so that the scan goes on behind it.
+        let goes_on = match (Self::reached::<FORWARD>(node), end) {
+            (None, _) => false,
+            (Some(_), Bound::Unbounded) => true,
+            (Some(reached), Bound::Included(end) | Bound::Excluded(end)) => {
+                self.copy_fence(place.at, reached, fence)?;
+                match FORWARD {
+                    true => end >= &fence[..],
+                    false => end < &fence[..],
+                }
             }
         };
-        // Whether the leaf ends before the bound, so that the scan goes on behind it.
-        let goes_on = !is_outermost
-            && match end {
-                Bound::Unbounded => true,
-                Bound::Included(end) | Bound::Excluded(end) if FORWARD => end >= &fence[..],
-                Bound::Included(end) | Bound::Excluded(end) => end < &fence[..],
-            };
         // The fences are right: so the bound, if it lies in here, has the prefix.
         place.at.validate()?;
         let slot_of = |key: &[u8], behind: bool| {
             let (slot, exact) = node.find(shape, key, version)?;
             Ok(slot + usize::from(exact && behind))
         };
-        let first = match cursor.as_ref() {
-            Bound::Included(key) => slot_of(key, !FORWARD)?,
-            Bound::Excluded(key) => slot_of(key, FORWARD)?,
-            Bound::Unbounded if FORWARD => 0,
-            Bound::Unbounded => shape.count,
+        let first = match start {
+            Start::At(Bound::Included(key)) => slot_of(key, !FORWARD)?,
+            Start::At(Bound::Excluded(key)) => slot_of(key, FORWARD)?,
+            Start::At(Bound::Unbounded) | Start::Outermost if FORWARD => 0,
+            Start::At(Bound::Unbounded) | Start::Outermost => shape.count,
         };
         let last = match end {
             Bound::Included(key) if !goes_on => slot_of(key, FORWARD)?,
@@ -209,16 +211,17 @@ impl<const W: usize> Access<'_, W> {
         place.at.validate()?;
         let slots = if FORWARD { first..last } else { last..first };
         // Heads are on their way or here; values will be wanted next.
-        let soon = match FORWARD {
-            true => slots.start..slots.end.min(slots.start + BATCH),
-            false => slots.start.max(slots.end.saturating_sub(BATCH))..slots.end,
-        };
-        node.prefetch_values(shape, soon);
+        node.prefetch_slots(shape, first_of::<FORWARD>(&slots));
+        if goes_on {
+            node.prefetch_end();
+            self.ask_header::<FORWARD>(&place);
+        }
         Ok(Leaf {
             place,
             shape,
             slots,
             is_last: !goes_on,
+            is_asked_for: matches!(start, Start::Outermost),
         })
     }
 
@@ -252,15 +255,69 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Asks for all of the next leaf, while this one is visited.
-    fn prefetch_neighbour<const FORWARD: bool>(&self, place: &Place<'_, W>) {
-        let Some((parent, index)) = place.parent else {
+    /// Asks for the next leaf's header, which says how much of the leaf to ask for.
+    fn ask_header<const FORWARD: bool>(&self, place: &Place<'_, W>) {
+        if let Some((parent, index)) = place.parent {
+            let shape = parent.node.shape();
+            if let Some(next) = Self::next_index::<FORWARD>(shape, index) {
+                Node::prefetch_header(parent.node.child(shape, next));
+            }
+        }
+    }
+
+    /// Asks for what is visited after the next batch, in this leaf or in the next one: the
+    /// scan is one that goes on.
+    fn ask_ahead<const FORWARD: bool>(&self, leaf: &mut Leaf<'_, W>) {
+        let node = leaf.place.at.node;
+        if !leaf.is_asked_for {
+            leaf.is_asked_for = true;
+            node.prefetch_heap();
+        }
+        if !leaf.slots.is_empty() {
+            node.prefetch_slots(leaf.shape, first_of::<FORWARD>(&leaf.slots));
+            return;
+        }
+        let Some((parent, index)) = leaf.place.parent.filter(|_| !leaf.is_last) else {
             return;
         };
         let shape = parent.node.shape();
-        if let Some(index) = Self::next_index::<FORWARD>(shape, index) {
-            Node::prefetch_whole(parent.node.child(shape, index));
+        let Some(next) = Self::next_index::<FORWARD>(shape, index) else {
+            return;
+        };
+        let child = parent.node.child(shape, next);
+        if parent.validate().is_err() {
+            return;
         }
+        // SAFETY: read from the parent, which validation has shown to be what it was when
+        // its version was noted; `self` is pinned since before.
+        let child = unsafe { &*child };
+        let its = child.shape();
+        child.prefetch_slots(its, first_of::<FORWARD>(&(0..its.count)));
+        child.prefetch_heap();
+        if let Some(further) = Self::next_index::<FORWARD>(shape, next) {
+            Node::prefetch_header(parent.node.child(shape, further));
+        }
+    }
+
+    /// The fence behind which a scan goes on, unless the leaf is the outermost.
+    fn reached<const FORWARD: bool>(node: &Node<W>) -> Option<(usize, usize)> {
+        let fences = node.fences();
+        match FORWARD {
+            true => fences.upper,
+            false => Some(fences.lower).filter(|&(_, length)| length > 0),
+        }
+    }
+
+    /// Copies the fence behind which a scan goes on.
+    fn copy_reached<const FORWARD: bool>(
+        &self,
+        leaf: &Leaf<'_, W>,
+        fence: &mut Vec<u8>,
+    ) -> Result<(), Restart> {
+        let at = leaf.place.at;
+        let reached = Self::reached::<FORWARD>(at.node).ok_or(Restart)?;
+        self.copy_fence(at, reached, fence)?;
+        at.validate_result()
     }
 
     /// The next leaf, if the parent knows it and is what it was.
@@ -281,131 +338,12 @@ impl<const W: usize> Access<'_, W> {
     }
 }
 
-impl Key {
-    /// Begins in a leaf of this shape, which the cursor leads to: they share the prefix.
-    fn enter<const W: usize>(&mut self, shape: Shape, cursor: &Cursor<'_>) {
-        self.prefix = shape.prefix;
-        self.last = None;
-        self.bytes.clear();
-        if let Bound::Included(key) | Bound::Excluded(key) = cursor {
-            self.bytes.extend_from_slice(&key[..shape.prefix]);
-        }
-        // Room for a head and the longest tail, in whole words.
-        self.bytes.resize(shape.prefix + Node::<W>::LONGEST, 0);
+/// As many of the slots as a batch has, those that a scan meets first.
+fn first_of<const FORWARD: bool>(slots: &Range<usize>) -> Range<usize> {
+    match FORWARD {
+        true => slots.start..slots.end.min(slots.start + BATCH),
+        false => slots.start.max(slots.end.saturating_sub(BATCH))..slots.end,
     }
-}
-
-impl Batch {
-    fn new() -> Self {
-        Self {
-            count: 0,
-            heads: [0; BATCH],
-            values: [0; BATCH],
-            lengths: [0; BATCH],
-            tails: Vec::new(),
-            spilled: Vec::new(),
-        }
-    }
-
-    /// Copies the next entries of the leaf, and takes them off its slots.
-    fn copy<const W: usize, const FORWARD: bool>(
-        &mut self,
-        leaf: &mut Leaf<'_, W>,
-        most: usize,
-    ) -> Result<(), Restart> {
-        let (node, shape) = (leaf.place.at.node, leaf.shape);
-        let (start, end) = (leaf.slots.start, leaf.slots.end);
-        self.count = leaf.slots.len().min(most).min(BATCH);
-        self.tails.clear();
-        self.spilled.clear();
-        let slots = match FORWARD {
-            true => start..start + self.count,
-            false => end - self.count..end,
-        };
-        let words = node.heads(shape, slots.clone()).iter();
-        for (copy, word) in self.heads.iter_mut().zip(in_order::<_, FORWARD>(words)) {
-            *copy = word.get();
-        }
-        let words = node.values(shape, slots.clone()).iter();
-        for (copy, word) in self.values.iter_mut().zip(in_order::<_, FORWARD>(words)) {
-            *copy = word.get();
-        }
-        let marks = in_order::<_, FORWARD>(node.marks(shape, slots));
-        for (at, mark) in marks.enumerate() {
-            self.lengths[at] = mark.length;
-            if mark.length <= 8 {
-                continue;
-            }
-            if mark.length == SPILLED {
-                let pointer = node.word(mark.place)?.pointer();
-                self.spilled.push(pointer.cast_const().cast());
-            } else {
-                for word in 0..mark.tail_words() {
-                    self.tails.push(node.word(mark.place + word)?.get());
-                }
-            }
-        }
-        leaf.place.at.validate_result()?;
-        match FORWARD {
-            true => leaf.slots.start += self.count,
-            false => leaf.slots.end -= self.count,
-        }
-        Ok(())
-    }
-
-    /// Visits what was copied and validated. The caller is pinned since before.
-    fn visit(
-        &self,
-        key: &mut Key,
-        visit: &mut impl FnMut(&[u8], Rid) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let prefix = key.prefix;
-        let mut tails = &self.tails[..];
-        let mut spilled = self.spilled.iter();
-        for at in 0..self.count {
-            let rid = Rid(self.values[at]);
-            if self.lengths[at] == SPILLED {
-                let pointer = *spilled.next().expect("one for each such length");
-                // SAFETY: a validated leaf led to it while the caller was pinned.
-                let bytes = unsafe { &*pointer }.bytes();
-                if key.bytes.len() < bytes.len() {
-                    key.bytes.resize(bytes.len(), 0);
-                }
-                key.bytes[..bytes.len()].copy_from_slice(bytes);
-                key.last = Some(bytes.len());
-                visit(bytes, rid)?;
-                continue;
-            }
-            let length = prefix + self.lengths[at];
-            key.bytes[prefix..prefix + 8].copy_from_slice(&self.heads[at].to_be_bytes());
-            if self.lengths[at] > 8 {
-                let (tail, others) = tails.split_at((self.lengths[at] - 8).div_ceil(8));
-                tails = others;
-                let room = key.bytes[prefix + 8..].chunks_exact_mut(8);
-                for (word, bytes) in tail.iter().zip(room) {
-                    bytes.copy_from_slice(&word.to_be_bytes());
-                }
-            }
-            key.last = Some(length);
-            visit(&key.bytes[..length], rid)?;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// The items as a scan meets them.
-#[inline]
-fn in_order<I: DoubleEndedIterator, const FORWARD: bool>(
-    items: I,
-) -> impl Iterator<Item = I::Item> {
-    let (mut up, mut down) = match FORWARD {
-        true => (Some(items), None),
-        false => (None, Some(items)),
-    };
-    std::iter::from_fn(move || match FORWARD {
-        true => up.as_mut()?.next(),
-        false => down.as_mut()?.next_back(),
-    })
 }
 
 /// Whether nothing lies between the bounds because they cross.
