@@ -83,7 +83,9 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
     let program = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let (sim, dock, coeval) = (program("coeval-sim"), program("dock"), program("coeval"));
     let court = [&["court", "--sample", "--length-ms", QUICK_MS], more].concat();
-    let dock_arguments = ["--quick", "--rounds", "1", "--binary", &coeval];
+    let dock_arguments = [
+        "--quick", "--rounds", "1", "--load", "150", "--binary", &coeval,
+    ];
     let planted = ["planted"];
     let built = run(root, &cargo(), &build);
     if built != Some(true) {
