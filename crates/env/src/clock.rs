@@ -126,3 +126,15 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
         () = sleep(duration) => Err(Elapsed),
     }
 }
+
+/// Milliseconds of the monotonic clock as it was at its last tick, a few milliseconds ago
+/// at most; reading it costs a fraction of [`now`]. For work that looks often whether it
+/// has taken long. In a simulated world time stands still between two awaits.
+#[must_use]
+pub fn coarse_milliseconds() -> u64 {
+    match current() {
+        World::Real => real::clock::coarse_milliseconds(),
+        #[cfg(feature = "sim")]
+        World::Sim(context) => context.now().since_origin.as_millis() as u64,
+    }
+}

@@ -47,7 +47,9 @@ mod task;
 mod world;
 
 pub use chance::{random_bytes, random_u64};
-pub use clock::{Elapsed, Instant, now, sleep, sleep_until, spend, timeout, wall_clock};
+pub use clock::{
+    Elapsed, Instant, coarse_milliseconds, now, sleep, sleep_until, spend, timeout, wall_clock,
+};
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
 pub use task::{
     JoinError, JoinHandle, block_in_place, give_way, scatter, spawn, spawn_dedicated,

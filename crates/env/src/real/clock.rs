@@ -36,3 +36,17 @@ fn wrong(now: Duration) -> Duration {
 pub(crate) async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn coarse_milliseconds() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn coarse_milliseconds() -> u64 {
+    ORIGIN
+        .get_or_init(std::time::Instant::now)
+        .elapsed()
+        .as_millis() as u64
+}

@@ -38,8 +38,19 @@ use crate::ranges::ring::Failure;
 use crate::running::Drawn;
 use crate::storage::Storage;
 
+/// A commit of more rows takes so long that others shall not wait for it.
+const ROWS_IN_A_STEP: usize = 2048;
+
 impl Run<'_> {
     pub(super) fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        // Nobody shares an executor's thread with a commit of very many rows.
+        if self.state.held.len() > ROWS_IN_A_STEP {
+            return coeval_env::block_in_place(|| self.poll_commit_here(context));
+        }
+        self.poll_commit_here(context)
+    }
+
+    fn poll_commit_here(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         if let Some(timestamp) = self.state.published.take() {
             self.install(timestamp);
             return Poll::Ready(self.finish(timestamp));

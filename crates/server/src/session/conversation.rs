@@ -122,6 +122,8 @@ pub(super) struct Conversation {
     pub(super) sheet: Arc<Sheet>,
     /// The COPY FROM STDIN that runs, and since when.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
+    /// How many bytes of input there was memory for when it was last asked for.
+    asked_for: usize,
 }
 
 impl Conversation {
@@ -136,6 +138,7 @@ impl Conversation {
             sheet: Arc::clone(output.sheet()),
             clock: Clock::start(),
             copying: None,
+            asked_for: 0,
             session,
             limits,
             output,
@@ -161,6 +164,15 @@ impl Conversation {
                     frame
                 }
                 Ok(None) => {
+                    // It may have to hold as much again for the rest of a message.
+                    let held = buffer.capacity();
+                    if held > self.asked_for {
+                        let room = self.session.room();
+                        if let Err(error) = room.ask_for(held as u64, "A message") {
+                            return self.end(error).await;
+                        }
+                    }
+                    self.asked_for = held;
                     let cancelable = self.mode == Mode::CopyIn;
                     let patience = self.session.patience();
                     match input.fill(&self.signal, cancelable, patience).await {

@@ -57,6 +57,35 @@ fn what_cannot_stop_halfway_keeps_nobody_waiting() {
 }
 
 #[test]
+fn nor_do_rows_that_take_long_each() {
+    with_one_worker(|address| async move {
+        let mut other = Wire::connect(address).await;
+        other.rows("create table t (n int, b text)").await;
+        let rows = "insert into t select g, repeat('ab', 10000) from generate_series(1, 2000) g";
+        other.rows(rows).await;
+        for statement in [
+            "select sum(length(repeat('x', 20000000 + g::int))) from generate_series(1, 100000) g",
+            "select sum(sqrt(power(1.23456789::numeric + g, 3000))) from generate_series(1, 100000) g",
+            "select count(*) from t x, t y where upper(x.b) = initcap(y.b)",
+            "select length(concat(x.b, y.b, x.b)), x.b || y.b from t x, t y order by 2 limit 1",
+            "copy (select length(repeat('x', 20000000 + g::int)) from generate_series(1, 100000) g) to stdout",
+            "update t set n = length(reverse(repeat(b, 500 + n)))",
+            "delete from t where length(reverse(repeat(b, 500 + n))) < 0",
+            "insert into t select length(reverse(repeat(x.b, 500 + x.n))), y.b from t x, t y",
+        ] {
+            let mut busy = Wire::connect(address).await;
+            busy.send(&query(statement)).await;
+            coeval_env::sleep(Duration::from_millis(20)).await;
+            assert_serves(&mut other, address).await;
+            let mut cancel = Wire::open(address).await;
+            cancel.send(&packet(80_877_102, &busy.key)).await;
+            let answers = busy.until('Z').await;
+            assert_eq!(error(&answers).sqlstate(), "57014", "{statement}");
+        }
+    });
+}
+
+#[test]
 fn many_of_them_at_once_do_neither() {
     with_one_worker(|address| async move {
         let mut other = Wire::connect(address).await;

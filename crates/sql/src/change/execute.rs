@@ -308,7 +308,7 @@ impl Targets {
         target: &Target,
         context: &mut EvaluationContext<'_>,
     ) -> Result<Option<Rid>> {
-        context.check_canceled()?;
+        context.breathe().await?;
         loop {
             if let Some(&rid) = self.rids.get(self.next) {
                 self.next += 1;

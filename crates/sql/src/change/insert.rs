@@ -144,7 +144,7 @@ impl<'plan> Inserting<'plan> {
         context: &mut EvaluationContext<'_>,
         returned: &mut Returned,
     ) -> Result<()> {
-        context.check_canceled()?;
+        context.breathe().await?;
         let table = &*self.plan.table;
         for _ in 0..MOST_TRIES {
             let row = RowRef::trusted(&self.row);

@@ -10,9 +10,9 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::session::{Deadline, Memory, Surroundings};
+use crate::session::{Claim, Deadline, Memory, Surroundings};
 use crate::value::{Style, calendar};
-use crate::{Error, Result, Value};
+use crate::{Error, Result, SqlState, Value};
 
 /// What a statement may know of its session.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +94,12 @@ impl SessionInfo {
     }
 }
 
+/// How long a statement computes before others may run, in milliseconds.
+const SLICE: u64 = 8;
+
+/// Most bytes of a value that an expression makes; PostgreSQL's is 1 GB.
+pub(crate) const MAX_LENGTH: usize = 256 << 20;
+
 /// What evaluation needs besides the row. Made anew for every call that executes.
 pub struct EvaluationContext<'a> {
     /// The session.
@@ -118,6 +124,10 @@ pub struct EvaluationContext<'a> {
     /// others run. Subqueries of expressions, which cannot stop halfway, have one of their
     /// own, and then make room for others in another way (`Cursor::visit_now`).
     pub budget: u32,
+    /// When others could last run, by the coarse clock.
+    pub(crate) slice_began: u64,
+    /// Memory for large values of the row in hand.
+    large: Vec<Claim>,
     pub(super) remembered: BTreeMap<usize, Remembered>,
 }
 
@@ -140,6 +150,8 @@ impl<'a> EvaluationContext<'a> {
             memory: Memory::new(session.work_memory, session.around.room()),
             waker: Waker::noop().clone(),
             budget: u32::MAX,
+            slice_began: coeval_env::coarse_milliseconds(),
+            large: Vec::new(),
             remembered: BTreeMap::new(),
         }
     }
@@ -148,6 +160,59 @@ impl<'a> EvaluationContext<'a> {
     /// time is over.
     pub fn check_canceled(&self) -> Result<()> {
         self.session.check_canceled()
+    }
+
+    /// Whether others have waited for as long as they should.
+    #[inline]
+    pub(crate) fn is_overdue(&self) -> bool {
+        coeval_env::coarse_milliseconds().saturating_sub(self.slice_began) > SLICE
+    }
+
+    /// Does a piece of work of which nobody knows how long it takes. Once others have
+    /// waited for long enough it is done in place of the executor's thread, unless
+    /// somebody wants the statement to end.
+    #[inline]
+    pub(crate) fn in_place<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if !self.is_overdue() {
+            return work(self);
+        }
+        self.check_canceled()?;
+        coeval_env::block_in_place(|| work(self))
+    }
+
+    /// Fails with 54000 for a value that is too long, and with 53200 when there is not
+    /// enough memory for it. Before it is made: the memory is reserved until the next row.
+    pub(crate) fn claim(&mut self, bytes: usize) -> Result<()> {
+        if bytes > MAX_LENGTH {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "requested length too large",
+            )
+            .with_detail(format!("A value has {MAX_LENGTH} bytes at most.")));
+        }
+        let claim = Claim::new(&self.session.around, bytes as u64, "A value")?;
+        self.large.extend(claim);
+        Ok(())
+    }
+
+    /// Between two rows of a change: lets others run once they have waited for long
+    /// enough, and fails when the statement is to end.
+    pub(crate) async fn breathe(&mut self) -> Result<()> {
+        self.check_canceled()?;
+        self.begin_row();
+        if self.is_overdue() {
+            coeval_env::yield_now().await;
+            self.slice_began = coeval_env::coarse_milliseconds();
+        }
+        Ok(())
+    }
+
+    /// A new row begins: large values of the one before have been taken, or are gone.
+    #[inline]
+    pub(crate) fn begin_row(&mut self) {
+        if !self.large.is_empty() {
+            self.large.clear();
+        }
     }
 
     /// The transaction, for reads.

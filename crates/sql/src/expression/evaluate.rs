@@ -1,7 +1,11 @@
 //! Evaluation: the tree walked once for each row.
 
 use super::{Call, Cast, EvaluationContext, Expression, bind, cast, operator};
+use crate::select::row_bytes;
 use crate::{Error, Result, Value};
+
+/// Calls with shorter arguments, in bytes, take what they need.
+const CLAIMED_FROM: usize = 64 << 10;
 
 /// Whether a condition's result lets a row through: null does not.
 #[inline]
@@ -33,6 +37,14 @@ impl Expression {
                 .get(*position)
                 .cloned()
                 .ok_or_else(|| Error::internal("a parameter that was not given")),
+            // What these cost depends on how large values are.
+            Self::Call(_)
+            | Self::Arithmetic(..)
+            | Self::Cast(_)
+            | Self::Regex(..)
+            | Self::Array(_) => {
+                bind::with_stack(|| context.in_place(|context| self.evaluate_inner(context, row)))
+            }
             _ => bind::with_stack(|| self.evaluate_inner(context, row)),
         }
     }
@@ -54,6 +66,9 @@ impl Expression {
                 }
                 if left.is_null() || right.is_null() {
                     return Ok(Value::Null);
+                }
+                if let (Value::Text(left), Value::Text(right)) = (&left, &right) {
+                    context.claim(left.len().saturating_add(right.len()))?;
                 }
                 operator::arithmetic(*operator, &left, &right)
             }
@@ -295,6 +310,13 @@ impl Call {
             }
             &many
         };
+        // What most make is as long as what they take; the others claim more.
+        if self.function.makes_long_values() {
+            let bytes = row_bytes(values);
+            if bytes > CLAIMED_FROM {
+                context.claim(bytes)?;
+            }
+        }
         self.function.call(values, &self.types, context)
     }
 }

@@ -119,6 +119,17 @@ impl Function {
         }
     }
 
+    /// Whether its results may be as long as its arguments.
+    pub(super) const fn makes_long_values(&self) -> bool {
+        matches!(
+            self.result,
+            Kind::Any
+                | Kind::AnyArray
+                | Kind::AnyElement
+                | Kind::Is(DataType::Text | DataType::TextArray)
+        )
+    }
+
     /// It sees nulls.
     #[must_use]
     pub const fn null_aware(mut self) -> Self {

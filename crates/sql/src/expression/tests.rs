@@ -167,6 +167,38 @@ fn planning_takes_no_memory_that_is_not_there() {
 }
 
 #[test]
+fn values_are_as_long_as_there_is_memory_for_them() {
+    let mut bench = Bench::new();
+    for too_long in [
+        "select length(repeat('x', 300000000));",
+        "select length(lpad('x', 100000000));",
+        "select length(replace(repeat('a', 100000), 'a', repeat('b', 3000)));",
+        "select length(regexp_replace(repeat('a', 100000), 'a', repeat('b', 3000), 'g'));",
+        "select length(format(repeat('%1$s', 3000), repeat('b', 100000)));",
+        "select cardinality(string_to_array(repeat(',', 10000000), ','));",
+    ] {
+        let error = bench.run(too_long, &[]).unwrap_err();
+        assert_eq!(
+            error.state(),
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            "{too_long}"
+        );
+    }
+    bench.session.around.room().ask(Box::new(|| 3 << 20));
+    for too_much in [
+        "select length(repeat('x', 4000000));",
+        "select length(repeat('x', 900000) || repeat('x', 900000) || repeat('x', 900000));",
+        "select length(concat(repeat('x', 1040000), repeat('x', 1040000), repeat('x', 1100000)));",
+    ] {
+        let error = bench.run(too_much, &[]).unwrap_err();
+        assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{too_much}");
+    }
+    // What one row has taken the next one has again.
+    let each = "select max(length(repeat('x', 2000000 + g))) from generate_series(1, 9) g;";
+    assert_eq!(bench.run(each, &[]).unwrap(), ["2000009"]);
+}
+
+#[test]
 fn conditions_must_be_truths() {
     let bench = Bench::new();
     let catalog = bench.catalog();

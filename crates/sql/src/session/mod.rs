@@ -74,6 +74,7 @@ pub use output::{
 };
 pub use portal::Portal;
 pub use prepared::Prepared;
+pub(crate) use room::Claim;
 pub use room::{Memory, Room};
 pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
 pub use timeouts::{Deadline, TimeLimit};
@@ -327,6 +328,9 @@ impl Session {
             // with its execution goes by its own clock.
             self.info.style.now = EvaluationContext::clock();
         }
+        // They stay until the portal goes; by the time the next one asks, they are counted.
+        let bytes: usize = parameters.iter().flatten().map(|bytes| bytes.len()).sum();
+        self.room().ask_for(2 * bytes as u64, "The parameters")?;
         let number = self.portals.number();
         Portal::new(
             Arc::clone(prepared),

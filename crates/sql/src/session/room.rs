@@ -22,9 +22,10 @@
 //! are no larger than [`STEP`].
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use super::Surroundings;
 use crate::error::{Error, Result};
 
 /// What a statement takes without asking, in bytes; and how much more before it asks
@@ -66,6 +67,40 @@ impl Drop for Reservation<'_> {
     }
 }
 
+/// A reservation that goes with the surroundings whose room it is in.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Claim {
+    around: Arc<Surroundings>,
+    bytes: u64,
+}
+
+impl Claim {
+    /// As [`Room::reserve`].
+    pub(crate) fn new(
+        around: &Arc<Surroundings>,
+        bytes: u64,
+        purpose: &str,
+    ) -> Result<Option<Self>> {
+        let Some(reservation) = around.room().reserve(bytes, purpose)? else {
+            return Ok(None);
+        };
+        // It is given back by this one.
+        std::mem::forget(reservation);
+        Ok(Some(Self {
+            around: Arc::clone(around),
+            bytes,
+        }))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let reserved = &self.around.room().reserved;
+        reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Room {
     /// What `spare` says, from now on. Until then there is no limit, and a second time
     /// changes nothing.
@@ -90,6 +125,12 @@ impl Room {
             return Err(Error::no_room(purpose, bytes, spare.saturating_sub(before)));
         }
         Ok(Some(reservation))
+    }
+
+    /// Fails with 53200 when so many bytes are not there, for what `purpose` says. Little
+    /// is not asked for.
+    pub fn ask_for(&self, bytes: u64, purpose: &str) -> Result<()> {
+        self.reserve(bytes, purpose).map(drop)
     }
 
     /// Fails with 53200 unless a [`STEP`] is left.

@@ -188,7 +188,8 @@ fn parse_each_here(
     let mut tokens = Vec::new();
     let _reserved = if query.len() > ALWAYS_PARSED {
         let count = size::tokens(query);
-        let reserved = room.reserve(count as u64 * size::PARSED, "Parsing the text")?;
+        let bytes = count as u64 * size::PARSED + size::KEPT * query.len() as u64;
+        let reserved = room.reserve(bytes, "Parsing the text")?;
         // Or it would be copied as it grows, and end up to twice as large.
         tokens.reserve_exact(count);
         reserved

@@ -16,6 +16,9 @@
 /// most; 410 in one long list, 330 in rows of three numbers, 220 if there are blanks.
 pub(crate) const PARSED: u64 = 560;
 
+/// What each byte of a text takes: in a token, and in the statement.
+pub(crate) const KEPT: u64 = 2;
+
 /// What a token takes while its statement is planned, in bytes: its part of the plan. The
 /// tokens themselves are gone by then, which is a good deal of the above.
 pub(crate) const PLANNED: u64 = 250;

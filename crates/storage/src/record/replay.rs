@@ -145,7 +145,10 @@ impl Record {
     /// Asks for the memory of the newest row. Worth it when the record itself has come.
     #[inline]
     pub(crate) fn prefetch_row(&self) {
-        let value = self.region(self.word().primary()).value.load(Ordering::Relaxed);
+        let value = self
+            .region(self.word().primary())
+            .value
+            .load(Ordering::Relaxed);
         prefetch(value);
         // A row has its cells behind a few words about them: two lines hold most.
         prefetch(value.cast::<u8>().wrapping_add(CACHE_LINE));

@@ -43,12 +43,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .null_aware(),
     Function::new("array_to_string", &[ARRAY, TEXT], TEXT, to_string).stable(),
     Function::new("array_to_string", &[ARRAY, TEXT, TEXT], TEXT, to_string).stable(),
-    Function::new("string_to_array", &[TEXT, TEXT], TEXTS, |a, _| {
+    Function::new("string_to_array", &[TEXT, TEXT], TEXTS, |a, context| {
         let parts: Vec<Value> = if a.text(0).is_empty() {
             Vec::new()
         } else if a.text(1).is_empty() {
             vec![Value::text(a.text(0))]
         } else {
+            let parts = a.text(0).matches(a.text(1)).count() + 1;
+            // Twice: the list is copied into its array.
+            context.claim(parts.saturating_mul(2 * size_of::<Value>()))?;
             a.text(0).split(a.text(1)).map(Value::text).collect()
         };
         Ok(Value::Array(parts.into()))

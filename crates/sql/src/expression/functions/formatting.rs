@@ -201,6 +201,10 @@ fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value
         };
         next += 1;
         let text = value.to_text(*column_type, &context.session.style);
+        let more = text.as_deref().map_or(0, str::len);
+        if out.len() + more > out.capacity() {
+            context.claim(2 * (out.len() + more))?;
+        }
         match (specifier, text) {
             ('s', text) => out.push_str(text.as_deref().unwrap_or("")),
             ('I', Some(text)) => out.push_str(&crate::system::quote_identifier(&text)),

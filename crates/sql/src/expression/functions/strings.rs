@@ -59,12 +59,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
             None => count(0),
         }
     }),
-    Function::new("replace", &[TEXT, TEXT, TEXT], TEXT, |a, _| {
+    Function::new("replace", &[TEXT, TEXT, TEXT], TEXT, |a, context| {
         if a.text(1).is_empty() {
             return Ok(Value::text(a.text(0)));
         }
         let hits = a.text(0).matches(a.text(1)).count();
-        check_length(a.text(0).len() + hits * a.text(2).len())?;
+        context.claim(
+            a.text(0)
+                .len()
+                .saturating_add(hits.saturating_mul(a.text(2).len())),
+        )?;
         Ok(Value::text(a.text(0).replace(a.text(1), a.text(2))))
     }),
     Function::new("translate", &[TEXT, TEXT, TEXT], TEXT, translate),
@@ -83,21 +87,21 @@ pub(super) const FUNCTIONS: &[Function] = &[
             a.text(0).chars().skip(skip).collect::<String>(),
         ))
     }),
-    Function::new("lpad", &[TEXT, INT4], TEXT, |a, _| {
-        pad(a.text(0), a.integer(1), " ", true)
+    Function::new("lpad", &[TEXT, INT4], TEXT, |a, context| {
+        pad(a.text(0), a.integer(1), " ", true, context)
     }),
-    Function::new("lpad", &[TEXT, INT4, TEXT], TEXT, |a, _| {
-        pad(a.text(0), a.integer(1), a.text(2), true)
+    Function::new("lpad", &[TEXT, INT4, TEXT], TEXT, |a, context| {
+        pad(a.text(0), a.integer(1), a.text(2), true, context)
     }),
-    Function::new("rpad", &[TEXT, INT4], TEXT, |a, _| {
-        pad(a.text(0), a.integer(1), " ", false)
+    Function::new("rpad", &[TEXT, INT4], TEXT, |a, context| {
+        pad(a.text(0), a.integer(1), " ", false, context)
     }),
-    Function::new("rpad", &[TEXT, INT4, TEXT], TEXT, |a, _| {
-        pad(a.text(0), a.integer(1), a.text(2), false)
+    Function::new("rpad", &[TEXT, INT4, TEXT], TEXT, |a, context| {
+        pad(a.text(0), a.integer(1), a.text(2), false, context)
     }),
-    Function::new("repeat", &[TEXT, INT4], TEXT, |a, _| {
+    Function::new("repeat", &[TEXT, INT4], TEXT, |a, context| {
         let times = usize::try_from(a.integer(1)).unwrap_or(0);
-        check_length(a.text(0).len().saturating_mul(times))?;
+        context.claim(a.text(0).len().saturating_mul(times))?;
         Ok(Value::text(a.text(0).repeat(times)))
     }),
     Function::new("reverse", &[TEXT], TEXT, |a, _| {
@@ -183,19 +187,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })
     }),
 ];
-
-/// Most bytes of a string that a function makes; PostgreSQL's is 1 GB.
-const MAX_LENGTH: usize = 256 << 20;
-
-fn check_length(bytes: usize) -> Result<()> {
-    if bytes > MAX_LENGTH {
-        return Err(Error::new(
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "requested length too large",
-        ));
-    }
-    Ok(())
-}
 
 fn count(number: usize) -> Result<Value> {
     Ok(Value::Int4(i32::try_from(number).unwrap_or(i32::MAX)))
@@ -302,9 +293,15 @@ fn overlay(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
     Ok(Value::text(format!("{head}{}{tail}", a.text(1))))
 }
 
-fn pad(text: &str, length: i64, fill: &str, left: bool) -> Result<Value> {
+fn pad(
+    text: &str,
+    length: i64,
+    fill: &str,
+    left: bool,
+    context: &mut EvaluationContext<'_>,
+) -> Result<Value> {
     let length = usize::try_from(length).unwrap_or(0);
-    check_length(length.saturating_mul(4))?;
+    context.claim(length.saturating_mul(4))?;
     let own = text.chars().count();
     if own >= length || fill.is_empty() {
         return Ok(Value::text(text.chars().take(length).collect::<String>()));
@@ -367,7 +364,7 @@ pub(super) fn quote_literal(text: &str) -> String {
 }
 
 /// `\1` in a replacement is the first group, `\&` the whole match.
-fn regexp_replace(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Value> {
+fn regexp_replace(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value> {
     let flags = a.text(3);
     let regex = compile_regex(a.text(1), flags.contains('i'))?;
     let mut replacement = String::new();
@@ -387,6 +384,15 @@ fn regexp_replace(a: Arguments<'_>, _: &mut EvaluationContext<'_>) -> Result<Val
         }
     }
     let limit = usize::from(!flags.contains('g'));
+    let hits = match limit {
+        0 => regex.find_iter(a.text(0)).count(),
+        most => most,
+    };
+    // What a group stands for lies in the match, so all groups of a kind in the text.
+    let groups = replacement.matches("${").count();
+    let own = hits.saturating_mul(replacement.len());
+    let taken = groups.saturating_mul(a.text(0).len());
+    context.claim(a.text(0).len().saturating_add(own).saturating_add(taken))?;
     Ok(Value::text(
         regex.replacen(a.text(0), limit, replacement).into_owned(),
     ))

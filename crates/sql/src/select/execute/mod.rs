@@ -25,6 +25,10 @@ use crate::{Error, Result, SqlState, Value};
 /// How many rows are looked at before others may run.
 pub(crate) const BUDGET: u32 = 4096;
 
+/// A plan whose rows take longer than this, in milliseconds, goes on in place of the
+/// executor's thread.
+const LONG_SLICE: u64 = 40;
+
 /// A row under construction.
 pub(super) type Row = Vec<Value>;
 
@@ -407,6 +411,11 @@ pub(super) fn spend(context: &mut EvaluationContext<'_>) -> Result<bool> {
         return Ok(true);
     }
     context.budget -= 1;
+    context.begin_row();
+    if context.is_overdue() {
+        context.check_canceled()?;
+        return Ok(true);
+    }
     if context.budget.is_multiple_of(256) {
         context.check_canceled()?;
     }
@@ -423,6 +432,10 @@ pub struct Cursor {
     state: State,
     opened: bool,
     done: bool,
+    /// It let others run.
+    paused: bool,
+    /// A single row of it has kept others waiting.
+    takes_long: bool,
 }
 
 impl Cursor {
@@ -434,6 +447,8 @@ impl Cursor {
             state: State::new(&plan.root),
             opened: false,
             done: false,
+            paused: false,
+            takes_long: false,
         }
     }
 
@@ -470,11 +485,22 @@ impl Cursor {
         if !context.waker.will_wake(task.waker()) {
             context.waker = task.waker().clone();
         }
-        match self.step(context, row) {
+        if std::mem::take(&mut self.paused) {
+            context.slice_began = coeval_env::coarse_milliseconds();
+        }
+        let step = if self.takes_long {
+            coeval_env::block_in_place(|| self.step(context, row))
+        } else {
+            self.step(context, row)
+        };
+        match step {
             Err(error) => Poll::Ready(Err(error)),
             Ok(Step::Row) => Poll::Ready(Ok(true)),
             Ok(Step::Done) => Poll::Ready(Ok(false)),
             Ok(Step::Pause) => {
+                let took = coeval_env::coarse_milliseconds().saturating_sub(context.slice_began);
+                self.takes_long |= took > LONG_SLICE;
+                self.paused = true;
                 context.budget = BUDGET;
                 task.waker().wake_by_ref();
                 Poll::Pending
@@ -507,6 +533,7 @@ impl Cursor {
             loop {
                 context.check_canceled()?;
                 context.budget = u32::MAX;
+                context.slice_began = coeval_env::coarse_milliseconds();
                 if self.visit_until_pause(context, visit)? {
                     return Ok(());
                 }
