@@ -325,8 +325,9 @@ impl Conversation {
                 self.ready(watch).await
             }
             Asked::Extended => {
+                // Whoever asked by Flush waits for this, and Flush is skipped from now on.
                 self.mode = Mode::Skipping;
-                Ok(())
+                self.flush().await
             }
         }
     }

@@ -280,6 +280,18 @@ fn a_pipeline_is_answered_in_order() {
 }
 
 #[test]
+fn an_error_is_told_before_the_sync() {
+    with_server(|address| async move {
+        let mut wire = Wire::connect(address).await;
+        wire.send(&[parse("", "select nothing", &[]), flush()].concat())
+            .await;
+        assert_eq!(error(&wire.until('E').await).sqlstate(), "42703");
+        wire.send(&sync()).await;
+        assert_eq!(kinds(&wire.until('Z').await), "Z");
+    });
+}
+
+#[test]
 fn flush_sends_without_ending_anything() {
     with_server(|address| async move {
         let mut wire = Wire::connect(address).await;
