@@ -172,6 +172,9 @@ pub(crate) fn skim_item(bytes: &mut &[u8]) -> Result<Skimmed, MalformedEntry> {
     skim(bytes).ok_or(MalformedEntry)
 }
 
+/// Bytes of a buffer that are kept for the next transaction.
+const KEPT: usize = 64 << 10;
+
 /// Collects the entries of one transaction; reusable, so that a commit allocates
 /// nothing once its buffer has grown.
 ///
@@ -207,14 +210,22 @@ impl EntryBuilder {
         }
     }
 
-    /// Empties it, keeping its buffers. To be called when the transaction has ended:
+    /// Empties it, keeping its buffers unless they are large. To be called when the transaction has ended:
     /// the log keeps chunks that were sent for it until then.
     pub fn clear(&mut self) {
         self.ticket = None;
-        self.entries.clear();
         self.cuts.clear();
         self.sent = 0;
-        self.commit.clear();
+        for buffer in [&mut self.entries, &mut self.commit] {
+            buffer.clear();
+            buffer.shrink_to(KEPT);
+        }
+    }
+
+    /// Memory of its buffers, in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.entries.capacity() + self.commit.capacity()
     }
 
     /// Whether there are no entries.
@@ -359,6 +370,22 @@ mod tests {
                 .prop_map(|(s, r, t, o, p)| Owned::Patch(s, r, t, o * 8, p)),
             (any::<u32>(), any::<u64>()).prop_map(|(s, r)| Owned::Delete(s, r)),
         ]
+    }
+
+    #[test]
+    fn buffers_of_a_large_transaction_are_given_back() {
+        let mut builder = EntryBuilder::new(1 << 20);
+        let mut row = RowBuilder::new();
+        row.push(Some(&[1; 10_000]));
+        let mut bytes = Vec::new();
+        row.finish(&mut bytes);
+        for rid in 0..1000 {
+            builder.image(StorageId(1), Rid(rid), RowRef::trusted(&bytes));
+        }
+        assert!(builder.capacity() > 1000 * bytes.len());
+        builder.clear();
+        assert!(builder.is_empty());
+        assert!(builder.capacity() <= 2 * KEPT);
     }
 
     fn add(builder: &mut EntryBuilder, entry: &Owned) {

@@ -33,10 +33,14 @@ use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
 use super::Run;
 use super::state::{Footing, Held, Read, State};
 use crate::engine::Shared;
+use crate::memory;
 use crate::ranges::map::{Predicate, RangeMap};
 use crate::ranges::ring::Failure;
 use crate::running::Drawn;
 use crate::storage::Storage;
+
+/// After how many bytes of entries to look whether there is memory for more.
+const ENTRIES_BETWEEN_LOOKS: usize = 16 << 20;
 
 /// A commit of more rows takes so long that others shall not wait for it.
 const ROWS_IN_A_STEP: usize = 2048;
@@ -62,7 +66,14 @@ impl Run<'_> {
                 return Poll::Ready(Outcome::Aborted(error));
             }
             self.drop_entries_of_written();
-            if !self.prepare() {
+            let writes = match self.prepare() {
+                Ok(writes) => writes,
+                Err(error) => {
+                    self.undo_all();
+                    return Poll::Ready(Outcome::Aborted(error));
+                }
+            };
+            if !writes {
                 let snapshot = self.state.snapshot();
                 self.retire_dropped();
                 self.drop_replaced_entries();
@@ -144,8 +155,8 @@ impl Run<'_> {
     }
 
     /// Collects the log's entries and the keys to register. False when nothing was
-    /// written.
-    fn prepare(&mut self) -> bool {
+    /// written. Fails when there is no memory for entries that are very many.
+    fn prepare(&mut self) -> Result<bool, Error> {
         let shared = self.shared;
         let id = self.state.id;
         let logged = !shared.log.is_ephemeral();
@@ -157,6 +168,7 @@ impl Run<'_> {
         let mut held = std::mem::take(&mut self.state.held);
         // Those without anything to install go to the back; the front is installed.
         let mut installed = 0;
+        let mut looked_at = 0;
         for at in 0..held.len() {
             let row = held[at];
             let table = Arc::clone(&self.state.storages[row.storage]);
@@ -169,6 +181,13 @@ impl Run<'_> {
             installed += 1;
             if logged {
                 self.log_entry(&table, &record, &guard);
+                if self.state.entries.len() > looked_at + ENTRIES_BETWEEN_LOOKS {
+                    looked_at = self.state.entries.len();
+                    if let Err(error) = memory::check_reserve(shared) {
+                        self.state.held = held;
+                        return Err(error);
+                    }
+                }
             }
             self.footings(row, &table, &record, &guard);
         }
@@ -184,7 +203,7 @@ impl Run<'_> {
                 &bytes[other.start..other.end],
             ))
         });
-        writes
+        Ok(writes)
     }
 
     fn log_entry(&mut self, table: &Storage, record: &RecordRef<'_>, guard: &Guard<'_>) {
