@@ -1,0 +1,64 @@
+# Runs of `coeval bench` in one process, beside each other; to be sourced by bench/tpcc and
+# bench/ycsb, which say in `runs` what is run: a name, and the arguments.
+set -euo pipefail
+cd "$(dirname "$(dirname "$(realpath "$0")")")"
+. bench/facts.sh
+
+seconds=5
+rounds=3
+keep_record=yes
+while [ $# -gt 0 ]; do
+    case $1 in
+        --seconds) seconds=$2; shift 2 ;;
+        --rounds) rounds=$2; shift 2 ;;
+        --no-record) keep_record=no; shift ;;
+        *) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
+    esac
+done
+
+name=$(basename "$0")
+output=$(mktemp -d)
+trap 'rm -rf "$output"' EXIT
+cargo build --release --quiet -p coeval-server
+machine_facts >"$output/$name-machine.txt"
+
+# One number of a result.
+number() { sed -n "s/^  \"$1\": \([0-9.]*\),\$/\1/p" "$2"; }
+median() { sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+
+# The table, from what every round of a run has left.
+report() {
+    printf '%-34s %14s %12s %10s\n' run 'per second' 'CPU µs each' aborted
+    for run in "${runs[@]}"; do
+        read -r label _ <<<"$run"
+        for what in transactions_per_second cpu_microseconds_per_transaction aborted; do
+            for result in "$output/$name-$label"-*.json; do number $what "$result"; done | median
+        done | xargs printf '%-34s %14.0f %12.2f %10.0f\n' "$label"
+    done
+}
+
+# Rounds are outside of runs, so that whatever else the machine does meets all of them.
+for round in $(seq "$rounds"); do
+    for run in "${runs[@]}"; do
+        read -r label arguments <<<"$run"
+        log=$(mktemp -d)
+        case $arguments in
+            *--in-memory*) arguments=${arguments/--in-memory/} ;;
+            *) arguments+=" --data-dir $log/data" ;;
+        esac
+        # shellcheck disable=SC2086
+        target/release/coeval bench $arguments --seconds "$seconds" --seed "$round" \
+            --json "$output/$name-$label-$round.json" >/dev/null
+        rm -rf "$log"
+    done
+done 2>"$output/errors" || { cat "$output/errors"; exit 1; }
+rm -f "$output/errors"
+report | tee "$output/$name.txt"
+printf 'load average after: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)" >>"$output/$name-machine.txt"
+if [ "$keep_record" = yes ]; then
+    record=bench/record/$(date -u +%F)-$(git rev-parse --short=10 HEAD)
+    mkdir -p "$record"
+    cp "$output/$name.txt" "$output/$name-machine.txt" "$record/"
+    cat "$output/$name"-*.json >"$record/$name.json"
+    printf 'kept in %s\n' "$record"
+fi
