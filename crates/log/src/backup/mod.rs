@@ -54,12 +54,18 @@ mod unpack;
 
 use std::time::Duration;
 
-use coeval_types::Timestamp;
+use coeval_types::{Lsn, Term, Timestamp};
 
 pub use restore::{RestoreOptions, Restored, restore};
 pub use send::BackupSource;
 pub use target::RestoreTarget;
 pub use unpack::Unpacker;
+
+/// What is called the end of a backup whose log was closed in order at `end`: the last
+/// place before it at which a commit can begin.
+fn end_of_backup(term: Term, end: Lsn) -> Timestamp {
+    Timestamp::new(term, Lsn(end.0 - Lsn::ALIGNMENT))
+}
 
 /// What a backup is, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use coeval_env::fs;
 use coeval_types::{Lsn, Term, Timestamp};
 
-use super::BackupSummary;
 use super::manifest::{BACKUP, Listed, Manifest};
 use super::place::check_apart;
 use super::target::{Found, RestoreTarget, find};
 use super::unpack::{make_empty, sync_names};
+use super::{BackupSummary, end_of_backup};
 use crate::checkpoint::{CHECKPOINTS, CheckpointFile, newest};
 use crate::control::{Control, DataDirectory};
 use crate::log::FIRST_LSN;
@@ -74,6 +74,7 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     if let Some(directory) = log_from {
         check_apart(to, directory, "the directory to take log from").await?;
     }
+    check_one_backup(&manifest, &list, from).await?;
     make_empty(to).await?;
     let mut control = None;
     for file in &manifest.files {
@@ -114,6 +115,37 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     })
 }
 
+/// Complains when list and CONTROL are each whole and not of the same backup: where a
+/// file was replaced by that of another one, its sum is right. A CONTROL that is damaged
+/// or missing is left to whoever checks the files.
+async fn check_one_backup(manifest: &Manifest, list: &Path, from: &Path) -> Result<(), Error> {
+    let path = from.join("CONTROL");
+    let Ok(Some(control)) = Control::read(&path).await else {
+        return Ok(());
+    };
+    let end = control
+        .clean_end
+        .map(|end| end_of_backup(control.term, end));
+    let what = if control.database != manifest.database {
+        "of another database".to_owned()
+    } else if end != Some(manifest.end) {
+        let end = end.map_or("nowhere".to_owned(), |end| end.to_string());
+        format!("of a backup that ends at {end}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Damaged {
+        file: list.to_owned(),
+        offset: 0,
+        what: format!(
+            "it is of a backup that ends at {}, and {} is {what}: one of the two files was \
+             replaced by that of another backup",
+            manifest.end,
+            path.display()
+        ),
+    })
+}
+
 /// Checks a file against the list, and copies it.
 async fn copy_listed(from: &Path, listed: &Listed, to: Option<&Path>) -> Result<(), Error> {
     let path = from.join(&listed.name);
@@ -134,13 +166,15 @@ async fn copy_listed(from: &Path, listed: &Listed, to: Option<&Path>) -> Result<
     let length = file.len().await.map_err(Error::io("look at", &path))?;
     if length != listed.length {
         return Err(damaged(format!(
-            "the file has {length} bytes instead of {}",
+            "the file has {length} bytes instead of the {} that {BACKUP} lists",
             listed.length
         )));
     }
     let crc = copy(&file, &path, listed.bytes, to, length).await?;
     if crc != listed.crc {
-        return Err(damaged("the file's checksum differs".to_owned()));
+        return Err(damaged(format!(
+            "the file's checksum differs from the one that {BACKUP} lists"
+        )));
     }
     Ok(())
 }

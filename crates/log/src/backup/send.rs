@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use coeval_env::fs;
-use coeval_types::{Lsn, Timestamp};
+use coeval_types::Lsn;
 use tokio::sync::mpsc;
 
 use super::archive::{self, Item, MAX_DATA_BYTES};
+use super::end_of_backup;
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
 use crate::control::Control;
@@ -114,7 +115,7 @@ impl BackupSource {
         send(sink, &file).await?;
         send(sink, &Item::Data(control)).await?;
         let item = Item::End {
-            end: Timestamp::new(self.shared.term, Lsn(end.0 - Lsn::ALIGNMENT)),
+            end: end_of_backup(self.shared.term, end),
             taken_at: coeval_env::wall_clock(),
             database: self.files.database,
         };

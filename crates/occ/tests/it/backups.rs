@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use coeval_env::fs;
 use coeval_env::sim::{Node, World};
 use coeval_log::{BackupSummary, RestoreOptions, RestoreTarget, Restored, Unpacker};
 use coeval_occ::Engine;
@@ -65,6 +66,16 @@ fn world(seed: u64) -> (World, Node) {
     let world = World::new(seed);
     let node = world.node();
     (world, node)
+}
+
+/// Gives a file this content, and returns what it had.
+async fn replace(path: &str, bytes: &[u8]) -> Vec<u8> {
+    let before = fs::read(path).await.expect("it is there");
+    let file = fs::open(path, fs::OpenOptions::WRITE).await;
+    let file = file.expect("it is there");
+    file.set_len(bytes.len() as u64).await.expect("well");
+    file.write_at(bytes, 0).await.expect("well");
+    before
 }
 
 /// Moves 1 from one account to another; returns the new balances and the commit.
@@ -279,6 +290,37 @@ fn what_is_no_whole_backup_is_refused() {
         })
         .expect("no panic");
     assert_eq!(whole, 220);
+}
+
+/// Both files are whole, so neither sum tells which of them does not belong there.
+#[test]
+fn a_list_and_a_control_file_of_two_backups_are_both_named() {
+    let (world, node) = world(3);
+    world
+        .run(node, async {
+            let engine = open("/data").await;
+            for (key, to) in [(1, "/older"), (2, "/newer")] {
+                load(&engine, [(key, key)]).await;
+                let installed = engine.log().installed();
+                coeval_txn::durable(&engine, installed).await.expect("well");
+                backup(&engine, to).await.expect("a backup");
+                engine.checkpoint().await.expect("a checkpoint");
+            }
+            engine.close().await.expect("it closes");
+            for name in ["BACKUP", "CONTROL"] {
+                let older = fs::read(format!("/older/{name}")).await;
+                let path = format!("/newer/{name}");
+                let newer = replace(&path, &older.expect("it is there")).await;
+                let refused = restore("/newer", "/to", None, RestoreTarget::End).await;
+                let refused = refused.expect_err("two backups").to_string();
+                assert!(refused.contains("/newer/BACKUP"), "{refused}");
+                assert!(refused.contains("/newer/CONTROL"), "{refused}");
+                replace(&path, &newer).await;
+            }
+            let restored = restore("/newer", "/to", None, RestoreTarget::End).await;
+            restored.expect("as it was");
+        })
+        .expect("no panic");
 }
 
 /// Bytes of the log that have rotted on the disk are copied into a backup, under a
