@@ -22,6 +22,11 @@
 #[cfg(feature = "planted")]
 use std::cell::Cell;
 use std::fmt;
+#[cfg(feature = "planted")]
+use std::sync::OnceLock;
+
+/// Names, in a process's environment, the bug that the whole process has.
+pub const VARIABLE: &str = "DOCK_BUG";
 
 macro_rules! bugs {
     ($($(#[doc = $what:literal])+ $bug:ident = $name:literal,)+) => {
@@ -41,6 +46,12 @@ macro_rules! bugs {
                 match self {
                     $(Self::$bug => $name,)+
                 }
+            }
+
+            /// The one with this name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|bug| bug.name() == name)
             }
         }
     };
@@ -105,6 +116,22 @@ thread_local! {
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
+/// The bug of this whole process, if it has one.
+///
+/// # Panics
+/// When the environment names one that there is not: a process without a bug must not
+/// be taken for one that has it.
+#[cfg(feature = "planted")]
+fn of_process() -> Option<Bug> {
+    static OF_PROCESS: OnceLock<Option<Bug>> = OnceLock::new();
+    *OF_PROCESS.get_or_init(|| {
+        let name = std::env::var_os(VARIABLE)?;
+        let bug = name.to_str().and_then(Bug::named);
+        assert!(bug.is_some(), "{VARIABLE} names no bug: {name:?}");
+        bug
+    })
+}
+
 /// A bug in force on this thread until this is dropped.
 #[derive(Debug)]
 #[must_use = "it goes when this is dropped"]
@@ -141,7 +168,7 @@ impl Drop for Planted {
     }
 }
 
-/// Whether a bug is in force on this thread.
+/// Whether a bug is in force on this thread, or in the whole process.
 #[inline]
 #[must_use]
 #[cfg_attr(
@@ -151,7 +178,7 @@ impl Drop for Planted {
 pub fn is_planted(bug: Bug) -> bool {
     #[cfg(feature = "planted")]
     {
-        PLANTED.try_with(Cell::get) == Ok(Some(bug))
+        PLANTED.try_with(Cell::get) == Ok(Some(bug)) || of_process() == Some(bug)
     }
     #[cfg(not(feature = "planted"))]
     {

@@ -13,6 +13,7 @@
     reason = "starts and kills real processes that write to a real disk; nothing of it is simulated"
 )]
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -88,7 +89,7 @@ pub struct Launch {
     /// Where its checkpoints are, if that is known.
     pub checkpoints: Option<PathBuf>,
     /// What its environment has beside what this process's has.
-    pub environment: Vec<(String, PathBuf)>,
+    pub environment: Vec<(String, OsString)>,
 }
 
 impl Launch {
@@ -350,6 +351,11 @@ impl Drop for Server {
 /// Builds the `coeval` binary the way the running program was built, and says where it
 /// lies: beside that program.
 pub fn build_coeval() -> Result<PathBuf, Error> {
+    build_coeval_with(&[])
+}
+
+/// The same, with these features of `coeval-server`.
+pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
     command
@@ -361,6 +367,7 @@ pub fn build_coeval() -> Result<PathBuf, Error> {
             "--bin",
             "coeval",
         ])
+        .args(features.iter().flat_map(|feature| ["--features", feature]))
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
     if !cfg!(debug_assertions) {
         command.arg("--release");

@@ -1,8 +1,10 @@
-//! A server process under faults: short forms of the dock command.
+//! A server process under faults: short forms of the dock command. And servers that are
+//! known to be bad, one under each kind of fault, all of which are caught.
 
 use std::time::Duration;
 
 use coeval_txn::Isolation;
+use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
 use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary};
 
 async fn run(options: &Options) -> Result<Summary, Error> {
@@ -60,4 +62,90 @@ async fn a_failing_sync() {
 #[tokio::test]
 async fn a_full_disk() {
     withstands("ycsb", Isolation::SnapshotIsolation, Kind::Full).await;
+}
+
+/// Whether the dock catches the server that is bad under this kind of fault.
+async fn catches(kind: Kind) {
+    if !cfg!(debug_assertions) {
+        eprintln!("skipped: planted bugs are for debug builds");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
+    for catch in CATCHES.iter().filter(|catch| catch.kind == kind) {
+        let folder = tempfile::tempdir().unwrap();
+        match catch.test(binary, folder.path()).await.unwrap() {
+            Outcome::Caught { seed, said } => eprintln!("{}: seed {seed}: {said}", catch.name()),
+            Outcome::Missed(said) => panic!("{} is missed: {said:#?}", catch.name()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bad_server_under_kills() {
+    catches(Kind::Kill).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_stops() {
+    catches(Kind::Stop).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_pauses() {
+    catches(Kind::Pause).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_a_bad_network() {
+    catches(Kind::Network).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_cut_links() {
+    catches(Kind::Cut).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_a_partition() {
+    catches(Kind::Partition).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_a_one_way_partition() {
+    catches(Kind::OneWay).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_losses() {
+    catches(Kind::Loss).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_a_loss_of_power() {
+    catches(Kind::Power).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_failing_syncs() {
+    catches(Kind::Sync).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_slow_syncs() {
+    catches(Kind::Slow).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_failing_writes() {
+    catches(Kind::Write).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_a_full_disk() {
+    catches(Kind::Full).await;
+}
+
+#[tokio::test]
+async fn a_bad_server_under_a_jumping_clock() {
+    catches(Kind::Clock).await;
 }

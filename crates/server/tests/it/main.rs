@@ -14,6 +14,7 @@
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP. `disk`: a process whose disk is full or fails.
 //!   `slow`: slow statements in the log.
+//! - `dock`: the binary under faults of every kind, sound and bad. `damage`: its files.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
 //!   drive it, killed on the way.
 //! - `workloads`: every workload on the engine alone and over the wire; `coeval bench`.
@@ -31,6 +32,7 @@ mod checkpoints;
 mod client_tls;
 mod copy;
 mod crash;
+mod damage;
 mod disk;
 mod dock;
 mod drivers;

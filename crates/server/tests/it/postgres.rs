@@ -4,6 +4,7 @@
     reason = "looks for programs that are no part of us"
 )]
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -147,6 +148,11 @@ impl Postgres {
     pub fn program(&self, name: &str) -> PathBuf {
         let beside = self.programs.join(name);
         if beside.exists() { beside } else { name.into() }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// Where it is.

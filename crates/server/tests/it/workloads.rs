@@ -9,9 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_check::history::{self, Format, Outcome as Ended, Transaction};
+use coeval_check::recency;
+use coeval_check::transactions::{self, Level};
 use coeval_occ::{Engine, Settings};
 use coeval_txn::Isolation;
-use coeval_workload::driver::{self, Length, Options, Outcome};
+use coeval_workload::driver::{self, Length, Options, Outcome, Stop};
+use coeval_workload::faults::proxy::{Policy, Proxy};
 use coeval_workload::loads::bank::Bank;
 use coeval_workload::loads::list_append::ListAppend;
 use coeval_workload::loads::rw_register::RwRegister;
@@ -22,6 +25,7 @@ use coeval_workload::server::{Launch, free_port};
 use coeval_workload::store::Database;
 use coeval_workload::workload::Workload;
 
+use crate::postgres::Postgres;
 use crate::support::with_server;
 
 const LEVELS: [Isolation; 3] = [
@@ -158,6 +162,97 @@ fn tpcc_over_the_wire() {
             drive(tpcc(), Place::Wire(address), &options).await;
         }
     });
+}
+
+/// Neither workloads nor judges are made for one server: PostgreSQL keeps what its levels
+/// promise as well. Of SERIALIZABLE that is no real time for what only reads beside writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgresql() {
+    let Some(postgres) = Postgres::start().await else {
+        return;
+    };
+    let place = Place::Wire(postgres.address());
+    for (isolation, level) in [
+        (Isolation::ReadCommitted, Level::ReadCommitted),
+        (Isolation::SnapshotIsolation, Level::StrongSnapshotIsolation),
+        (Isolation::Serializable, Level::Serializable),
+    ] {
+        all(place, isolation, 30).await;
+        drive(tpcc(), place, &options(isolation, 20)).await;
+        let options = options(isolation, 200);
+        let lists = drive(ListAppend::new(4, 10, 4), place, &options).await;
+        let registers = drive(RwRegister::new(10, 4), place, &options).await;
+        for outcome in [lists, registers] {
+            let history = outcome.history.expect("it was recorded");
+            let judged = transactions::judge(&history, &[level]).expect("a history");
+            let violations: Vec<_> = judged.violations(level).collect();
+            assert!(violations.is_empty(), "{isolation:?}: {violations:?}");
+            let missed = recency::judge(&history).expect("a history").missed;
+            assert!(missed.is_empty(), "{isolation:?}: {missed:?}");
+        }
+    }
+}
+
+/// Clients of a server that falls silent wait no longer than they are told to: of what
+/// was a commit nobody knows, all else is undone, and they go on when it answers again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_keeps_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port().await.unwrap();
+    let binary = env!("CARGO_BIN_EXE_coeval").into();
+    let launch = Launch::coeval(binary, folder.path(), port).unwrap();
+    let mut server = launch.start().unwrap();
+    server.ready().await.unwrap();
+    let proxy = Arc::new(Proxy::start(port, 1).await.unwrap());
+    let stop = Stop::default();
+    let options = Options {
+        clients: 8,
+        length: Length::Time(Duration::MAX),
+        operation_timeout: Some(Duration::from_millis(300)),
+        // With the server silent there is nothing to look at.
+        check: false,
+        stop: stop.clone(),
+        ..options(Isolation::ReadCommitted, 0)
+    };
+    // A statement of its own is its own commit.
+    let workload = Arc::new(ycsb(Letter::A, 1));
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(proxy.port()).user("postgres");
+    let database = Database::over_wire(config, workload.tables());
+    // Silent, well and silent again, each as soon as something was done before.
+    let silent = Policy {
+        answers_blocked: true,
+        ..Policy::default()
+    };
+    let (mut turn, mut before, mut since) = (0, 0, None);
+    let mut look = move |tick: &driver::Tick| {
+        let now = coeval_env::now();
+        let began = *since.get_or_insert(now);
+        let is_silent = turn % 2 == 1;
+        let over = match is_silent {
+            // Longer than anybody waits.
+            true => now.duration_since(began) > Duration::from_secs(1),
+            false => tick.phase == "running" && tick.completed > before + 100,
+        };
+        if !over {
+            return;
+        }
+        (turn, before, since) = (turn + 1, tick.completed, Some(now));
+        match turn {
+            1 | 3 => proxy.set(silent),
+            2 => proxy.set(Policy::default()),
+            // Silent to the end: it comes all the same.
+            _ => stop.stop(),
+        }
+    };
+    let run = driver::run(&workload, &database, &options, &mut look);
+    let report = run.await.unwrap().report;
+    assert!(report.completed > 200, "{report:?}");
+    let silence = report.aborts.get("no_answer").copied().unwrap_or(0) + report.unknown;
+    assert!(silence >= 8, "{report:?}");
+    assert!(report.unknown > 0, "{report:?}");
+    assert!(report.violations.is_empty(), "{report:?}");
+    server.kill().unwrap();
 }
 
 fn bench(arguments: &[&str]) -> std::process::Output {

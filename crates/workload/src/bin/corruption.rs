@@ -57,6 +57,8 @@ async fn run(arguments: Arguments) -> Result<bool, Box<dyn std::error::Error>> {
         trials: arguments.trials,
         edits: Edit::ALL.len(),
         verify: arguments.verify,
+        only: None,
+        bug: None,
     };
     let folder = tempfile::Builder::new()
         .prefix("coeval-corruption-")

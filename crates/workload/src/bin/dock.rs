@@ -7,20 +7,28 @@
 //! cargo run -p coeval-workload --bin dock -- --kind power --level SERIALIZABLE
 //! cargo run -p coeval-workload --bin dock -- --kind kill --rounds 25 \
 //!     --workload list-append --workload rw-register --workload bank
+//! cargo run -p coeval-workload --bin dock -- --planted
 //! ```
 //!
 //! Ends with 0 when nothing was lost, invented, torn or served wrong; with 1 when
 //! something was; with 2 when no verdict was reached. Faults of disk and clock need a
 //! debug build, which this makes when it is one itself.
 
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
 use coeval_env as env;
+use coeval_types::planted::Bug;
+use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
 use coeval_workload::faults::dock::{self, Kind, LEVELS, Options, Summary, WORKLOADS, level_name};
-use coeval_workload::server::build_coeval;
+use coeval_workload::server::{build_coeval, build_coeval_with};
+use tokio::sync::mpsc;
 
 /// Puts a server process under faults, and judges what its clients were told.
 #[derive(Debug, Parser)]
@@ -57,9 +65,26 @@ struct Arguments {
     /// Loses packets by no firewall, even where network namespaces are to be had.
     #[arg(long)]
     loopback: bool,
+    /// How many runs go on at a time: most of each is waiting.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    jobs: u64,
+    /// A bug that the server is to have, for which it is built with the feature `planted`.
+    #[arg(long, value_parser = bug)]
+    bug: Option<Bug>,
+    /// Puts known bugs to the test, one under each kind of fault or each that is asked
+    /// for, instead of a sound server. Ends with 1 when one is not caught.
+    #[arg(long)]
+    planted: bool,
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn bug(name: &str) -> Result<Bug, String> {
+    let all: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+    Bug::named(name).ok_or_else(|| format!("there are {}", all.join(", ")))
 }
 
 #[tokio::main]
@@ -115,6 +140,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
                     load_at_most: Duration::from_millis(arguments.load),
                     operation_timeout: Duration::from_millis(arguments.timeout),
                     loopback: arguments.loopback,
+                    bug: arguments.bug,
                     ..Options::new(workload, level, kind)
                 });
             }
@@ -123,98 +149,216 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
     Ok(all)
 }
 
-async fn run(arguments: Arguments) -> Result<u8, Box<dyn std::error::Error>> {
-    let plan = plan(&arguments)?;
-    let binary = match arguments.binary {
-        Some(binary) => binary,
-        None => build_coeval()?,
+async fn run(arguments: Arguments) -> Result<u8, Failure> {
+    if arguments.planted {
+        return planted(&arguments).await;
+    }
+    let mut plan = plan(&arguments)?;
+    let binary = match (arguments.binary, arguments.bug) {
+        (Some(binary), _) => binary,
+        (None, None) => build_coeval()?,
+        (None, Some(_)) => build_coeval_with(&["planted"])?,
     };
+    let asked = plan.len();
+    plan.retain(|options| cfg!(debug_assertions) || !options.kind.needs_debug_build());
+    let skipped = asked - plan.len();
     let began = env::now();
     println!(
         "{:<12} {:<16} {:<10} {:>6} {:>6} {:>10} {:>8} {:>8}  verdict",
         "workload", "level", "kind", "rounds", "kills", "committed", "aborted", "unknown"
     );
-    let mut total = Summary::default();
-    let (mut wrong, mut undecided, mut skipped) = (0, 0, 0);
-    let mut ways: Vec<String> = Vec::new();
-    for options in &plan {
-        if options.kind.needs_debug_build() && !cfg!(debug_assertions) {
-            skipped += 1;
-            continue;
-        }
-        match one(&binary, options).await? {
-            Some(summary) => {
-                wrong += usize::from(!summary.objections.is_empty());
-                total.rounds += summary.rounds;
-                total.kills += summary.kills;
-                total.committed += summary.committed;
-                total.aborted += summary.aborted;
-                total.unknown += summary.unknown;
-                let way = summary.reached.trim_end_matches(|end: char| {
-                    // Of namespaces the number does not matter.
-                    end.is_ascii_digit() || end == '-'
-                });
-                if !ways.iter().any(|known| known == way) {
-                    ways.push(way.to_owned());
-                }
-            }
-            None => undecided += 1,
-        }
+    let (runs, at_once) = (plan.len(), arguments.jobs);
+    let mut done = at_once_in_order(binary, plan, at_once);
+    let mut total = Total::default();
+    while let Some(line) = done.recv().await {
+        let line = line?;
+        print!("{}", line.text);
+        total.add(line.summary);
     }
-    let runs = plan.len() - skipped;
     println!(
-        "\n{runs} runs in {:.0} s: {} rounds, {} kills, {} transactions committed, {} undone, {} \
-         unknown; {wrong} wrong, {undecided} without a verdict",
+        "\n{runs} runs in {:.0} s, {at_once} at a time: {total}",
         began.elapsed().as_secs_f64(),
-        total.rounds,
-        total.kills,
-        total.committed,
-        total.aborted,
-        total.unknown,
     );
-    println!("the server was reached by: {}", ways.join("; "));
+    println!("the server was reached by: {}", total.ways.join("; "));
     if skipped > 0 {
         println!("{skipped} runs were skipped: they need a debug build");
     }
-    Ok(match (wrong, undecided) {
-        (0, 0) => 0,
-        (0, _) => 2,
-        _ => 1,
-    })
+    Ok(total.code())
 }
 
-/// One run; its line of the table. What is not sound is kept.
-async fn one(
-    binary: &Path,
-    options: &Options,
-) -> Result<Option<Summary>, Box<dyn std::error::Error>> {
+/// What came of all runs.
+#[derive(Default)]
+struct Total {
+    sum: Summary,
+    wrong: u32,
+    undecided: u32,
+    ways: Vec<String>,
+}
+
+impl Total {
+    fn add(&mut self, summary: Option<Summary>) {
+        let Some(summary) = summary else {
+            self.undecided += 1;
+            return;
+        };
+        self.wrong += u32::from(!summary.objections.is_empty());
+        self.sum.rounds += summary.rounds;
+        self.sum.kills += summary.kills;
+        self.sum.committed += summary.committed;
+        self.sum.aborted += summary.aborted;
+        self.sum.unknown += summary.unknown;
+        // Of namespaces the number does not matter.
+        let number = |end: char| end.is_ascii_digit() || end == '-';
+        let way = summary.reached.trim_end_matches(number);
+        if !self.ways.iter().any(|known| known == way) {
+            self.ways.push(way.to_owned());
+        }
+    }
+
+    fn code(&self) -> u8 {
+        match (self.wrong, self.undecided) {
+            (0, 0) => 0,
+            (0, _) => 2,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} rounds, {} kills, {} transactions committed, {} undone, {} unknown; {} wrong, {} \
+             without a verdict",
+            self.sum.rounds,
+            self.sum.kills,
+            self.sum.committed,
+            self.sum.aborted,
+            self.sum.unknown,
+            self.wrong,
+            self.undecided,
+        )
+    }
+}
+
+/// What is printed of a run, and what came of it, if anything did.
+struct Line {
+    text: String,
+    summary: Option<Summary>,
+}
+
+/// All runs, so many at a time. Lines come in the order of the plan, each as soon as it
+/// and those before it are there.
+fn at_once_in_order(
+    binary: PathBuf,
+    plan: Vec<Options>,
+    at_once: u64,
+) -> mpsc::UnboundedReceiver<Result<Line, Failure>> {
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let (sender, lines) = mpsc::unbounded_channel();
+    let plan = Arc::new((binary, plan, AtomicUsize::new(0)));
+    for _ in 0..at_once {
+        let (plan, ended) = (Arc::clone(&plan), ended.clone());
+        env::spawn("runs", async move {
+            let (binary, plan, next) = &*plan;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(options) = plan.get(number) else {
+                    return;
+                };
+                if ended.send((number, one(binary, options).await)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(ended);
+    env::spawn("lines", async move {
+        let (mut waiting, mut next) = (BTreeMap::new(), 0);
+        while let Some((number, line)) = ends.recv().await {
+            waiting.insert(number, line);
+            while let Some(line) = waiting.remove(&next) {
+                next += 1;
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    lines
+}
+
+/// One run. What is not sound is kept.
+async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
     let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
     let result = dock::run(binary, folder.path(), options).await;
-    let what = format!(
-        "{:<12} {:<16} {:<10}",
+    let mut text = format!(
+        "{:<12} {:<16} {:<10} ",
         options.workload,
         level_name(options.level),
         options.kind.name()
     );
     let sound = match &result {
         Ok(summary) => {
-            println!("{what} {summary}");
+            writeln!(text, "{summary}")?;
             for objection in &summary.objections {
-                println!("    {}", objection.replace('\n', "\n    "));
+                writeln!(text, "    {}", objection.replace('\n', "\n    "))?;
             }
             summary.objections.is_empty()
         }
         Err(error) => {
-            println!("{what} NO VERDICT: {error}");
+            writeln!(text, "NO VERDICT: {error}")?;
             false
         }
     };
     if !sound {
-        println!(
-            "    data, log and history are kept in {}",
-            folder.keep().display()
-        );
-        println!("    again: {}", options.command());
+        let kept = folder.keep();
+        let kept = kept.display();
+        writeln!(text, "    data, log and history are kept in {kept}")?;
+        writeln!(text, "    again: {}", options.command())?;
     }
-    Ok(result.ok())
+    let summary = result.ok();
+    Ok(Line { text, summary })
+}
+
+/// Each known bug, and the same run without it; a table in Markdown.
+async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
+    if !cfg!(debug_assertions) {
+        return Err("faults of disk and clock need a debug build".into());
+    }
+    let kinds = chosen("kind", &arguments.kind, &Kind::ALL)?;
+    let binary = match &arguments.binary {
+        Some(binary) => binary.clone(),
+        None => build_coeval_with(&["planted"])?,
+    };
+    let mut missed = 0;
+    println!("| bug | kind | workload | level | seeds | caught by |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for catch in CATCHES.iter().filter(|catch| kinds.contains(&catch.kind)) {
+        let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
+        let with = catch.test(&binary, &folder.path().join("with")).await?;
+        let without = catch
+            .without(&binary, &folder.path().join("without"))
+            .await?;
+        let (seeds, mut said) = match with {
+            Outcome::Caught { seed, said } => (seed.to_string(), said),
+            Outcome::Missed(said) => {
+                missed += 1;
+                ("–".to_owned(), format!("MISSED: {}", said.join("; ")))
+            }
+        };
+        if !without.is_empty() {
+            missed += 1;
+            said = format!("NOT CLEAN WITHOUT: {}", without.join("; "));
+        }
+        println!(
+            "| {} | `{}` | {} | {} | {seeds} | {} |",
+            catch.bug,
+            catch.kind.name(),
+            catch.workload,
+            level_name(catch.level),
+            said.lines().next().unwrap_or_default(),
+        );
+    }
+    Ok(u8::from(missed > 0))
 }

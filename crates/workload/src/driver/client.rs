@@ -178,6 +178,9 @@ impl<W: Workload> Runner<W> {
                 self.workload
                     .ended(request, attempt.effect, Done::Committed);
                 counter.completed();
+                if !nature.read_only {
+                    counter.written();
+                }
                 if measured {
                     self.tally.kinds[kind].committed += 1;
                     self.tally.kinds[kind].latencies.record(intended.elapsed());

@@ -28,6 +28,7 @@ pub(super) enum Phase {
 #[repr(align(128))]
 pub(super) struct Counter {
     completed: AtomicU64,
+    written: AtomicU64,
     aborted: AtomicU64,
     failed: AtomicU64,
 }
@@ -41,6 +42,11 @@ impl Counter {
     /// A request has been done.
     pub(super) fn completed(&self) {
         Self::add(&self.completed);
+    }
+
+    /// One that is no mere read was committed.
+    pub(super) fn written(&self) {
+        Self::add(&self.written);
     }
 
     /// An attempt was undone.
@@ -58,6 +64,8 @@ impl Counter {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) completed: u64,
+    /// Of them, commits that are no mere reads.
+    pub(super) written: u64,
     pub(super) aborted: u64,
     /// Requests, done or given up.
     pub(super) ended: u64,
@@ -146,6 +154,7 @@ impl Control {
         for counter in &self.counters {
             let completed = counter.completed.load(Ordering::Relaxed);
             counts.completed += completed;
+            counts.written += counter.written.load(Ordering::Relaxed);
             counts.aborted += counter.aborted.load(Ordering::Relaxed);
             counts.ended += completed + counter.failed.load(Ordering::Relaxed);
         }

@@ -48,6 +48,7 @@ pub(super) async fn load<W: Workload>(
             of: parts,
             per_second: 0,
             completed: 0,
+            written: 0,
         });
         env::sleep(Duration::from_millis(5)).await;
     }

@@ -141,6 +141,8 @@ pub struct Tick {
     pub per_second: u64,
     /// Transactions that have ended as they should, since the clients began.
     pub completed: u64,
+    /// Of them, those that committed and are no mere reads.
+    pub written: u64,
 }
 
 /// What came of a run.
@@ -186,6 +188,7 @@ pub async fn run<W: Workload>(
             of: 1,
             per_second: 0,
             completed: 0,
+            written: 0,
         });
         violations.extend(look(&**workload, database, origin, history.as_mut()).await?);
     }
@@ -404,6 +407,7 @@ impl Running {
                 of,
                 per_second,
                 completed: counts.completed,
+                written: counts.written,
             });
             let idle = self.threads.iter().all(env::JoinHandle::is_finished) || stop.is_stopped();
             match length {

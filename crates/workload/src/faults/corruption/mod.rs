@@ -38,6 +38,8 @@ mod trial;
 use std::path::Path;
 use std::{fs, io};
 
+use coeval_types::planted::Bug;
+
 use crate::chance::Chance;
 use crate::server;
 
@@ -60,6 +62,11 @@ pub struct Options {
     pub edits: usize,
     /// Whether `coeval verify` is asked as well.
     pub verify: bool,
+    /// Nothing but this edit of this kind of file.
+    pub only: Option<(FileKind, Edit)>,
+    /// A bug that the server has, which takes a binary that was built with the feature
+    /// `planted`.
+    pub bug: Option<Bug>,
 }
 
 /// Why no verdict was reached.
@@ -123,6 +130,9 @@ pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Repo
                 continue;
             }
             for edit in drawn(options.edits, &mut chance) {
+                if options.only.is_some_and(|only| only != (kind, edit)) {
+                    continue;
+                }
                 for number in 0..options.trials {
                     let which = chance.within(0..files.len() as u64);
                     let file = &files[usize::try_from(which).unwrap_or(0)];
@@ -134,6 +144,7 @@ pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Repo
                         file,
                         edit,
                         verify: options.verify,
+                        bug: options.bug,
                     };
                     let Some((what, outcome)) = trial.run(&folder, &mut chance).await? else {
                         fs::remove_dir_all(&folder)?;
@@ -153,7 +164,7 @@ pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Repo
             }
         }
     }
-    if options.edits >= Edit::ALL.len() {
+    if options.edits >= Edit::ALL.len() && options.only.is_none() {
         report.see_all_kinds()?;
     }
     Ok(report)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coeval_env as env;
+use coeval_types::planted::{self, Bug};
 
 use super::content::{self, Shown};
 use super::edit::{Done, edit};
@@ -53,6 +54,7 @@ pub(super) struct Trial<'trial> {
     pub(super) file: &'trial Path,
     pub(super) edit: Edit,
     pub(super) verify: bool,
+    pub(super) bug: Option<Bug>,
 }
 
 impl Trial<'_> {
@@ -81,6 +83,10 @@ impl Trial<'_> {
         fs::create_dir_all(&home)?;
         let data = home.join("data");
         let mut launch = Launch::coeval(self.binary.to_owned(), &home, server::free_port().await?)?;
+        if let Some(bug) = self.bug {
+            let variable = (planted::VARIABLE.to_owned(), bug.name().into());
+            launch.environment.push(variable);
+        }
         if self.kind.is_of_backup() {
             let (from, to) = (edited.to_string_lossy(), data.to_string_lossy());
             let arguments = ["--from", &from, "--data-dir", &to];

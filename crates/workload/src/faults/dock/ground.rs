@@ -4,17 +4,22 @@
 //!   clients ──▶ proxy ─────────────▶ server ──▶ files
 //!           └─▶ veth, firewall ───▶    (in a namespace, for kinds that lose packets)
 //! ```
-#![expect(clippy::disallowed_methods, reason = "makes a real folder")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "makes a real folder, reads a real file"
+)]
 
+use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
 
 use coeval_env as env;
+use coeval_types::planted;
 use tokio_postgres::Config;
 
-use super::{Error, Kind, Options};
+use super::{Error, Kind, Options, within};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
 use crate::faults::namespace::{Losses, Namespace};
@@ -23,6 +28,9 @@ use crate::server::{self, Launch, Server};
 
 /// How long a server may take to end whose disk does not sync.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a server says that has no room for more log.
+const FULL: &str = "the disk is full: writes are refused";
 
 /// How clients get to the server.
 enum Way {
@@ -59,10 +67,13 @@ impl<'options> Ground<'options> {
         let controls = Controls::new(folder, always)?;
         let mut launch = Launch::coeval(binary.to_owned(), folder, server::free_port().await?)?
             .with(&options.settings);
-        let file = controls.path().to_owned();
-        launch
-            .environment
-            .push((controls::VARIABLE.to_owned(), file));
+        let mut variable = |name: &str, value: OsString| {
+            launch.environment.push((name.to_owned(), value));
+        };
+        variable(controls::VARIABLE, controls.path().into());
+        if let Some(bug) = options.bug {
+            variable(planted::VARIABLE, bug.name().into());
+        }
         let namespace = match options.kind.wants_namespace() && !options.loopback {
             true => Some(Namespace::new()),
             false => None,
@@ -205,7 +216,8 @@ impl<'options> Ground<'options> {
             }
             Kind::Sync => {
                 self.set(&["sync fails"])?;
-                let ended = self.running()?.ended(ENDS_WITHIN).await?;
+                let within = ENDS_WITHIN.min(self.options.patience);
+                let ended = self.running()?.ended(within).await?;
                 if ended.is_none() {
                     let what = "the server goes on although its disk does not sync";
                     return Err(Error::Wrong(what.to_owned()));
@@ -233,8 +245,15 @@ impl<'options> Ground<'options> {
                 self.load().await;
             }
             Kind::Full => {
+                let before = self.said(FULL)?;
                 self.set(&["disk full"])?;
-                self.load().await;
+                let noticing = async {
+                    while self.said(FULL)? == before {
+                        env::sleep(Duration::from_millis(20)).await;
+                    }
+                    Ok(())
+                };
+                within("noticing that the disk is full", noticing).await?;
                 self.load().await;
             }
             Kind::Clock => {
@@ -242,6 +261,11 @@ impl<'options> Ground<'options> {
                     let ahead = i64::try_from(self.chance.within(0..200_000_000)).unwrap_or(0);
                     let line = format!("clock ahead {}", ahead - 100_000_000);
                     self.set(&[&line])?;
+                    self.load().await;
+                }
+                if self.chance.once_in(2) {
+                    self.kill()?;
+                    self.ready().await?;
                     self.load().await;
                 }
             }
@@ -259,6 +283,12 @@ impl<'options> Ground<'options> {
     fn running(&mut self) -> Result<&mut Server, Error> {
         let none = || Error::Wrong("there is no server".to_owned());
         self.server.as_mut().ok_or_else(none)
+    }
+
+    /// How often the server has said this.
+    fn said(&self, what: &str) -> Result<usize, Error> {
+        let log = std::fs::read(&self.launch.log)?;
+        Ok(String::from_utf8_lossy(&log).matches(what).count())
     }
 
     fn set(&self, lines: &[&str]) -> Result<(), Error> {

@@ -30,9 +30,9 @@ pub enum Kind {
     Slow,
     /// Failing writes.
     Write,
-    /// A full disk.
+    /// A full disk, until the server has noticed and for a while longer.
     Full,
-    /// A wall clock that jumps.
+    /// A wall clock that jumps, in one case of two also across a kill.
     Clock,
 }
 

@@ -27,12 +27,14 @@
 //! What each kind of fault must end in: the server answers again, and the judges are
 //! content. One whose disk does not sync must have ended by itself before that.
 //!
+//! Whether any of this would find something: [`planted`].
+//!
 //! A seed decides what clients ask for and when faults happen. Threads, the kernel and
 //! the disk decide the rest: a seed repeats the attempt, not the outcome.
 //!
 //! Invariants:
 //! - Nobody waits for ever: clients for an answer, the harness for clients or server.
-//! - Between two faults clients get something done; a server that answers and commits
+//! - Between two faults clients get something written; a server that answers and commits
 //!   nothing any more is found.
 //! - What is objected to stays to be looked at: data directory, the server's words,
 //!   history, objections.
@@ -41,6 +43,7 @@
 mod ground;
 mod judge;
 mod kind;
+pub mod planted;
 
 use std::fmt;
 use std::fs::File;
@@ -54,6 +57,7 @@ use std::time::Duration;
 use coeval_check::history::{self, Format, History};
 use coeval_env as env;
 use coeval_txn::Isolation;
+use coeval_types::planted::Bug;
 
 use crate::driver::{self, Length, Outcome, Stop};
 use crate::loads::bank::Bank;
@@ -74,8 +78,8 @@ pub use kind::{Kind, LEVELS, level_name};
 /// How long anything may take that nothing is wrong with: a machine may be slow, and
 /// this is not there to measure it.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// So many transactions are to commit before a fault, and after it: a machine that is
-/// slow takes its time for that.
+/// So many transactions that write are to commit before a fault, and after it: a machine
+/// that is slow takes its time for that.
 const WORK: u64 = 20;
 /// Accounts of the bank.
 const ACCOUNTS: u32 = 8;
@@ -119,6 +123,12 @@ pub struct Options {
     /// the kind is over, as [`super::controls`] has them. With those that no server can
     /// withstand, the judges are put to the test.
     pub planted: Vec<&'static str>,
+    /// A bug that the server has, which takes a binary that was built with the feature
+    /// `planted`.
+    pub bug: Option<Bug>,
+    /// How long a server may take after a fault until clients commit again, or to end by
+    /// itself where it must.
+    pub patience: Duration,
 }
 
 impl Options {
@@ -137,18 +147,25 @@ impl Options {
             loopback: false,
             settings: vec![
                 ("checkpoint-log-bytes", 50_000),
-                ("log-segment-bytes", 65_536),
+                // Where there is no room for a file of log, one is to be wanted soon.
+                (
+                    "log-segment-bytes",
+                    if kind == Kind::Full { 16_384 } else { 65_536 },
+                ),
             ],
             planted: Vec::new(),
+            bug: None,
+            patience: PATIENCE,
         }
     }
 
     /// What repeats the attempt.
     #[must_use]
     pub fn command(&self) -> String {
+        let bug = self.bug.map(|bug| format!(" --bug {bug}"));
         format!(
             "cargo run -p coeval-workload --bin dock -- --workload {} --level '{}' --kind {} \
-             --rounds {} --clients {} --seed {} --load {} --timeout {}",
+             --rounds {} --clients {} --seed {} --load {} --timeout {}{}",
             self.workload,
             level_name(self.level),
             self.kind.name(),
@@ -157,6 +174,7 @@ impl Options {
             self.seed,
             self.load_at_most.as_millis(),
             self.operation_timeout.as_millis(),
+            bug.unwrap_or_default(),
         )
     }
 }
@@ -177,8 +195,8 @@ pub enum Error {
     #[error("{0}")]
     Wrong(String),
     /// Something has no end.
-    #[error("{0} takes longer than {PATIENCE:?}")]
-    Endless(&'static str),
+    #[error("{0} takes longer than {1:?}")]
+    Endless(&'static str, Duration),
     /// So few transactions committed that the run has shown nothing.
     #[error("only {committed} transactions committed in {rounds} rounds")]
     Idle {
@@ -335,20 +353,23 @@ async fn rounds(
 ) -> Result<u32, Error> {
     clients.at_work().await?;
     ground.plant()?;
+    let mut patience = PATIENCE;
     for _ in 0..options.rounds {
         ground.load().await;
-        clients.commit().await?;
+        clients.commit(patience).await?;
         ground.strike().await?;
+        patience = options.patience;
     }
     ground.load().await;
-    clients.commit().await?;
+    clients.commit(patience).await?;
     Ok(options.rounds)
 }
 
 /// The clients of one run.
 struct Clients {
     running: Arc<AtomicBool>,
-    committed: Arc<AtomicU64>,
+    /// Commits that are no mere reads: those a server can serve that commits nothing.
+    written: Arc<AtomicU64>,
     stop: Stop,
     driving: env::JoinHandle<Result<Outcome, Failure>>,
 }
@@ -357,7 +378,7 @@ impl Clients {
     fn begin<W: Workload>(workload: &Arc<W>, database: &Database, options: &Options) -> Self {
         let (workload, database) = (Arc::clone(workload), database.clone());
         let running = Arc::new(AtomicBool::new(false));
-        let committed = Arc::new(AtomicU64::new(0));
+        let written = Arc::new(AtomicU64::new(0));
         let stop = Stop::default();
         let driven = driver::Options {
             clients: options.clients,
@@ -371,11 +392,11 @@ impl Clients {
             stop: stop.clone(),
             ..driver::Options::default()
         };
-        let (at_work, so_far) = (Arc::clone(&running), Arc::clone(&committed));
+        let (at_work, so_far) = (Arc::clone(&running), Arc::clone(&written));
         let driving = env::spawn("dock clients", async move {
             let mut look = |tick: &driver::Tick| {
                 if tick.phase == "running" {
-                    so_far.store(tick.completed, Ordering::Relaxed);
+                    so_far.store(tick.written, Ordering::Relaxed);
                     at_work.store(true, Ordering::Release);
                 }
             };
@@ -383,7 +404,7 @@ impl Clients {
         });
         Self {
             running,
-            committed,
+            written,
             stop,
             driving,
         }
@@ -399,16 +420,17 @@ impl Clients {
         within("loading the tables", waiting).await
     }
 
-    /// Waits until they have got something done.
-    async fn commit(&self) -> Result<(), Error> {
-        let wanted = self.committed.load(Ordering::Relaxed) + WORK;
+    /// Waits until they have got something written.
+    async fn commit(&self, patience: Duration) -> Result<(), Error> {
+        let wanted = self.written.load(Ordering::Relaxed) + WORK;
         let waiting = async {
-            while self.committed.load(Ordering::Relaxed) < wanted && !self.driving.is_finished() {
+            while self.written.load(Ordering::Relaxed) < wanted && !self.driving.is_finished() {
                 env::sleep(Duration::from_millis(5)).await;
             }
             Ok(())
         };
-        within("committing anything", waiting).await
+        let done = env::timeout(patience, waiting).await;
+        done.unwrap_or(Err(Error::Endless("committing anything", patience)))
     }
 
     async fn end(self) -> Result<(Outcome, History), Error> {
@@ -448,7 +470,7 @@ async fn within<T>(
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let done = env::timeout(PATIENCE, work).await;
-    done.unwrap_or(Err(Error::Endless(what)))
+    done.unwrap_or(Err(Error::Endless(what, PATIENCE)))
 }
 
 /// Writes the history and what is objected to, if anything.

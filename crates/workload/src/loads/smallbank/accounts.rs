@@ -17,7 +17,7 @@
 //! more than an account that no choice could explain.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::workload::Done;
@@ -36,6 +36,8 @@ pub(super) type Changes = [Change; 3];
 #[derive(Debug)]
 pub(super) struct Accounts {
     opening: i64,
+    /// Whether they were opened for this run; else nobody knows what they held before.
+    opened: AtomicBool,
     /// By account: by how much it has grown for certain.
     certain: Vec<AtomicI64>,
     /// Of those whose end nobody knows.
@@ -46,6 +48,7 @@ impl Accounts {
     pub(super) fn new(count: usize, opening: i64) -> Self {
         Self {
             opening,
+            opened: AtomicBool::new(false),
             certain: (0..count).map(|_| AtomicI64::new(0)).collect(),
             perhaps: Mutex::default(),
         }
@@ -53,6 +56,11 @@ impl Accounts {
 
     fn perhaps(&self) -> MutexGuard<'_, Vec<Changes>> {
         self.perhaps.lock().expect("no panic while it was held")
+    }
+
+    /// They are new.
+    pub(super) fn open(&self) {
+        self.opened.store(true, Ordering::Release);
     }
 
     pub(super) fn add(&self, changes: Changes, done: Done) {
@@ -81,6 +89,7 @@ impl Accounts {
             let expected = self.opening + certain.load(Ordering::Acquire);
             match found.get(account).copied().flatten() {
                 None => wrong.push(format!("{} is missing", name(account))),
+                Some(_) if !self.opened.load(Ordering::Acquire) => {}
                 Some(balance) if balance != expected => {
                     off.insert(account, balance - expected);
                 }
@@ -111,7 +120,8 @@ impl Accounts {
             doubts,
             left: TRIED,
         };
-        if wrong.is_empty() && choice.explains(&in_order(&perhaps)) == Some(false) {
+        let is_known = self.opened.load(Ordering::Acquire);
+        if is_known && wrong.is_empty() && choice.explains(&in_order(&perhaps)) == Some(false) {
             wrong.push(format!(
                 "balances are those of no choice among {} transactions whose end nobody knows",
                 perhaps.len()
@@ -201,6 +211,7 @@ mod tests {
     /// Wrong with what is there of three accounts that opened with 100.
     fn judged(told: &[(Changes, Done)], found: [i64; 3]) -> Vec<String> {
         let accounts = Accounts::new(3, 100);
+        accounts.open();
         for &(changes, done) in told {
             accounts.add(changes, done);
         }
@@ -229,6 +240,14 @@ mod tests {
         let accounts = Accounts::new(2, 100);
         let wrong = accounts.judge(&[Some(100), None], |account| format!("account {account}"));
         assert_eq!(wrong, ["account 1 is missing"]);
+    }
+
+    #[test]
+    fn of_accounts_from_a_run_before_only_that_they_are_there_is_known() {
+        let accounts = Accounts::new(2, 100);
+        let judge = |found: &[Option<i64>]| accounts.judge(found, |at| at.to_string());
+        assert_eq!(judge(&[Some(90), Some(7)]), [""; 0]);
+        assert_eq!(judge(&[Some(90), None]), ["1 is missing"]);
     }
 
     #[test]

@@ -1,0 +1,312 @@
+//! Whether the dock would find anything: servers that are known to be bad, and what has
+//! to object to each.
+//!
+//! ```text
+//!   acknowledge-before-write   a client is told of a commit, the process is killed, and
+//!                              the write comes too late        ledger: a transfer is lost
+//!   stay-full                  there was no room for a moment  nobody commits any more
+//! ```
+//!
+//! A [`Catch`] is a run of the dock with a server that has a [`Bug`], from a build with
+//! the feature `planted`. Nothing looks for what only a planted bug does: the judges, and
+//! the demands on a server, are those of every run. What decides when a fault comes is in
+//! part the machine, so a bug has a few seeds in which to be caught; the same run without
+//! it has to be clean.
+
+use std::path::Path;
+use std::time::Duration;
+
+use coeval_txn::Isolation::{self, ReadCommitted, Serializable, SnapshotIsolation};
+use coeval_types::planted::Bug;
+
+use super::{Error, Kind, Options, level_name, run};
+
+/// Seeds that a bug has in which to be caught.
+pub const SEEDS: u64 = 8;
+
+/// A bad server, and what catches it.
+#[derive(Clone, Copy, Debug)]
+pub struct Catch {
+    /// What it does wrong.
+    pub bug: Bug,
+    /// Under which fault that shows.
+    pub kind: Kind,
+    /// With which workload.
+    pub workload: &'static str,
+    /// At which level.
+    pub level: Isolation,
+    /// What is said of it, in one of the objections, or instead of a verdict.
+    pub says: &'static str,
+    /// What makes the moment longer in which it matters: further faults, settings of the
+    /// server, how often the fault happens, the longest time under load and the time that
+    /// clients wait, in milliseconds.
+    faults: &'static [&'static str],
+    settings: &'static [(&'static str, u64)],
+    rounds: u32,
+    load: u64,
+    timeout: u64,
+}
+
+const fn by(
+    bug: Bug,
+    kind: Kind,
+    workload: &'static str,
+    level: Isolation,
+    says: &'static str,
+) -> Catch {
+    Catch {
+        bug,
+        kind,
+        workload,
+        level,
+        says,
+        faults: &[],
+        settings: &[],
+        rounds: 1,
+        load: 100,
+        timeout: 2000,
+    }
+}
+
+/// A transaction that its client leaves alone for longer is undone.
+const IDLE: &[(&str, u64)] = &[("idle-in-transaction-session-timeout", 20)];
+
+/// A start has nothing but log to go by.
+const LOG_ONLY: &[(&str, u64)] = &[("checkpoint-log-bytes", 1 << 30)];
+
+/// At least one for each kind of fault.
+pub const CATCHES: &[Catch] = &[
+    Catch {
+        rounds: 5,
+        ..by(
+            Bug::AcknowledgeBeforeWrite,
+            Kind::Kill,
+            "ledger",
+            ReadCommitted,
+            "lost: ",
+        )
+    },
+    Catch {
+        load: 600,
+        settings: LOG_ONLY,
+        ..by(
+            Bug::ForgetTombstone,
+            Kind::Kill,
+            "tpcc",
+            ReadCommitted,
+            "3.3.2",
+        )
+    },
+    by(
+        Bug::SkipRead,
+        Kind::Stop,
+        "list-append",
+        Serializable,
+        "G2-item",
+    ),
+    Catch {
+        settings: IDLE,
+        ..by(
+            Bug::SessionOutlivesTimeout,
+            Kind::Pause,
+            "bank",
+            ReadCommitted,
+            "a sum of ",
+        )
+    },
+    Catch {
+        timeout: 40,
+        rounds: 3,
+        ..by(
+            Bug::CommitOnDisconnect,
+            Kind::Network,
+            "ledger",
+            SnapshotIsolation,
+            "torn: ",
+        )
+    },
+    by(
+        Bug::CommitOnDisconnect,
+        Kind::Cut,
+        "smallbank",
+        ReadCommitted,
+        " holds ",
+    ),
+    Catch {
+        settings: IDLE,
+        ..by(
+            Bug::SessionOutlivesTimeout,
+            Kind::Partition,
+            "bank",
+            Serializable,
+            "a sum of ",
+        )
+    },
+    Catch {
+        timeout: 40,
+        rounds: 3,
+        ..by(
+            Bug::CommitOnDisconnect,
+            Kind::OneWay,
+            "ledger",
+            ReadCommitted,
+            "torn: ",
+        )
+    },
+    Catch {
+        timeout: 40,
+        ..by(
+            Bug::CommitOnDisconnect,
+            Kind::Loss,
+            "ledger",
+            Serializable,
+            "torn: ",
+        )
+    },
+    Catch {
+        faults: &["sync takes 30"],
+        ..by(
+            Bug::AcknowledgeBeforeSync,
+            Kind::Power,
+            "list-append",
+            ReadCommitted,
+            "",
+        )
+    },
+    by(
+        Bug::IgnoreFailedSync,
+        Kind::Sync,
+        "ledger",
+        ReadCommitted,
+        "goes on although its disk does not sync",
+    ),
+    by(
+        Bug::LoseUpdate,
+        Kind::Slow,
+        "rw-register",
+        SnapshotIsolation,
+        "a transaction sees part",
+    ),
+    by(
+        Bug::AcknowledgeBeforeWrite,
+        Kind::Write,
+        "ledger",
+        Serializable,
+        "lost: ",
+    ),
+    by(
+        Bug::StayFull,
+        Kind::Full,
+        "ycsb",
+        SnapshotIsolation,
+        "committing anything takes longer",
+    ),
+    by(
+        Bug::OrderByClock,
+        Kind::Clock,
+        "ledger",
+        ReadCommitted,
+        "lost: ",
+    ),
+];
+
+/// What came of a bad server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was caught: in this seed, by this.
+    Caught {
+        /// The seed.
+        seed: u64,
+        /// What was said.
+        said: String,
+    },
+    /// It was not, or by something else: what each seed came to.
+    Missed(Vec<String>),
+}
+
+impl Catch {
+    /// How it is run.
+    #[must_use]
+    pub fn options(&self, seed: u64) -> Options {
+        let mut options = Options {
+            seed,
+            rounds: self.rounds,
+            load_at_most: Duration::from_millis(self.load),
+            operation_timeout: Duration::from_millis(self.timeout),
+            planted: self.faults.to_vec(),
+            bug: Some(self.bug),
+            // The proxy is the same everywhere.
+            loopback: true,
+            // A server that is to be caught by it is waited for in full.
+            patience: Duration::from_secs(4),
+            ..Options::new(self.workload, self.level, self.kind)
+        };
+        for (name, value) in self.settings {
+            options.settings.retain(|(other, _)| other != name);
+            options.settings.push((name, *value));
+        }
+        options
+    }
+
+    /// Puts it to the test with a server of `binary`, each seed in a folder of its own
+    /// under `folder`, until it is caught.
+    ///
+    /// # Errors
+    /// When the machine refuses something.
+    pub async fn test(&self, binary: &Path, folder: &Path) -> Result<Outcome, Error> {
+        let mut missed = Vec::new();
+        for seed in 1..=SEEDS {
+            let folder = folder.join(seed.to_string());
+            let said = match run(binary, &folder, &self.options(seed)).await {
+                Ok(summary) => summary.objections,
+                Err(Error::Io(error)) => return Err(Error::Io(error)),
+                Err(error) => vec![error.to_string()],
+            };
+            match said.iter().find(|said| said.contains(self.says)) {
+                Some(said) => {
+                    let said = said.clone();
+                    return Ok(Outcome::Caught { seed, said });
+                }
+                None => missed.push(said.join("; ")),
+            }
+        }
+        Ok(Outcome::Missed(missed))
+    }
+
+    /// What has to stay clean: the same run of a server without the bug.
+    ///
+    /// # Errors
+    /// When no verdict was reached.
+    pub async fn without(&self, binary: &Path, folder: &Path) -> Result<Vec<String>, Error> {
+        let options = Options {
+            bug: None,
+            patience: super::PATIENCE,
+            ..self.options(1)
+        };
+        Ok(run(binary, folder, &options).await?.objections)
+    }
+
+    /// What it is, in a word each.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let level = level_name(self.level);
+        let (bug, kind, workload) = (self.bug, self.kind.name(), self.workload);
+        format!("{bug} under {kind}, {workload} at {level}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::dock::WORKLOADS;
+
+    #[test]
+    fn every_kind_of_fault_and_every_workload_has_a_bug() {
+        for (kind, name) in Kind::ALL {
+            assert!(CATCHES.iter().any(|catch| catch.kind == kind), "{name}");
+        }
+        for name in WORKLOADS {
+            assert!(CATCHES.iter().any(|catch| catch.workload == name), "{name}");
+        }
+    }
+}
