@@ -19,6 +19,7 @@
 
 mod commit;
 mod read;
+mod read_many;
 mod schema;
 mod state;
 mod undo;
@@ -308,6 +309,17 @@ impl Transaction for OccTransaction {
     ) -> Result<bool, Error> {
         let found = self.run_at_once()?.get(storage, index, key, visit);
         self.noting(found)
+    }
+
+    fn get_many(
+        &mut self,
+        storage: StorageId,
+        index: IndexId,
+        keys: &[&[u8]],
+        visit: &mut (dyn FnMut(usize, Rid, RowRef<'_>) + Send),
+    ) -> Result<(), Error> {
+        let shown = self.run_at_once()?.get_many(storage, index, keys, visit);
+        self.noting(shown)
     }
 
     fn get_record(

@@ -97,7 +97,7 @@ impl EntryBounds {
 }
 
 /// What a read has come across.
-struct Met {
+pub(super) struct Met {
     /// The newest version.
     newest: Timestamp,
     /// Whether one of the transaction's own was among them.
@@ -111,7 +111,7 @@ struct Met {
 const MOST_COLLECTED: usize = 8;
 
 impl Met {
-    const fn nothing() -> Self {
+    pub(super) const fn nothing() -> Self {
         Self {
             newest: Timestamp::ZERO,
             own: false,
@@ -121,7 +121,7 @@ impl Met {
     }
 
     #[inline]
-    fn note(&mut self, rid: Rid, version: &Version<'_>) {
+    pub(super) fn note(&mut self, rid: Rid, version: &Version<'_>) {
         if version.is_own() {
             self.own = true;
         } else if version.cts() > self.newest {
@@ -140,7 +140,7 @@ impl Run<'_> {
     /// came across. Fails when the snapshot was ended meanwhile: what was read may
     /// not be all there was.
     #[inline]
-    fn leave(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) -> Result<(), Error> {
+    pub(super) fn leave(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) -> Result<(), Error> {
         self.check_snapshot_kept()?;
         self.state.seen(met.newest);
         if met.own {
@@ -148,6 +148,13 @@ impl Run<'_> {
         }
         self.tidy(met, table, guard);
         Ok(())
+    }
+
+    /// The same for what the caller discloses nothing of, as far as notes go.
+    #[inline]
+    pub(super) fn leave_undisclosed(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) {
+        self.state.worked_upon(met.newest);
+        self.tidy(met, table, guard);
     }
 
     #[inline]
@@ -169,7 +176,7 @@ impl Run<'_> {
     }
 
     /// Notes a row that was shown in the read set.
-    fn note_read(&mut self, storage: StorageAt, rid: Rid, version: &Version<'_>) {
+    pub(super) fn note_read(&mut self, storage: StorageAt, rid: Rid, version: &Version<'_>) {
         if self.state.is_serializable() && !version.is_own() {
             self.state.reads.push(Read {
                 storage,
@@ -217,8 +224,7 @@ impl Run<'_> {
         });
         if found.is_some() && self.state.presence_only && index.kind == IndexKind::Primary {
             self.check_snapshot_kept()?;
-            self.state.worked_upon(met.newest);
-            self.tidy(&met, &table, &guard);
+            self.leave_undisclosed(&met, &table, &guard);
         } else {
             self.leave(&met, &table, &guard)?;
         }

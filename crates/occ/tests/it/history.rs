@@ -22,7 +22,7 @@ use coeval_txn::{
 use coeval_types::Timestamp;
 
 use crate::support::{
-    PRIMARY, Row, SECONDARY, begin, change, commit, delete, get, insert, lock_table, scan,
+    PRIMARY, Row, SECONDARY, begin, change, commit, delete, get, get_many, insert, lock_table, scan,
 };
 
 /// Numbers from a seed (SplitMix64).
@@ -45,6 +45,8 @@ const VALUES: u64 = 4;
 #[derive(Clone, Debug)]
 enum Step {
     Get(u64),
+    /// Several at once: from a key on, each with the key that comes so many later.
+    GetMany(u64, u64),
     Scan(u64, u64, Direction, usize),
     Where(u64),
     Table,
@@ -62,7 +64,8 @@ impl Step {
     fn random(chance: &mut Chance) -> Self {
         let (key, value) = (chance.below(KEYS), chance.below(VALUES));
         match chance.below(16) {
-            0..=3 => Self::Get(key),
+            0..=1 => Self::Get(key),
+            2..=3 => Self::GetMany(key, chance.below(KEYS)),
             4..=5 => {
                 let direction = if chance.below(2) == 0 {
                     Direction::Forward
@@ -136,13 +139,16 @@ impl Running<'_> {
         transaction.begin_statement()?;
         let writes = !matches!(
             step,
-            Step::Get(_) | Step::Scan(..) | Step::Where(_) | Step::Table
+            Step::Get(_) | Step::GetMany(..) | Step::Scan(..) | Step::Where(_) | Step::Table
         );
         if writes {
             lock_table(transaction).await?;
         }
         let answer = match step {
             Step::Get(key) => Answer::Value(get(transaction, key)?.map(|(_, value)| value)),
+            Step::GetMany(first, second) => {
+                Answer::Rows(get_many(transaction, &[first, second, first + 1])?)
+            }
             Step::Scan(first, last, direction, chunk) => {
                 let source = ScanSource::Index(PRIMARY);
                 Answer::Rows(scan(transaction, source, first, last, direction, chunk)?)
@@ -339,6 +345,13 @@ fn replay(mut map: Map, steps: &[(Step, Answer)]) -> Result<(), String> {
         };
         let expected = match *step {
             Step::Get(key) => Answer::Value(map.get(&key).copied()),
+            Step::GetMany(first, second) => {
+                let keys = [first, second, first + 1].into_iter();
+                Answer::Rows(
+                    keys.filter_map(|key| Some((key, *map.get(&key)?)))
+                        .collect(),
+                )
+            }
             Step::Scan(first, last, direction, _) => {
                 let inside = |row: &Row| (first..=last).contains(&row.0);
                 match (rows(&map, &inside), direction) {

@@ -145,6 +145,18 @@ pub fn get(transaction: &mut dyn Transaction, key: u64) -> Result<Option<(Rid, u
     Ok(found)
 }
 
+/// Those of the rows with these keys that are there, in the keys' order.
+pub fn get_many(transaction: &mut dyn Transaction, keys: &[u64]) -> Result<Vec<Row>, Error> {
+    let bytes: Vec<_> = keys.iter().map(|key| key.to_be_bytes()).collect();
+    let bytes: Vec<_> = bytes.iter().map(|key| &key[..]).collect();
+    let mut found = Vec::new();
+    transaction.get_many(STORAGE, PRIMARY, &bytes, &mut |position, _, row| {
+        assert_eq!(numbers(row).0, keys[position], "the row of its key");
+        found.push(numbers(row));
+    })?;
+    Ok(found)
+}
+
 /// Rows whose key in the index lies between the bounds, both included.
 pub fn scan(
     transaction: &mut dyn Transaction,
