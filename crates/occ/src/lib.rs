@@ -44,11 +44,13 @@
 //! - [`checkpointer`]: checkpoints, when and of what.
 //! - [`backup`]: a copy of it all, sent while it changes.
 //! - [`recovery`]: rows back from a checkpoint and the log.
+//! - [`building`]: indexes of rows that are there.
 //!
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
 //! the commit; EMS (chapter 2) for records. Departures are in `docs/decisions`.
 
 mod backup;
+mod building;
 mod checkpointer;
 mod committers;
 mod conflicts;

@@ -1,7 +1,7 @@
 //! A storage as transactions see it: records, indexes, locks and ranges together.
 
 use std::cell::RefCell;
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,6 +15,7 @@ use coeval_types::{
     StorageDefinition, StorageId, Timestamp,
 };
 
+use crate::building;
 use crate::locks::tables::TableLocks;
 use crate::ranges::map::{RangeMap, Space};
 
@@ -220,9 +221,6 @@ impl IndexUpkeep for Upkeep<'_> {
     }
 }
 
-/// Fewer records than this are not worth a thread of their own.
-const PART_RECORDS: u64 = 1 << 16;
-
 /// A storage that is known.
 #[derive(Debug)]
 pub(crate) struct Storage {
@@ -262,21 +260,23 @@ impl Storage {
             .iter()
             .map(|index| {
                 let orders_rows = index.kind == IndexKind::Primary;
-                Arc::new(Index::new(
+                let mut index = Index::new(
                     definition.id,
                     index,
                     slots,
                     orders_rows,
                     Timestamp::ZERO,
                     domain,
-                ))
+                );
+                index.entries = building::entries_of(&index, &records, threads, domain);
+                Arc::new(index)
             })
             .collect();
         let space = Space {
             storage: definition.id,
             index: None,
         };
-        let storage = Self {
+        Ok(Self {
             id: definition.id,
             records,
             schema_version: AtomicU64::new(definition.schema_version),
@@ -285,39 +285,7 @@ impl Storage {
             indexes: ArcSwap::from_pointee(indexes),
             slots,
             written: AtomicBool::new(false),
-        };
-        for index in storage.indexes().iter() {
-            storage.fill(index, threads, domain);
-        }
-        Ok(storage)
-    }
-
-    /// Adds an entry for the newest committed version of every row. Several threads
-    /// share the work if there is much, each a range of RIDs: rows that were
-    /// inserted one after another often have keys one after another, so the threads
-    /// meet seldom in the tree.
-    fn fill(&self, index: &Index, threads: usize, domain: &Domain) {
-        let rids = self.records.high_water().0;
-        let parts = (rids / PART_RECORDS).clamp(1, threads as u64);
-        coeval_env::scatter(parts as usize, |part| {
-            let part = part as u64;
-            self.fill_part(
-                index,
-                rids * part / parts..rids * (part + 1) / parts,
-                domain,
-            );
-        });
-    }
-
-    fn fill_part(&self, index: &Index, rids: Range<u64>, domain: &Domain) {
-        let guard = domain.pin();
-        for rid in rids.map(Rid) {
-            let record = self.records.record(rid);
-            let version = record.and_then(|record| record.newest_committed(&guard));
-            if let Some(row) = version.and_then(|version| version.row()) {
-                index.add(row, rid, &guard);
-            }
-        }
+        })
     }
 
     /// Notes that versions were replaced; to be called when they have been.

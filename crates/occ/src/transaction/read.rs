@@ -140,7 +140,12 @@ impl Run<'_> {
     /// came across. Fails when the snapshot was ended meanwhile: what was read may
     /// not be all there was.
     #[inline]
-    pub(super) fn leave(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) -> Result<(), Error> {
+    pub(super) fn leave(
+        &mut self,
+        met: &Met,
+        table: &Storage,
+        guard: &Guard<'_>,
+    ) -> Result<(), Error> {
         self.check_snapshot_kept()?;
         self.state.seen(met.newest);
         if met.own {

@@ -1,0 +1,335 @@
+//! The ordered index beside scc's TreeIndex, in one run.
+//!
+//! ```text
+//! bench/index                                      with a record of machine and results
+//! cargo run --release -p coeval-measure --bin index -- --help
+//! ```
+//!
+//! Three shapes of keys: 8 bytes, 24 bytes, and 24 bytes of three columns (64 tenants,
+//! 1000 groups, an item), all in an order that looks random. The file has each row as soon as it is measured. Each round does the same on
+//! every index with one thread and with two, and who goes first alternates:
+//!
+//! | operation | what |
+//! | --- | --- |
+//! | insert | every key once, into an empty index |
+//! | get | every key once, in another order |
+//! | get_many | the same in groups of 64 (on scc: one by one, it has nothing else) |
+//! | scan | 100 entries from a key on, for one key in 50 |
+//! | remove | every key once |
+//! | load | keys in order into an empty index, by what the index has for that |
+//!
+//! # What is checked
+//!
+//! Every insertion and removal says that it did something; the sum of all RIDs that were
+//! looked up is what it must be; every scan is in order, has its 100 entries unless it
+//! reaches the end, and the sum of what scans have seen is the same for every index; an
+//! index from which everything was removed has nothing. Otherwise the program panics.
+//!
+//! # What makes it unfair
+//!
+//! `scc` has the keys that the engine once gave to it: up to 22 bytes in the leaf, others
+//! boxed. `scc-array` has arrays whose length the compiler knows: its best case, which
+//! an index of byte strings of any length cannot have. Everybody pins for each operation.
+//! Times are of the clock and of the processor: on a machine with other work, the
+//! second, summed over threads, is the one to compare.
+mod indexes;
+mod report;
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use coeval_measure::{Output, Stopwatch, processor_time};
+
+use indexes::{Index, Ours, SccArray, SccBytes};
+use report::{Row, Rows};
+
+#[global_allocator]
+static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
+
+/// Entries of a scan.
+const SCAN: usize = 100;
+/// Keys of a group.
+const GROUP: usize = 64;
+
+/// A number that a multiplication scatters over all of its bits.
+fn scattered(number: u64) -> u64 {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// What keys look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    #[value(name = "8")]
+    Eight,
+    #[value(name = "24")]
+    TwentyFour,
+    Columns,
+}
+
+/// Measures the ordered index beside scc's.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How many keys there are.
+    #[arg(long, default_value_t = 2_000_000)]
+    keys: u64,
+    /// Rounds of every index.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// What keys look like: of 8 or 24 bytes, or of 24 in three columns.
+    #[arg(long, value_delimiter = ',', default_value = "8,24,columns")]
+    shapes: Vec<Shape>,
+    /// Where the results go.
+    #[arg(long)]
+    output: PathBuf,
+}
+
+impl Shape {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Eight => "8",
+            Self::TwentyFour => "24",
+            Self::Columns => "columns",
+        }
+    }
+
+    /// The key of a number; `bytes` has its length.
+    #[inline]
+    fn write(self, number: u64, bytes: &mut [u8]) {
+        let words = match self {
+            Self::Eight => [scattered(number), 0, 0],
+            Self::TwentyFour => [
+                scattered(number),
+                scattered(number ^ 0xABCD),
+                scattered(number + 99),
+            ],
+            Self::Columns => {
+                let mixed = scattered(number) >> 20;
+                [mixed % 64, mixed / 64 % 1000, number]
+            }
+        };
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+    }
+}
+
+/// What is done, and with how much.
+struct Load<const N: usize> {
+    shape: Shape,
+    keys: u64,
+    threads: u64,
+    round: usize,
+}
+
+impl<const N: usize> Load<N> {
+    #[inline]
+    fn key(&self, number: u64) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.shape.write(number, &mut bytes);
+        bytes
+    }
+
+    /// The first `count` numbers in an order of its own, those of one thread. All of
+    /// them come when the step shares no factor with the number of keys, which sums show.
+    fn numbers(&self, thread: u64, order: u64, count: u64) -> impl Iterator<Item = u64> {
+        let (keys, threads) = (self.keys, self.threads);
+        let step = 1_000_003 + 2 * order;
+        (thread..count)
+            .step_by(threads as usize)
+            .map(move |at| at * step % keys)
+    }
+
+    /// Runs `work` in every thread, and notes what it took. Returns the sum of what the
+    /// threads return.
+    fn measure<I: Index<N>>(
+        &self,
+        rows: &mut Rows<'_>,
+        operation: &'static str,
+        operations: u64,
+        work: impl Fn(u64) -> u64 + Sync,
+    ) -> u64 {
+        let started = Stopwatch::start();
+        let (mut sum, mut processor) = (0u64, 0.0);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| {
+                    let work = &work;
+                    scope.spawn(move || {
+                        let before = processor_time();
+                        let sum = work(thread);
+                        (sum, (processor_time() - before).as_secs_f64())
+                    })
+                })
+                .collect();
+            for thread in threads {
+                let (its_sum, its_time) = thread.join().expect("no invariant is hurt");
+                sum = sum.wrapping_add(its_sum);
+                processor += its_time;
+            }
+        });
+        rows.push(Row {
+            keys: self.shape.name(),
+            threads: self.threads,
+            operation,
+            index: I::NAME,
+            round: self.round,
+            operations,
+            seconds: started.elapsed().as_secs_f64(),
+            processor,
+            bytes: None,
+            checksum: sum,
+        });
+        sum
+    }
+
+    /// Everything, on one kind of index.
+    fn run<I: Index<N>>(&self, rows: &mut Rows<'_>) {
+        let all = self.keys * (self.keys - 1) / 2;
+        let bytes_before = report::allocated();
+        let index = I::new();
+        let inserted = self.measure::<I>(rows, "insert", self.keys, |thread| {
+            self.numbers(thread, 0, self.keys)
+                .map(|number| u64::from(index.insert(&self.key(number), number)))
+                .sum()
+        });
+        assert_eq!(inserted, self.keys, "every key was new");
+        rows.set_bytes((report::allocated() - bytes_before) as f64 / self.keys as f64);
+
+        let sum = self.measure::<I>(rows, "get", self.keys, |thread| {
+            self.numbers(thread, 7, self.keys)
+                .map(|number| index.get(&self.key(number)).expect("the key is there"))
+                .sum()
+        });
+        assert_eq!(sum, all, "every key had its RID");
+
+        let sum = self.measure::<I>(rows, "get_many", self.keys, |thread| {
+            let mut sum = 0u64;
+            let mut group = Vec::with_capacity(GROUP);
+            for number in self.numbers(thread, 7, self.keys) {
+                group.push(self.key(number));
+                if group.len() == GROUP {
+                    sum = sum.wrapping_add(index.get_many(&group));
+                    group.clear();
+                }
+            }
+            sum.wrapping_add(index.get_many(&group))
+        });
+        assert_eq!(sum, all, "every key had its RID");
+
+        let scans = self.keys / 50;
+        let sum = self.measure::<I>(rows, "scan", scans, |thread| {
+            self.numbers(thread, 9, scans).fold(0u64, |sum, number| {
+                sum.wrapping_add(self.scan(&index, &self.key(number)))
+            })
+        });
+        rows.same_for_every_index(sum);
+
+        let removed = self.measure::<I>(rows, "remove", self.keys, |thread| {
+            self.numbers(thread, 3, self.keys)
+                .map(|number| u64::from(index.remove(&self.key(number), number)))
+                .sum()
+        });
+        assert_eq!(removed, self.keys, "every key was there");
+        assert_eq!(self.scan(&index, &[0; N]), 0, "nothing is left");
+        drop(index);
+
+        if self.threads == 1 {
+            self.load::<I>(rows);
+        }
+    }
+
+    fn load<I: Index<N>>(&self, rows: &mut Rows<'_>) {
+        let mut sorted: Vec<_> = (0..self.keys)
+            .map(|number| (self.key(number), number))
+            .collect();
+        sorted.sort_unstable();
+        let bytes_before = report::allocated();
+        let loaded = std::sync::Mutex::new(None);
+        self.measure::<I>(rows, "load", self.keys, |_| {
+            *loaded.lock().expect("one thread") = Some(I::load(&sorted));
+            0
+        });
+        rows.set_bytes((report::allocated() - bytes_before) as f64 / self.keys as f64);
+        let index = loaded.into_inner().expect("one thread").expect("loaded");
+        let mut expected = sorted.iter();
+        index.scan(&[0; N], usize::MAX, |key, rid| {
+            let (its_key, number) = expected.next().expect("no more than was loaded");
+            assert!(
+                key == its_key && rid == *number,
+                "what was loaded, in order"
+            );
+        });
+        assert!(expected.next().is_none(), "all that was loaded");
+    }
+
+    /// The sum of the RIDs from a key on. Checks order.
+    #[inline]
+    fn scan<I: Index<N>>(&self, index: &I, from: &[u8; N]) -> u64 {
+        let (mut sum, mut count, mut last) = (0u64, 0u64, 0u64);
+        index.scan(from, SCAN, |key, rid| {
+            let head = key.first_chunk().expect("keys have eight bytes");
+            let head = u64::from_be_bytes(*head);
+            assert!(head >= last, "a scan goes up");
+            last = head;
+            count += 1;
+            sum = sum.wrapping_add(rid);
+        });
+        black_box(sum.wrapping_add(count))
+    }
+}
+
+fn run<const N: usize>(shape: Shape, keys: u64, rounds: usize, rows: &mut Rows<'_>) {
+    for round in 0..rounds {
+        for threads in [1, 2] {
+            let load = Load::<N> {
+                shape,
+                keys,
+                threads,
+                round,
+            };
+            let mut turns: [fn(&Load<N>, &mut Rows<'_>); 3] = [
+                Load::run::<Ours>,
+                Load::run::<SccBytes>,
+                Load::run::<SccArray<N>>,
+            ];
+            turns.rotate_left((round + threads as usize) % 3);
+            rows.begin_comparison();
+            for turn in turns {
+                turn(&load, rows);
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match measure(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("index: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> std::io::Result<()> {
+    coeval_memory::allocator::start();
+    let mut output = Output::new(&arguments.output)?;
+    let mut rows = Rows::new(&output);
+    let (keys, rounds) = (arguments.keys, arguments.rounds);
+    for &shape in &arguments.shapes {
+        match shape {
+            Shape::Eight => run::<8>(shape, keys, rounds, &mut rows),
+            Shape::TwentyFour | Shape::Columns => run::<24>(shape, keys, rounds, &mut rows),
+        }
+    }
+    let (table, charts) = rows.finish()?;
+    for line in table {
+        output.say(&line);
+    }
+    for (name, chart) in &charts {
+        output.chart(name, chart)?;
+    }
+    output.finish("index.txt")
+}
