@@ -1,8 +1,9 @@
 //! What programs that measure parts of an engine have in common: rows, clocks, files.
 //!
 //! ```text
-//!   bench/ems ──▶ bin/ems ──▶ coeval_storage's records and their comparators
-//!                   └──────▶ Output: raw.csv, charts as SVG and PNG, what it says as text
+//!   bench/ems   ──▶ bin/ems   ──▶ coeval_storage's records and their comparators
+//!   bench/index ──▶ bin/index ──▶ coeval_storage's ordered index, and scc's
+//!                     └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
 //! ```
 //!
 //! A program here measures one thing beside its rivals in one run, takes turns with them,
