@@ -324,11 +324,11 @@ fn measure(arguments: &Arguments) -> std::io::Result<()> {
             Shape::TwentyFour | Shape::Columns => run::<24>(shape, keys, rounds, &mut rows),
         }
     }
-    let (table, charts) = rows.finish()?;
-    for line in table {
+    let report = rows.finish()?;
+    for line in report.table {
         output.say(&line);
     }
-    for (name, chart) in &charts {
+    for (name, chart) in &report.charts {
         output.chart(name, chart)?;
     }
     output.finish("index.txt")

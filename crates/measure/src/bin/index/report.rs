@@ -35,6 +35,14 @@ impl Row {
 /// What there is a chart of.
 const OPERATIONS: [&str; 5] = ["insert", "get", "get_many", "scan", "remove"];
 
+/// What rows come to.
+pub struct Report {
+    /// Its lines.
+    pub table: Vec<String>,
+    /// Each with the name of its file.
+    pub charts: [(String, Chart); OPERATIONS.len()],
+}
+
 /// All of them.
 pub struct Rows<'output> {
     rows: Vec<Row>,
@@ -129,14 +137,14 @@ impl<'output> Rows<'output> {
     }
 
     /// What there is to say, and to draw. Fails when the file could not be written.
-    pub fn finish(self) -> io::Result<(Vec<String>, Vec<(String, Chart)>)> {
+    pub fn finish(self) -> io::Result<Report> {
         let charts = OPERATIONS.map(|operation| {
             let name = format!("index-{}", operation.replace('_', "-"));
             (name, self.chart(operation))
         });
         let table = self.table();
         self.written?;
-        Ok((table, charts.into()))
+        Ok(Report { table, charts })
     }
 
     /// One operation on every index, with every kind of keys.
