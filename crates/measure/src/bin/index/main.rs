@@ -151,24 +151,15 @@ impl<const N: usize> Load<N> {
         work: impl Fn(u64) -> u64 + Sync,
     ) -> u64 {
         let started = Stopwatch::start();
-        let (mut sum, mut processor) = (0u64, 0.0);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads)
-                .map(|thread| {
-                    let work = &work;
-                    scope.spawn(move || {
-                        let before = processor_time();
-                        let sum = work(thread);
-                        (sum, (processor_time() - before).as_secs_f64())
-                    })
-                })
-                .collect();
-            for thread in threads {
-                let (its_sum, its_time) = thread.join().expect("no invariant is hurt");
-                sum = sum.wrapping_add(its_sum);
-                processor += its_time;
-            }
+        let parts = coeval_env::scatter(self.threads as usize, |thread| {
+            let before = processor_time();
+            let sum = work(thread as u64);
+            (sum, (processor_time() - before).as_secs_f64())
         });
+        let seconds = started.elapsed().as_secs_f64();
+        let sum = parts
+            .iter()
+            .fold(0u64, |sum, part| sum.wrapping_add(part.0));
         rows.push(Row {
             keys: self.shape.name(),
             threads: self.threads,
@@ -176,8 +167,8 @@ impl<const N: usize> Load<N> {
             index: I::NAME,
             round: self.round,
             operations,
-            seconds: started.elapsed().as_secs_f64(),
-            processor,
+            seconds,
+            processor: parts.iter().map(|part| part.1).sum(),
             bytes: None,
             checksum: sum,
         });
