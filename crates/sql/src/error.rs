@@ -517,7 +517,11 @@ impl From<coeval_txn::Error> for Error {
             ),
             Txn::WriteSetTooLarge { .. } => {
                 Self::new(SqlState::PROGRAM_LIMIT_EXCEEDED, error.to_string())
-                    .with_hint("Split the transaction into smaller ones.")
+                    .with_hint(
+                        "A single row takes at most 1 MiB in the log: keep longer values \
+                         elsewhere. A transaction of very many rows can be split into \
+                         smaller ones.",
+                    )
             }
             Txn::OutOfMemory => Self::new(SqlState::OUT_OF_MEMORY, "out of memory")
                 .with_detail("The database has used up its memory budget, but for a reserve.")

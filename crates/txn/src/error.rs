@@ -194,7 +194,8 @@ impl fmt::Display for Error {
             Self::ReadOnly => formatter.write_str("the transaction is read-only"),
             Self::WriteSetTooLarge { bytes, limit } => write!(
                 formatter,
-                "the transaction writes {bytes} bytes, more than the limit of {limit}"
+                "a row or a transaction takes {bytes} bytes in the log, more than the limit of \
+                 {limit}"
             ),
             Self::OutOfMemory => formatter.write_str("out of memory"),
             Self::DiskFull(reason) | Self::Io(reason) => formatter.write_str(reason),

@@ -83,6 +83,11 @@ async fn collect(
     let mut row = Vec::new();
     while cursor.next(context, &mut row).await? {
         inserting.evaluate(columns, context, &row)?;
+        let needed = rows.bytes.len() + inserting.row.len();
+        if needed > rows.bytes.capacity() {
+            let room = context.session.around.room();
+            room.ask_for(2 * needed as u64, "Collecting the rows")?;
+        }
         rows.bytes.extend_from_slice(&inserting.row);
         rows.ends.push(rows.bytes.len());
         if rows.bytes.len() > MOST_COLLECTED {

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
-use crate::session::{Claim, Deadline, Memory, Surroundings};
+use crate::session::{Deadline, Memory, Surroundings};
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
 
@@ -126,8 +126,6 @@ pub struct EvaluationContext<'a> {
     pub budget: u32,
     /// When others could last run, by the coarse clock.
     pub(crate) slice_began: u64,
-    /// Memory for large values of the row in hand.
-    large: Vec<Claim>,
     pub(super) remembered: BTreeMap<usize, Remembered>,
 }
 
@@ -151,7 +149,6 @@ impl<'a> EvaluationContext<'a> {
             waker: Waker::noop().clone(),
             budget: u32::MAX,
             slice_began: coeval_env::coarse_milliseconds(),
-            large: Vec::new(),
             remembered: BTreeMap::new(),
         }
     }
@@ -181,8 +178,9 @@ impl<'a> EvaluationContext<'a> {
     }
 
     /// Fails with 54000 for a value that is too long, and with 53200 when there is not
-    /// enough memory for it. Before it is made: the memory is reserved until the next row.
-    pub(crate) fn claim(&mut self, bytes: usize) -> Result<()> {
+    /// enough memory for it. To be asked right before it is made: from then on it counts
+    /// as what was given out.
+    pub(crate) fn claim(&self, bytes: usize) -> Result<()> {
         if bytes > MAX_LENGTH {
             return Err(Error::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -190,29 +188,19 @@ impl<'a> EvaluationContext<'a> {
             )
             .with_detail(format!("A value has {MAX_LENGTH} bytes at most.")));
         }
-        let claim = Claim::new(&self.session.around, bytes as u64, "A value")?;
-        self.large.extend(claim);
-        Ok(())
+        let room = self.session.around.room();
+        room.ask_for(bytes as u64, "A value")
     }
 
     /// Between two rows of a change: lets others run once they have waited for long
     /// enough, and fails when the statement is to end.
     pub(crate) async fn breathe(&mut self) -> Result<()> {
         self.check_canceled()?;
-        self.begin_row();
         if self.is_overdue() {
             coeval_env::yield_now().await;
             self.slice_began = coeval_env::coarse_milliseconds();
         }
         Ok(())
-    }
-
-    /// A new row begins: large values of the one before have been taken, or are gone.
-    #[inline]
-    pub(crate) fn begin_row(&mut self) {
-        if !self.large.is_empty() {
-            self.large.clear();
-        }
     }
 
     /// The transaction, for reads.

@@ -1,10 +1,11 @@
 //! Evaluation: the tree walked once for each row.
 
 use super::{Call, Cast, EvaluationContext, Expression, bind, cast, operator};
-use crate::select::row_bytes;
+use crate::select::heap_bytes;
 use crate::{Error, Result, Value};
 
-/// Calls with shorter arguments, in bytes, take what they need.
+/// With shorter arguments, in bytes, functions and casts take the memory they need, and are
+/// soon done.
 const CLAIMED_FROM: usize = 64 << 10;
 
 /// Whether a condition's result lets a row through: null does not.
@@ -62,6 +63,9 @@ impl Expression {
                 let left = operands[0].evaluate(context, row)?;
                 let right = operands[1].evaluate(context, row)?;
                 if *operator == operator::ArithmeticOperator::Append {
+                    let bytes = heap_bytes(std::slice::from_ref(&left))
+                        .saturating_add(heap_bytes(std::slice::from_ref(&right)));
+                    context.claim(bytes)?;
                     return Ok(append(left, right));
                 }
                 if left.is_null() || right.is_null() {
@@ -290,7 +294,19 @@ fn evaluate_in(
 impl Cast {
     fn evaluate(&self, context: &mut EvaluationContext<'_>, row: &[Value]) -> Result<Value> {
         let value = self.input.evaluate(context, row)?;
-        cast::cast_value(value, self.from, self.to, self.explicit, context)
+        let bytes = heap_bytes(std::slice::from_ref(&value));
+        if bytes <= CLAIMED_FROM {
+            return cast::cast_value(value, self.from, self.to, self.explicit, context);
+        }
+        context.claim(match (&value, self.to.data_type.element()) {
+            // Two bytes of text can be an element.
+            (Value::Text(_), Some(_)) => (bytes / 2).saturating_mul(size_of::<Value>()),
+            (Value::Array(_), _) => bytes.saturating_mul(2),
+            _ => bytes,
+        })?;
+        coeval_env::block_in_place(|| {
+            cast::cast_value(value, self.from, self.to, self.explicit, context)
+        })
     }
 }
 
@@ -310,13 +326,15 @@ impl Call {
             }
             &many
         };
+        let bytes = heap_bytes(values);
+        if bytes <= CLAIMED_FROM {
+            return self.function.call(values, &self.types, context);
+        }
         // What most make is as long as what they take; the others claim more.
         if self.function.makes_long_values() {
-            let bytes = row_bytes(values);
-            if bytes > CLAIMED_FROM {
-                context.claim(bytes)?;
-            }
+            context.claim(bytes)?;
         }
-        self.function.call(values, &self.types, context)
+        context.check_canceled()?;
+        coeval_env::block_in_place(|| self.function.call(values, &self.types, context))
     }
 }

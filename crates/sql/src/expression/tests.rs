@@ -171,7 +171,7 @@ fn values_are_as_long_as_there_is_memory_for_them() {
     let mut bench = Bench::new();
     for too_long in [
         "select length(repeat('x', 300000000));",
-        "select length(lpad('x', 100000000));",
+        "select length(lpad('ä', 100000000));",
         "select length(replace(repeat('a', 100000), 'a', repeat('b', 3000)));",
         "select length(regexp_replace(repeat('a', 100000), 'a', repeat('b', 3000), 'g'));",
         "select length(format(repeat('%1$s', 3000), repeat('b', 100000)));",
@@ -187,15 +187,29 @@ fn values_are_as_long_as_there_is_memory_for_them() {
     bench.session.around.room().ask(Box::new(|| 3 << 20));
     for too_much in [
         "select length(repeat('x', 4000000));",
-        "select length(repeat('x', 900000) || repeat('x', 900000) || repeat('x', 900000));",
+        "select length(repeat('x', 1700000) || repeat('x', 1700000));",
         "select length(concat(repeat('x', 1040000), repeat('x', 1040000), repeat('x', 1100000)));",
+        "select length(string_agg('x', repeat('y', 1000000))) from generate_series(1, 4);",
+        "select length(array_to_string(array_agg(g), repeat('y', 200000))) from generate_series(1, 20) g;",
+        "select cardinality(array_agg(g) || array_agg(g)) from generate_series(1, 60000) g;",
+        "select cardinality(('{' || repeat('1,', 150000) || '1}')::int[]);",
+        "select length(array_agg(repeat('x', 100000))::text) from generate_series(1, 20) g;",
+        "select length(quote_literal(repeat('''', 1600000)));",
     ] {
         let error = bench.run(too_much, &[]).unwrap_err();
         assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{too_much}");
     }
-    // What one row has taken the next one has again.
-    let each = "select max(length(repeat('x', 2000000 + g))) from generate_series(1, 9) g;";
-    assert_eq!(bench.run(each, &[]).unwrap(), ["2000009"]);
+    // What one value has taken the next one has again.
+    for each in [
+        "select max(length(repeat('x', 2000000 + g))) from generate_series(1, 9) g;",
+        "select length(repeat('x', 2000000 + g)) from generate_series(1, 9) g order by g desc limit 1;",
+        "select max(length(repeat('x', 2000000 + i))) from (values (1), (2), (9)) v(i);",
+        "select greatest(length(repeat('x', 2000009)), length(repeat('y', 2000008)));",
+    ] {
+        assert_eq!(bench.run(each, &[]).unwrap(), ["2000009"], "{each}");
+    }
+    let long = "select sum(length(repeat('x', 500000) || repeat('y', 500000))) from generate_series(1, 9);";
+    assert_eq!(bench.run(long, &[]).unwrap(), ["9000000"]);
 }
 
 #[test]

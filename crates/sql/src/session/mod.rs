@@ -74,7 +74,6 @@ pub use output::{
 };
 pub use portal::Portal;
 pub use prepared::Prepared;
-pub(crate) use room::Claim;
 pub use room::{Memory, Room};
 pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
 pub use timeouts::{Deadline, TimeLimit};

@@ -22,10 +22,9 @@
 //! are no larger than [`STEP`].
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use super::Surroundings;
 use crate::error::{Error, Result};
 
 /// What a statement takes without asking, in bytes; and how much more before it asks
@@ -64,40 +63,6 @@ pub(crate) struct Reservation<'a> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.room.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// A reservation that goes with the surroundings whose room it is in.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Claim {
-    around: Arc<Surroundings>,
-    bytes: u64,
-}
-
-impl Claim {
-    /// As [`Room::reserve`].
-    pub(crate) fn new(
-        around: &Arc<Surroundings>,
-        bytes: u64,
-        purpose: &str,
-    ) -> Result<Option<Self>> {
-        let Some(reservation) = around.room().reserve(bytes, purpose)? else {
-            return Ok(None);
-        };
-        // It is given back by this one.
-        std::mem::forget(reservation);
-        Ok(Some(Self {
-            around: Arc::clone(around),
-            bytes,
-        }))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let reserved = &self.around.room().reserved;
-        reserved.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -100,7 +100,15 @@ fn to_string(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Va
         .and_then(|array| array.data_type.element())
         .unwrap_or(DataType::Text);
     let mut parts = Vec::new();
+    let mut bytes = a.text(1).len().saturating_mul(elements(a, 0).len());
+    let mut asked = 0;
     for element in elements(a, 0) {
+        // The parts, and all of them together.
+        if 2 * bytes > asked {
+            asked = 2 * bytes + (1 << 20);
+            context.claim(asked / 2)?;
+        }
+        bytes += parts.last().map_or(0, String::len);
         match element.to_text(ColumnType::from(element_type), &context.session.style) {
             Some(text) => parts.push(text.to_string()),
             None if a.values.len() > 2 => parts.push(a.text(2).to_owned()),

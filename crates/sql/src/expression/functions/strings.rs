@@ -148,13 +148,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .null_aware()
     .variadic()
     .stable(),
-    Function::new("quote_ident", &[TEXT], TEXT, |a, _| {
+    Function::new("quote_ident", &[TEXT], TEXT, |a, context| {
+        context.claim(a.text(0).len().saturating_mul(2))?;
         Ok(Value::text(crate::system::quote_identifier(a.text(0))))
     }),
-    Function::new("quote_literal", &[TEXT], TEXT, |a, _| {
+    Function::new("quote_literal", &[TEXT], TEXT, |a, context| {
+        context.claim(a.text(0).len().saturating_mul(2))?;
         Ok(Value::text(quote_literal(a.text(0))))
     }),
-    Function::new("quote_nullable", &[TEXT], TEXT, |a, _| {
+    Function::new("quote_nullable", &[TEXT], TEXT, |a, context| {
+        context.claim(a.text(0).len().saturating_mul(2))?;
         Ok(Value::text(match a.values.first() {
             Some(Value::Text(text)) => quote_literal(text),
             _ => "NULL".to_owned(),
@@ -301,7 +304,12 @@ fn pad(
     context: &mut EvaluationContext<'_>,
 ) -> Result<Value> {
     let length = usize::try_from(length).unwrap_or(0);
-    context.claim(length.saturating_mul(4))?;
+    let each = if text.is_ascii() && fill.is_ascii() {
+        1
+    } else {
+        4
+    };
+    context.claim(length.saturating_mul(each))?;
     let own = text.chars().count();
     if own >= length || fill.is_empty() {
         return Ok(Value::text(text.chars().take(length).collect::<String>()));

@@ -162,7 +162,9 @@ impl Accumulator {
                     Some(separator) => separator.evaluate(context, row)?,
                     None => Value::Null,
                 };
-                kept += row_bytes(&keys) + row_bytes(std::slice::from_ref(&value));
+                kept += row_bytes(&keys)
+                    + row_bytes(std::slice::from_ref(&value))
+                    + row_bytes(std::slice::from_ref(&separator));
                 rows.push((keys, value, separator));
             }
             Total::Truth(truth) => {
@@ -177,7 +179,7 @@ impl Accumulator {
         Ok(kept)
     }
 
-    fn finish(self, call: &AggregateCall) -> Result<Value> {
+    fn finish(self, call: &AggregateCall, context: &EvaluationContext<'_>) -> Result<Value> {
         let average = call.function == AggregateFunction::Average;
         Ok(match self.total {
             Total::Count(count) => Value::Int8(count),
@@ -209,7 +211,7 @@ impl Accumulator {
             Total::Float(sum, _) => Value::Float8(sum),
             Total::Extreme(extreme, _) => extreme,
             Total::Truth(truth) => truth.map_or(Value::Null, Value::Bool),
-            Total::Rows(rows) => return collected(rows, call),
+            Total::Rows(rows) => return collected(rows, call, context),
         })
     }
 }
@@ -219,7 +221,11 @@ fn not_its_type() -> Error {
 }
 
 /// `array_agg` and `string_agg`.
-fn collected(mut rows: Vec<(Row, Value, Value)>, call: &AggregateCall) -> Result<Value> {
+fn collected(
+    mut rows: Vec<(Row, Value, Value)>,
+    call: &AggregateCall,
+    context: &EvaluationContext<'_>,
+) -> Result<Value> {
     if rows.is_empty() {
         return Ok(Value::Null);
     }
@@ -246,7 +252,16 @@ fn collected(mut rows: Vec<(Row, Value, Value)>, call: &AggregateCall) -> Result
         let values: Vec<Value> = rows.into_iter().map(|(_, value, _)| value).collect();
         return Ok(Value::Array(values.into()));
     }
-    let mut joined = String::new();
+    let length = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        _ => 0,
+    };
+    let bytes = rows
+        .iter()
+        .map(|(_, value, separator)| length(value) + length(separator))
+        .sum();
+    context.claim(bytes)?;
+    let mut joined = String::with_capacity(bytes);
     for (position, (_, value, separator)) in rows.into_iter().enumerate() {
         if position > 0
             && let Value::Text(separator) = separator
@@ -364,7 +379,7 @@ impl AggregateState {
             .iter()
             .zip(std::mem::take(&mut group.accumulators))
         {
-            row.push(accumulator.finish(call)?);
+            row.push(accumulator.finish(call, context)?);
         }
         Ok(Step::Row)
     }

@@ -396,13 +396,18 @@ pub(super) fn count(
 
 /// About how many bytes a row takes.
 pub(crate) fn row_bytes(row: &[Value]) -> usize {
+    std::mem::size_of::<Row>() + std::mem::size_of_val(row) + heap_bytes(row)
+}
+
+/// About how many bytes values have elsewhere.
+pub(crate) fn heap_bytes(values: &[Value]) -> usize {
     let heap = |value: &Value| match value {
         Value::Text(text) if text.is_heap_allocated() => text.len(),
         Value::Numeric(_) => 64,
-        Value::Array(elements) => elements.len() * 40,
+        Value::Array(elements) => std::mem::size_of_val(&**elements) + heap_bytes(elements),
         _ => 0,
     };
-    std::mem::size_of::<Row>() + std::mem::size_of_val(row) + row.iter().map(heap).sum::<usize>()
+    values.iter().map(heap).sum()
 }
 
 /// Counts one row against the budget. Returns whether the caller should pause.
@@ -411,7 +416,6 @@ pub(super) fn spend(context: &mut EvaluationContext<'_>) -> Result<bool> {
         return Ok(true);
     }
     context.budget -= 1;
-    context.begin_row();
     if context.is_overdue() {
         context.check_canceled()?;
         return Ok(true);
