@@ -237,8 +237,12 @@ impl Catch {
             bug: Some(self.bug),
             // The proxy is the same everywhere.
             loopback: true,
-            // A server that is to be caught by it is waited for in full.
-            patience: Duration::from_secs(4),
+            // A server that is to be caught by it is waited for in full; one whose disk does
+            // not sync may end later for another reason, when its log needs a new file.
+            patience: match self.kind {
+                Kind::Sync => Duration::from_millis(300),
+                _ => Duration::from_secs(4),
+            },
             ..Options::new(self.workload, self.level, self.kind)
         };
         for (name, value) in self.settings {
