@@ -223,7 +223,15 @@ async fn damage_in_turn(close: bool) -> BTreeMap<PathBuf, (usize, usize)> {
                 "{name:?}, {what}: left alone"
             );
             let fate = start(copy.path()).await;
-            assert_eq!(seen, fate, "{name:?}, {what}: both see the same");
+            match (&seen, &fate) {
+                // Two blocks are damaged, and several threads read: either may be named.
+                (Fate::Refused(file, _, reason), Fate::Refused(other, _, others))
+                    if what.ends_with("swapped") =>
+                {
+                    assert_eq!((file, reason), (other, others), "{name:?}, {what}");
+                }
+                _ => assert_eq!(seen, fate, "{name:?}, {what}: both see the same"),
+            }
             match fate {
                 Fate::Refused(..) => *refused += 1,
                 Fate::Served(contents) => {
