@@ -4,10 +4,10 @@
 #
 #   here, root     this folder and the repository's
 #   coeval         Coeval's binary; empty: it is built here
-#   parent         where a folder for data is made, which goes at the end
-#   keep_record    yes or no
+#   folder         where a folder for data is made, which goes at the end
+#   keep_record    yes or no; common.sh, which has been sourced, reads both of these
 #
-# and gives pg_bin, psql, coeval, work, port[], sql, start_postgres, start_coeval, commit,
+# and gives pg_bin, psql, coeval, work, port[], sql, start_postgres, start_coeval,
 # record, facts, ratios.
 
 note() { printf '%s\n' "$*" >&2; }
@@ -47,7 +47,7 @@ fi
 
 # --- Servers ---------------------------------------------------------------------
 
-work=$(mktemp -d "$parent/coeval-bench-XXXXXX")
+work=$(mktemp -d "$folder/coeval-bench-XXXXXX")
 chmod 755 "$work"
 processes=()
 finish() {
@@ -109,26 +109,16 @@ start_coeval() {
 
 # --- The record ------------------------------------------------------------------
 
-commit=$(git -C "$root" rev-parse --short=10 HEAD 2>/dev/null || echo unknown)
-[ -z "$(git -C "$root" status --porcelain 2>/dev/null | grep -v '^?? bench/record')" ] || commit=$commit-changed
 record=$work/record
-[ "$keep_record" = no ] || record=$here/record/$(date -u +%Y-%m-%d)-$commit
+[ "$keep_record" = no ] || record=$root/$(cd "$root" && record_folder)
 mkdir -p "$record"
 
-# What a figure means little without.
+# What a figure of these two means little without.
 facts() {
-    echo "date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-    echo "commit: $commit"
+    (cd "$root" && machine_facts)
     echo "coeval: $("$coeval" --version 2>/dev/null || echo unknown)"
     echo "postgres: $("$pg_bin/postgres" --version)"
-    echo "rustc: $(rustc --version 2>/dev/null || echo unknown)"
-    echo "kernel: $(uname -srvm)"
-    echo "load average before: $(cut -d' ' -f1-3 /proc/loadavg)"
-    grep MemTotal /proc/meminfo
     echo "file system of the data: $(df -PT "$work" | awk 'NR == 2 { print $2, $1 }')"
-    echo
-    lscpu
-    echo
     if [ -x "$pg_bin/pg_test_fsync" ]; then
         # Only the method that both use matters.
         "$pg_bin/pg_test_fsync" -s 1 -f "$work/fsync-probe" 2>/dev/null |

@@ -1,20 +1,13 @@
+# shellcheck shell=bash
 # Runs of `coeval bench` in one process, beside each other; to be sourced by bench/tpcc and
 # bench/ycsb, which say in `runs` what is run: a name, and the arguments.
 set -euo pipefail
 cd "$(dirname "$(dirname "$(realpath "$0")")")"
-. bench/facts.sh
+. bench/common.sh
 
 seconds=5
 rounds=3
-keep_record=yes
-while [ $# -gt 0 ]; do
-    case $1 in
-        --seconds) seconds=$2; shift 2 ;;
-        --rounds) rounds=$2; shift 2 ;;
-        --no-record) keep_record=no; shift ;;
-        *) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
-    esac
-done
+read_options "seconds rounds" "$@"
 
 name=$(basename "$0")
 output=$(mktemp -d)
@@ -37,6 +30,18 @@ report() {
     done
 }
 
+# What every round of every run came to, a line for each kind of transactions.
+table() {
+    printf 'run,round,'
+    head -n 1 "$output/${runs[0]%% *}.1.rows"
+    for run in "${runs[@]}"; do
+        read -r label _ <<<"$run"
+        for round in $(seq "$rounds"); do
+            sed "1d; s/^/$label,$round,/" "$output/$label.$round.rows"
+        done
+    done
+}
+
 # Rounds are outside of runs, so that whatever else the machine does meets all of them.
 for round in $(seq "$rounds"); do
     for run in "${runs[@]}"; do
@@ -48,17 +53,15 @@ for round in $(seq "$rounds"); do
         esac
         # shellcheck disable=SC2086
         target/release/coeval bench $arguments --seconds "$seconds" --seed "$round" \
-            --json "$output/$name-$label-$round.json" >/dev/null
+            --json "$output/$name-$label-$round.json" --csv "$output/$label.$round.rows" \
+            --plot "$output/$name-$label.svg" >/dev/null
         rm -rf "$log"
     done
 done 2>"$output/errors" || { cat "$output/errors"; exit 1; }
 rm -f "$output/errors"
 report | tee "$output/$name.txt"
 printf 'load average after: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)" >>"$output/$name-machine.txt"
-if [ "$keep_record" = yes ]; then
-    record=bench/record/$(date -u +%F)-$(git rev-parse --short=10 HEAD)
-    mkdir -p "$record"
-    cp "$output/$name.txt" "$output/$name-machine.txt" "$record/"
-    cat "$output/$name"-*.json >"$record/$name.json"
-    printf 'kept in %s\n' "$record"
-fi
+cat "$output/$name"-*.json >"$output/$name.json"
+table >"$output/$name.csv"
+# Charts are of the last round, second by second.
+keep "$output/$name".{txt,json,csv} "$output/$name-machine.txt" "$output/$name"-*.svg

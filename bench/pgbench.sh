@@ -10,26 +10,16 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
+# shellcheck source=bench/common.sh
+. "$here/common.sh"
 
 seconds=10
 scale=10
 repeat=3
 only=
 coeval=
-parent=${TMPDIR:-/tmp}
-keep_record=yes
-while [ $# -gt 0 ]; do
-    case $1 in
-        --seconds) seconds=$2; shift 2 ;;
-        --scale) scale=$2; shift 2 ;;
-        --repeat) repeat=$2; shift 2 ;;
-        --only) only=$2; shift 2 ;;
-        --coeval) coeval=$2; shift 2 ;;
-        --folder) parent=$2; shift 2 ;;
-        --no-record) keep_record=no; shift ;;
-        *) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
-    esac
-done
+folder=${TMPDIR:-/tmp}
+read_options "seconds scale repeat only coeval folder" "$@"
 
 # name, least ratio aimed at (- for none), clients, script, pgbench arguments
 LOADS=(
@@ -47,7 +37,7 @@ LOADS=(
 pgbench=$(command -v pgbench || printf '%s/pgbench' "$pg_bin")
 [ -x "$pgbench" ] || fail "no pgbench found"
 
-machine_facts() {
+run_facts() {
     facts "$work"
     echo "pgbench: $("$pgbench" --version)"
     echo "seconds $seconds, scale $scale, repetitions $repeat"
@@ -110,7 +100,7 @@ note "PostgreSQL: $("$pg_bin/postgres" --version), as $user"
 note "Coeval: $coeval"
 start_postgres
 start_coeval
-machine_facts >"$record/machine.txt"
+run_facts >"$record/machine.txt"
 for system in postgres coeval; do
     note "filling $system, scale $scale"
     "$pgbench" -p "${port[$system]}" -i -q -s "$scale" >"$record/initialize.$system.txt" 2>&1 ||

@@ -8,19 +8,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
+# shellcheck source=bench/common.sh
+. "$here/common.sh"
 seconds=6
 scale=10
 coeval=
 output=/dev/stdout
-while [ $# -gt 0 ]; do
-    case $1 in
-        --seconds) seconds=$2; shift 2 ;;
-        --scale) scale=$2; shift 2 ;;
-        --coeval) coeval=$2; shift 2 ;;
-        --output) output=$2; shift 2 ;;
-        *) sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
-    esac
-done
+read_options "seconds scale coeval output" "$@"
 command -v perf >/dev/null || { echo "profile.sh: no perf found (Debian: linux-perf)" >&2; exit 1; }
 if [ -z "$coeval" ]; then
     (cd "$root" && cargo build --release --quiet -p coeval-server --bin coeval)

@@ -10,6 +10,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
+# shellcheck source=bench/common.sh
+. "$here/common.sh"
 
 seconds=5
 repeat=3
@@ -17,21 +19,8 @@ warehouses=2
 clients=8
 only=
 coeval=
-parent=${TMPDIR:-/tmp}
-keep_record=yes
-while [ $# -gt 0 ]; do
-    case $1 in
-        --seconds) seconds=$2; shift 2 ;;
-        --repeat) repeat=$2; shift 2 ;;
-        --warehouses) warehouses=$2; shift 2 ;;
-        --clients) clients=$2; shift 2 ;;
-        --only) only=$2; shift 2 ;;
-        --coeval) coeval=$2; shift 2 ;;
-        --folder) parent=$2; shift 2 ;;
-        --no-record) keep_record=no; shift ;;
-        *) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
-    esac
-done
+folder=${TMPDIR:-/tmp}
+read_options "seconds repeat warehouses clients only coeval folder" "$@"
 
 # name, isolation, arguments of coeval bench. Loads of one workload follow on each other:
 # they share its tables.

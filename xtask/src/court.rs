@@ -2,12 +2,13 @@
 //!
 //! `cargo xtask court --quick` takes minutes, after a build that shares everything with
 //! that of `cargo test --workspace`. `--long` takes hours, on as many machines as there
-//! are: what is done stands in `bench/record/court`, build by build, and is not done
-//! again. Parts may be named, as in `cargo xtask court --quick simulator planted`; what
+//! are: what a build has done stands in `bench/record/court` and is not done again by the
+//! same build. Parts may be named, as in `cargo xtask court --quick simulator planted`; what
 //! follows goes to the simulator's `court` as it is, as in
 //! `cargo xtask court --long simulator --seconds 3600`; `docs/internals/testing.md` says
 //! more.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -156,16 +157,46 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// What git calls the tree; with a `+` when it has changes of its own.
+/// What programs are built from. What is measured and written about them stands elsewhere,
+/// so a record that is written or committed leaves the build what it is.
+const SOURCES: &[&str] = &[
+    "crates",
+    "Cargo.toml",
+    "Cargo.lock",
+    "rust-toolchain.toml",
+    ".cargo",
+];
+
+/// The last commit that changed the sources; behind a `+` a digest of what differs from
+/// it, so that two changed trees are not taken for one.
 fn revision(root: &Path) -> String {
-    let output = Command::new("git")
-        .args(["describe", "--always", "--abbrev=10", "--dirty=+"])
-        .current_dir(root)
-        .output();
-    let named = output.ok().filter(|output| output.status.success());
-    let name = named.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unnamed".to_owned())
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(arguments)
+            .arg("--")
+            .args(SOURCES)
+            .current_dir(root)
+            .output();
+        let output = output.ok().filter(|output| output.status.success());
+        output.map_or_else(Vec::new, |output| output.stdout)
+    };
+    let commit = git(&["log", "-1", "--format=%h", "--abbrev=10"]);
+    let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+    if commit.is_empty() {
+        return "unnamed".to_owned();
+    }
+    let mut changes = git(&["diff", "HEAD", "--binary"]);
+    let new_files = git(&["ls-files", "--others", "--exclude-standard"]);
+    for name in String::from_utf8_lossy(&new_files).lines() {
+        changes.extend(name.bytes());
+        changes.extend(std::fs::read(root.join(name)).unwrap_or_default());
+    }
+    if changes.is_empty() {
+        return commit;
+    }
+    let mut hasher = DefaultHasher::new();
+    changes.hash(&mut hasher);
+    format!("{commit}+{:08x}", hasher.finish() >> 32)
 }
 
 /// Whether a program was content; `None` when it does not start.
@@ -211,5 +242,49 @@ mod tests {
         assert_eq!(more, ["--only", "server/"]);
         let (all, more) = parts(LONG, &["planted"]);
         assert_eq!((all.len(), more), (2, &["planted"][..]));
+    }
+
+    #[test]
+    fn a_build_is_named_by_its_sources() {
+        let root = std::env::temp_dir().join(format!("coeval-revision-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("crates")).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(root.join(name), text).unwrap();
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+            let done = Command::new("git")
+                .args(identity)
+                .args(arguments)
+                .current_dir(&root)
+                .output();
+            assert!(done.unwrap().status.success(), "git {arguments:?}");
+        };
+        git(&["init", "--quiet"]);
+        for name in SOURCES.iter().filter(|name| name.contains(".toml")) {
+            write(name, "");
+        }
+        write("Cargo.lock", "");
+        write("crates/a.rs", "a");
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "-m", "one"]);
+        let clean = revision(&root);
+        assert!(clean.len() >= 10 && !clean.contains('+'), "{clean}");
+
+        write("record", "of a court");
+        assert_eq!(revision(&root), clean);
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "-m", "a record"]);
+        assert_eq!(revision(&root), clean, "no other program");
+
+        write("crates/a.rs", "b");
+        let changed = revision(&root);
+        assert!(changed.starts_with(&format!("{clean}+")), "{changed}");
+        write("crates/new.rs", "");
+        let with_a_file = revision(&root);
+        assert!(with_a_file != changed && with_a_file.contains('+'));
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "-m", "two"]);
+        let next = revision(&root);
+        assert!(!next.contains('+') && next != clean, "{next}");
+        std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -100,6 +100,37 @@ pub fn spend(cost: Duration) {
     let _ = cost;
 }
 
+/// What is done on a processor, as far as it has a price in simulations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A client of ours asks a server for something, and looks at the answer.
+    Ask,
+    /// A statement's text is read, bound and planned.
+    Plan,
+    /// A statement is run, beside what the engine does for it, and its rows are encoded.
+    Execute,
+    /// A transaction is begun, and ended.
+    Transaction,
+    /// A row is looked for by its key, or locked; a range is begun.
+    Read,
+    /// A range comes to its next entry.
+    Row,
+    /// A row is inserted, changed or deleted.
+    Write,
+}
+
+/// Says that the running step does this so many times, like [`spend`] with whatever it
+/// costs on this machine.
+#[inline]
+pub fn work(work: Work, times: usize) {
+    #[cfg(feature = "sim")]
+    if let World::Sim(context) = current() {
+        context.work(work, times);
+    }
+    #[cfg(not(feature = "sim"))]
+    let _ = (work, times);
+}
+
 /// Waits until `deadline`; not at all when it has passed.
 pub async fn sleep_until(deadline: Instant) {
     sleep(deadline.duration_since(now())).await;

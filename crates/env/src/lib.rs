@@ -48,7 +48,8 @@ mod world;
 
 pub use chance::{random_bytes, random_u64};
 pub use clock::{
-    Elapsed, Instant, coarse_milliseconds, now, sleep, sleep_until, spend, timeout, wall_clock,
+    Elapsed, Instant, Work, coarse_milliseconds, now, sleep, sleep_until, spend, timeout,
+    wall_clock, work,
 };
 pub use net::{Listener, ReadHalf, Stream, WriteHalf, connect, listen};
 pub use task::{

@@ -62,7 +62,7 @@
 //! | | [`replace_disk`](World::replace_disk) | another machine in its place |
 //! | clocks | [`set_drift`](World::set_drift), [`move_wall_clock`](World::move_wall_clock) | a bad crystal; skew, jumps, somebody with `date` |
 //! | processor | [`pause`](World::pause), [`resume`](World::resume) | SIGSTOP, a hypervisor that has other plans |
-//! | | [`set_cpu`](World::set_cpu), [`crate::spend`] | work takes time, and at most so much at once |
+//! | | [`set_cpu`](World::set_cpu), [`crate::spend`], [`crate::work`] | work takes time, and at most so much at once |
 //! | network | [`set_link`](World::set_link), [`block`](World::block), [`break_connections`](World::break_connections) | see [`Link`] |
 //!
 //! # What it does not do
@@ -91,7 +91,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-pub use cpu::Cpu;
+pub use cpu::{Cpu, Prices};
 pub use disk::Loss;
 pub use link::{Latency, Link};
 pub(crate) use shared::{Context, current, hash_bytes};

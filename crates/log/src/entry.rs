@@ -210,8 +210,8 @@ impl EntryBuilder {
         }
     }
 
-    /// Empties it, keeping its buffers unless they are large. To be called when the transaction has ended:
-    /// the log keeps chunks that were sent for it until then.
+    /// Empties it, keeping its buffers unless they are large. To be called when the
+    /// transaction has ended: the log keeps chunks that were sent for it until then.
     pub fn clear(&mut self) {
         self.ticket = None;
         self.cuts.clear();

@@ -9,7 +9,17 @@ use std::time::{Duration, Instant};
 /// Processor time of the calling thread so far.
 #[must_use]
 pub fn processor_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time_of(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// Processor time of all threads of this process so far.
+#[must_use]
+pub fn process_time() -> Duration {
+    time_of(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn time_of(clock: rustix::time::ClockId) -> Duration {
+    let now = rustix::time::clock_gettime(clock);
     Duration::new(
         u64::try_from(now.tv_sec).unwrap_or(0),
         u32::try_from(now.tv_nsec).unwrap_or(0),

@@ -1,9 +1,11 @@
 //! What programs that measure parts of an engine have in common: rows, clocks, files.
 //!
 //! ```text
-//!   bench/ems   ──▶ bin/ems   ──▶ coeval_storage's records and their comparators
-//!   bench/index ──▶ bin/index ──▶ coeval_storage's ordered index, and scc's
-//!                     └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
+//!   bench/ems      ──▶ bin/ems      ──▶ coeval_storage's records and their comparators
+//!   bench/index    ──▶ bin/index    ──▶ coeval_storage's ordered index, and scc's
+//!   bench/recovery ──▶ bin/recovery ──▶ coeval_occ's engine with a directory
+//!   bench/rocc     ──▶ bin/rocc     ──▶ the same under each of its validators
+//!                        └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
 //! ```
 //!
 //! A program here measures one thing beside its rivals in one run, takes turns with them,
@@ -14,6 +16,6 @@ mod clock;
 mod output;
 mod rows;
 
-pub use clock::{Stopwatch, processor_time};
+pub use clock::{Stopwatch, process_time, processor_time};
 pub use output::Output;
 pub use rows::{Chance, row_of, tag_of};

@@ -12,6 +12,11 @@
 //! no split, and leaves that are nearly full. With keys in an order by chance that saves
 //! more than sorting costs; and rows that were inserted in the order of their keys need no
 //! sorting. For the time of building, the parts take about as much memory as the index.
+//!
+//! Two build in this way, and no row changes under either: a start, when nobody is there
+//! yet ([`entries_of`]), with all the threads it may have; and `CREATE INDEX`, which holds
+//! the table's exclusive lock while others write to other tables and read this one, with
+//! one thread, its own (`transaction/schema.rs`).
 
 use std::ops::Range;
 
@@ -27,42 +32,148 @@ const PART_RECORDS: u64 = 1 << 16;
 /// A key among those of a part.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// Of a sorted part, what follows on the prefix that all its keys have: most comparisons
+    /// end here, without a look at the keys.
+    head: u64,
     start: usize,
-    length: usize,
     rid: Rid,
+    length: u32,
+    /// Whether another row may not have this key, if the index promises that.
+    comparable: bool,
 }
 
 /// The entries of some of the rows.
 #[derive(Debug, Default)]
-struct Part {
+pub(crate) struct Part {
+    /// About how many there will be.
+    expected: usize,
     keys: Vec<u8>,
     places: Vec<Place>,
 }
 
 impl Part {
-    fn push(&mut self, key: &[u8], rid: Rid) {
+    /// A part for about so many entries. Allocates when the first one comes, and has room
+    /// for as many of its length then.
+    pub(crate) fn of(expected: usize) -> Self {
+        Self {
+            expected,
+            ..Self::default()
+        }
+    }
+
+    /// Adds an entry, as [`Index::entry`] made it.
+    pub(crate) fn push(&mut self, key: &[u8], comparable: bool, rid: Rid) {
+        if self.places.is_empty() {
+            self.keys.reserve_exact(self.expected * key.len());
+            self.places.reserve_exact(self.expected);
+        }
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
         self.places.push(Place {
+            head: 0,
             start,
-            length: key.len(),
             rid,
+            length: u32::try_from(key.len()).expect("a key is shorter than a row"),
+            comparable,
         });
+    }
+
+    /// Bytes that adding an entry of so many bytes allocates: mostly none, and now and then
+    /// twice what there is.
+    pub(crate) fn growth(&self, key: usize) -> usize {
+        let (keys, places) = (&self.keys, &self.places);
+        if places.is_empty() {
+            return self.expected.max(1) * (key + size_of::<Place>());
+        }
+        let mut bytes = 0;
+        if keys.capacity() - keys.len() < key {
+            bytes += (keys.capacity() * 2).max(keys.len() + key);
+        }
+        if places.len() == places.capacity() {
+            bytes += places.capacity() * 2 * size_of::<Place>();
+        }
+        bytes
+    }
+
+    /// Bytes of the entries, and about those of a tree of them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.len() + self.places.len() * size_of::<Place>()
     }
 
     fn key(&self, place: Place) -> &[u8] {
         key_at(&self.keys, place)
     }
 
-    fn sort(&mut self) {
+    /// How many bytes all keys begin with in common.
+    fn common_prefix(&self) -> usize {
+        let Some(&first) = self.places.first() else {
+            return 0;
+        };
+        let first = self.key(first);
+        let mut prefix = first.len();
+        for &place in &self.places {
+            let pairs = first[..prefix].iter().zip(self.key(place));
+            prefix = pairs.take_while(|(one, other)| one == other).count();
+            if prefix == 0 {
+                break;
+            }
+        }
+        prefix
+    }
+
+    pub(crate) fn sort(&mut self) {
+        let prefix = self.common_prefix();
         let keys = &self.keys;
-        let ordered = |one: &Place, other: &Place| key_at(keys, *one).cmp(key_at(keys, *other));
+        for place in &mut self.places {
+            place.head = head(&key_at(keys, *place)[prefix..]);
+        }
+        let ordered = |one: &Place, other: &Place| {
+            let by_head = one.head.cmp(&other.head);
+            by_head
+                .then_with(|| key_at(keys, *one).cmp(key_at(keys, *other)))
+                .then(one.rid.cmp(&other.rid))
+        };
         self.places.sort_unstable_by(ordered);
+    }
+
+    /// Of a sorted part, the entries in order.
+    fn entries(&self) -> impl Iterator<Item = (&[u8], Rid)> {
+        self.places
+            .iter()
+            .map(|&place| (self.key(place), place.rid))
+    }
+
+    /// Of a sorted part, two rows of one key where the index promises that there are none:
+    /// of all such rows the first that has its key from one before it, and that one.
+    pub(crate) fn duplicate(&self, index: &Index) -> Option<(Rid, Rid)> {
+        if !index.promises_uniqueness() {
+            return None;
+        }
+        let key = |place: &Place| index.split(self.key(*place), place.rid).0;
+        self.places
+            .array_windows()
+            .filter(|[one, other]| one.comparable && other.comparable && key(one) == key(other))
+            .map(|[one, other]| (one.rid, other.rid))
+            .min_by_key(|&(_, second)| second)
+    }
+
+    /// A tree of a sorted part.
+    pub(crate) fn tree(&self, domain: &Domain) -> OrderedIndex {
+        OrderedIndex::from_sorted(domain, self.entries())
     }
 }
 
+/// The first bytes of a key as a number, in the order of keys but for those that are alike
+/// so far.
+fn head(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}
+
 fn key_at(keys: &[u8], place: Place) -> &[u8] {
-    &keys[place.start..][..place.length]
+    &keys[place.start..][..place.length as usize]
 }
 
 /// A tree of the newest committed version of every row. Up to so many threads share the
@@ -75,50 +186,68 @@ pub(crate) fn entries_of(
 ) -> OrderedIndex {
     let rids = records.high_water().0;
     let parts = (rids / PART_RECORDS).clamp(1, threads as u64);
+    let expected = (records.estimated_rows() / parts) as usize;
     let parts = coeval_env::scatter(parts as usize, |part| {
-        let part = part as u64;
-        let its = rids * part / parts..rids * (part + 1) / parts;
-        let mut part = gathered(index, records, its, &domain.pin());
+        let its = rids * part as u64 / parts..rids * (part as u64 + 1) / parts;
+        let mut part = Part::of(expected);
+        gather(index, records, its, &mut part, &domain.pin());
         part.sort();
         part
     });
-    OrderedIndex::from_sorted(domain, merged(&parts))
+    if follow_each_other(&parts) {
+        return OrderedIndex::from_sorted(domain, distinct(parts.iter().flat_map(Part::entries)));
+    }
+    OrderedIndex::from_sorted(domain, distinct(merged(&parts)))
 }
 
-fn gathered(index: &Index, records: &Table, rids: Range<u64>, guard: &Guard<'_>) -> Part {
-    let mut part = Part::default();
+/// Adds the rows' entries to a part.
+fn gather(index: &Index, records: &Table, rids: Range<u64>, part: &mut Part, guard: &Guard<'_>) {
     let mut entry = Vec::new();
     for rid in rids.map(Rid) {
         let record = records.record(rid);
         let version = record.and_then(|record| record.newest_committed(guard));
         if let Some(row) = version.and_then(|version| version.row()) {
-            index.entry(row, rid, &mut entry);
-            part.push(&entry, rid);
+            let comparable = index.entry(row, rid, &mut entry);
+            part.push(&entry, comparable, rid);
         }
     }
-    part
 }
 
-/// The entries of sorted parts in order. Of one key the first: two rows of one primary key
-/// are no state that was ever committed, but a file may say anything.
+/// Whether the keys of each sorted part are above those of the parts before it: rows were
+/// inserted in the order of their keys.
+fn follow_each_other(parts: &[Part]) -> bool {
+    let ends = |part: &Part| {
+        let (first, last) = (part.places.first()?, part.places.last()?);
+        Some((part.key(*first).to_vec(), part.key(*last).to_vec()))
+    };
+    let ends: Vec<_> = parts.iter().filter_map(ends).collect();
+    ends.array_windows()
+        .all(|[(_, last), (first, _)]| last < first)
+}
+
+/// The entries of sorted parts in order.
 fn merged(parts: &[Part]) -> impl Iterator<Item = (&[u8], Rid)> {
     let mut next = vec![0; parts.len()];
-    let mut last: Option<&[u8]> = None;
     std::iter::from_fn(move || {
-        loop {
-            let heads = parts.iter().zip(&next).enumerate();
-            let (from, key, rid) = heads
-                .filter_map(|(at, (part, &next))| {
-                    let place = *part.places.get(next)?;
-                    Some((at, part.key(place), place.rid))
-                })
-                .min_by_key(|&(_, key, rid)| (key, rid))?;
-            next[from] += 1;
-            if last.replace(key) != Some(key) {
-                return Some((key, rid));
-            }
-        }
+        let heads = parts.iter().zip(&next).enumerate();
+        let (from, key, rid) = heads
+            .filter_map(|(at, (part, &next))| {
+                let place = *part.places.get(next)?;
+                Some((at, part.key(place), place.rid))
+            })
+            .min_by_key(|&(_, key, rid)| (key, rid))?;
+        next[from] += 1;
+        Some((key, rid))
     })
+}
+
+/// Of one key the first: two rows of one primary key are no state that was ever committed,
+/// but a file may say anything.
+fn distinct<'part>(
+    entries: impl Iterator<Item = (&'part [u8], Rid)>,
+) -> impl Iterator<Item = (&'part [u8], Rid)> {
+    let mut last: Option<&[u8]> = None;
+    entries.filter(move |&(key, _)| last.replace(key) != Some(key))
 }
 
 #[cfg(test)]
@@ -132,13 +261,17 @@ mod tests {
             .map(|part| {
                 let mut keys = Part::default();
                 for number in numbers(part) {
-                    keys.push(&number.to_be_bytes()[6..], Rid(part * 10_000 + number));
+                    keys.push(
+                        &number.to_be_bytes()[6..],
+                        true,
+                        Rid(part * 10_000 + number),
+                    );
                 }
                 keys.sort();
                 keys
             })
             .collect();
-        let entries: Vec<_> = merged(&parts).collect();
+        let entries: Vec<_> = distinct(merged(&parts)).collect();
         let mut expected: Vec<u64> = (0..3).flat_map(numbers).collect();
         expected.sort_unstable();
         expected.dedup();
@@ -154,6 +287,67 @@ mod tests {
             let number = u64::from(u16::from_be_bytes(key.try_into().expect("two bytes")));
             let first = (0..3).find(|&part| numbers(part).any(|its| its == number));
             assert_eq!(rid, Rid(first.expect("from some part") * 10_000 + number));
+        }
+    }
+
+    #[test]
+    fn heads_decide_as_whole_keys_do() {
+        // Of different lengths, with prefixes of each other, zeros, and what comes behind
+        // eight bytes; with a prefix in common and without.
+        for prefix in [&b""[..], b"common prefix "] {
+            let mut part = Part::of(100);
+            let mut expected = Vec::new();
+            for number in 0..2_000_u64 {
+                let tail = (number * 7919 % 977).to_le_bytes();
+                let mut key = prefix.to_vec();
+                key.extend(tail.iter().cycle().take((number % 19) as usize));
+                part.push(&key, true, Rid(number));
+                expected.push((key, Rid(number)));
+            }
+            part.sort();
+            expected.sort_unstable();
+            assert!(
+                part.entries()
+                    .eq(expected.iter().map(|(key, rid)| (&key[..], *rid)))
+            );
+        }
+    }
+
+    #[test]
+    fn parts_that_follow_each_other_are_told_from_those_that_do_not() {
+        let part = |numbers: Range<u8>| {
+            let mut part = Part::default();
+            numbers.for_each(|number| part.push(&[number], true, Rid(u64::from(number))));
+            part.sort();
+            part
+        };
+        assert!(follow_each_other(&[]));
+        assert!(follow_each_other(&[part(0..3), part(0..0), part(3..9)]));
+        assert!(!follow_each_other(&[part(0..4), part(3..9)]));
+        assert!(!follow_each_other(&[part(5..9), part(0..5)]));
+    }
+
+    #[test]
+    fn a_part_says_before_what_it_allocates() {
+        let mut part = Part::of(1_000);
+        for number in 0..10_000_u64 {
+            let key = vec![7; 20 + (number % 50) as usize];
+            let of = |part: &Part| (part.keys.capacity(), part.places.capacity());
+            let (before, said) = (of(&part), part.growth(key.len()));
+            part.push(&key, true, Rid(number));
+            let (mut allocated, after) = (0, of(&part));
+            if after.0 != before.0 {
+                allocated += after.0;
+            }
+            if after.1 != before.1 {
+                allocated += after.1 * size_of::<Place>();
+            }
+            // The first ones are rounded up to a few entries.
+            assert!(
+                allocated <= said || part.places.len() < 10,
+                "entry {number}"
+            );
+            assert!((said == 0) <= (allocated == 0), "entry {number}");
         }
     }
 

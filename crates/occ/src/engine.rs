@@ -29,7 +29,9 @@ use crate::running::Running;
 use crate::statistics::{self, Counters, Statistics};
 use crate::storage::Storage;
 use crate::sweeper::{self, Retired};
+use crate::tending;
 use crate::transaction::{Entered, OccTransaction, State, log_error};
+use crate::validation::Validation;
 
 /// What transactions share.
 pub(crate) struct Shared {
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) keys: KeyLocks,
     pub(crate) graph: WaitGraph<Entered>,
     pub(crate) committers: Committers,
+    pub(crate) validation: Validation,
     pub(crate) conflicts: Conflicts,
     pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
     /// Records that came back from the log and that nobody has attached yet.
@@ -73,6 +76,7 @@ impl Shared {
     fn new(settings: Settings, log: Log, recovered: BTreeMap<StorageId, Table>) -> Arc<Self> {
         Arc::new(Self {
             memory: Memory::new(settings.budget),
+            validation: Validation::new(&settings),
             settings,
             log,
             domain: Domain::new(),
@@ -106,6 +110,11 @@ impl Shared {
     pub(crate) fn storage(&self, id: StorageId) -> Result<Arc<Storage>, Error> {
         let storages = self.storages.read().expect("no panic while it was held");
         storages.get(&id).cloned().ok_or(Error::Unknown("storage"))
+    }
+
+    pub(crate) fn all_storages(&self) -> Vec<Arc<Storage>> {
+        let storages = self.storages.read().expect("no panic while it was held");
+        storages.values().cloned().collect()
     }
 
     /// Whether every storage that came back has been attached or dropped.
@@ -245,6 +254,7 @@ impl Engine {
     fn start(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
         if let Some(interval) = shared.settings.sweep_interval {
             coeval_env::spawn("sweeper", sweeper::run(Arc::downgrade(&shared), interval));
+            coeval_env::spawn("ranges", tending::run(Arc::downgrade(&shared), interval));
         }
         Self {
             shared,
@@ -284,10 +294,11 @@ impl Engine {
         statistics::read(&self.shared)
     }
 
-    /// One whole round of the sweeper: every record once, then what is retired.
-    /// For engines without a sweeper of their own.
+    /// One whole round of the sweeper: every record once, then what is retired; and one
+    /// of logical ranges. For engines without a sweeper of their own.
     pub fn sweep(&self) {
         sweeper::sweep_all(&self.shared);
+        tending::tend_all(&self.shared);
     }
 
     /// Puts a fault back for a test that must notice it: SERIALIZABLE no longer
@@ -352,7 +363,7 @@ impl coeval_txn::Engine for Engine {
         let storage = Storage::new(
             &definition,
             records,
-            shared.settings.range_slots,
+            shared.settings.range_limits(),
             shared.settings.log.recovery_threads,
             &shared.domain,
         )?;

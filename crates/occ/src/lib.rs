@@ -33,6 +33,7 @@
 //! # The rooms
 //!
 //! - [`transaction`]: the calls of the contract.
+//! - [`validation`]: how a scan is found to hold, one way of several.
 //! - [`ranges`]: logical ranges, registrations, predicates.
 //! - [`locks`]: queues, keys, tables, the wait-for graph.
 //! - [`running`]: who has drawn a timestamp.
@@ -65,7 +66,9 @@ mod settings;
 mod statistics;
 mod storage;
 mod sweeper;
+mod tending;
 mod transaction;
+mod validation;
 
 pub use checkpointer::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
@@ -73,3 +76,4 @@ pub use engine::Engine;
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
 pub use statistics::{AbortCause, Statistics};
+pub use validation::{Validations, Validator};

@@ -16,7 +16,7 @@
 //! | rows | the newest committed version of each row, and uncommitted ones |
 //! | old versions | versions that only older snapshots see, and their list nodes |
 //! | records | headers, a cache line for each row and each row that was |
-//! | indexes | the nodes of their trees, and keys that are too long for a node |
+//! | indexes | the nodes of their trees, keys that are too long for a node, and logical ranges with their rings |
 //! | log | the window of the log that is on its way to the disk |
 //! | rest | sessions, statements, the catalog, and whatever else was allocated: what was, as it is counted, without the above |
 //! | allocator | what is there of the allocator's arenas, without what it gave out |

@@ -27,6 +27,7 @@ use coeval_types::Timestamp;
 use crate::engine::Shared;
 use crate::memory::{self, MemoryAccounts};
 use crate::transaction::Wait;
+use crate::validation::{self, Validations};
 
 macro_rules! causes {
     ($($(#[$about:meta])* $cause:ident = $name:literal;)*) => {
@@ -126,6 +127,7 @@ struct OfThread {
     row_waits: Durations,
     key_waits: Durations,
     table_waits: Durations,
+    validation: validation::Counters,
 }
 
 /// What the engine counts.
@@ -146,6 +148,12 @@ impl Counters {
 
     pub(crate) fn aborted(&self, cause: AbortCause) {
         self.threads.mine().aborts[cause as usize].add(1);
+    }
+
+    /// Where the calling thread counts what validating comes to.
+    #[inline]
+    pub(crate) fn validation(&self) -> &validation::Counters {
+        &self.threads.mine().validation
     }
 
     pub(crate) fn deadlock(&self) {
@@ -225,6 +233,8 @@ pub struct Statistics {
     pub committed: u64,
     /// Transactions that were undone, by [`AbortCause::ALL`].
     pub aborted: [u64; CAUSES],
+    /// What validating came to.
+    pub validation: Validations,
     /// Waits that ended because transactions waited for each other.
     pub deadlocks: u64,
     /// Waits for rows, in microseconds each.
@@ -243,6 +253,8 @@ pub struct Statistics {
     pub storages: u64,
     /// About how many rows they have.
     pub rows: u64,
+    /// Logical ranges that their keys are cut into.
+    pub ranges: u64,
     /// What takes memory.
     pub memory: MemoryAccounts,
     /// Rounds the sweeper has made.
@@ -271,6 +283,7 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
     let mut statistics = Statistics {
         committed: threads.sum(|thread| &thread.commits),
         aborted: std::array::from_fn(|cause| threads.sum(|thread| &thread.aborts[cause])),
+        validation: validation::sum(threads, |thread| &thread.validation),
         deadlocks: threads.sum(|thread| &thread.deadlocks),
         row_waits: threads.distribution(|thread| &thread.row_waits),
         key_waits: threads.distribution(|thread| &thread.key_waits),
@@ -280,6 +293,7 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
         oldest_snapshot_lag: lag(oldest, installed),
         storages: 0,
         rows: 0,
+        ranges: 0,
         memory: memory::accounts(shared),
         sweeps: counters.sweeps.get(),
         swept_records: counters.swept_records.get(),
@@ -294,6 +308,7 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
     for storage in storages.values() {
         statistics.storages += 1;
         statistics.rows += storage.records.estimated_rows();
+        statistics.ranges += storage.ranges();
     }
     statistics
 }

@@ -17,7 +17,7 @@ use coeval_types::{
 
 use crate::building;
 use crate::locks::tables::TableLocks;
-use crate::ranges::map::{RangeMap, Space};
+use crate::ranges::map::{Limits, RangeMap, Space};
 
 /// One index of a storage.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Index {
     /// scan is protected by its predicate alone.
     pub(crate) orders_rows: bool,
     /// Older snapshots show versions that have no entry here.
-    usable_from: Timestamp,
+    pub(crate) usable_from: Timestamp,
     /// Whether it was dropped, if only by a transaction that has not ended: it is
     /// maintained for snapshots that know it and for a rollback, and promises
     /// nothing. Changed only by one who has the table alone.
@@ -42,7 +42,7 @@ impl Index {
     fn new(
         storage: StorageId,
         definition: &IndexDefinition,
-        slots: usize,
+        limits: Limits,
         orders_rows: bool,
         usable_from: Timestamp,
         domain: &Domain,
@@ -56,7 +56,7 @@ impl Index {
             kind: definition.kind,
             extractor: Arc::clone(&definition.extractor),
             entries: OrderedIndex::new(domain),
-            ranges: RangeMap::new(space, slots),
+            ranges: RangeMap::new(space, limits),
             orders_rows,
             usable_from,
             dropped: AtomicBool::new(false),
@@ -91,12 +91,13 @@ impl Index {
         self.is_primary() || extracted == ExtractedKey::Comparable
     }
 
-    /// Puts the row's entry into `entry`.
-    pub(crate) fn entry(&self, row: RowRef<'_>, rid: Rid, entry: &mut Vec<u8>) {
-        self.key(row, entry);
+    /// Puts the row's entry into `entry`, and says whether its key can be a duplicate.
+    pub(crate) fn entry(&self, row: RowRef<'_>, rid: Rid, entry: &mut Vec<u8>) -> bool {
+        let comparable = self.key(row, entry);
         if !self.is_primary() {
             append_rid(entry, rid);
         }
+        comparable
     }
 
     /// The key of an entry, and its RID.
@@ -232,7 +233,7 @@ pub(crate) struct Storage {
     /// at the beginning.
     rows: Option<RangeMap>,
     indexes: ArcSwap<Vec<Arc<Index>>>,
-    slots: usize,
+    limits: Limits,
     /// Whether there may be garbage that the sweeper has not seen.
     written: AtomicBool,
 }
@@ -243,7 +244,7 @@ impl Storage {
     pub(crate) fn new(
         definition: &StorageDefinition,
         records: Table,
-        slots: usize,
+        limits: Limits,
         threads: usize,
         domain: &Domain,
     ) -> Result<Self, Error> {
@@ -263,7 +264,7 @@ impl Storage {
                 let mut index = Index::new(
                     definition.id,
                     index,
-                    slots,
+                    limits,
                     orders_rows,
                     Timestamp::ZERO,
                     domain,
@@ -281,9 +282,9 @@ impl Storage {
             records,
             schema_version: AtomicU64::new(definition.schema_version),
             locks: TableLocks::new(),
-            rows: (primaries == 0).then(|| RangeMap::new(space, slots)),
+            rows: (primaries == 0).then(|| RangeMap::new(space, limits)),
             indexes: ArcSwap::from_pointee(indexes),
-            slots,
+            limits,
             written: AtomicBool::new(false),
         })
     }
@@ -306,12 +307,22 @@ impl Storage {
         self.indexes.load()
     }
 
-    /// Memory that the indexes take, in bytes.
+    /// Memory that the indexes and logical ranges take, in bytes.
     pub(crate) fn index_bytes(&self) -> u64 {
-        self.indexes()
+        let indexes = self.indexes();
+        let indexes = indexes
             .iter()
-            .map(|index| index.entries.memory())
-            .sum()
+            .map(|index| index.entries.memory() + index.ranges.memory());
+        let rows = self.rows.as_ref().map_or(0, RangeMap::memory);
+        indexes.sum::<u64>() + rows
+    }
+
+    /// How many logical ranges there are.
+    pub(crate) fn ranges(&self) -> u64 {
+        let indexes = self.indexes();
+        let ranges = indexes.iter().map(|index| index.ranges.count());
+        let rows = self.rows.as_ref().map_or(0, RangeMap::count);
+        (ranges.sum::<usize>() + rows) as u64
     }
 
     pub(crate) fn index(&self, id: IndexId) -> Result<Arc<Index>, Error> {
@@ -323,14 +334,10 @@ impl Storage {
         self.rows.as_ref()
     }
 
-    /// A new index, not yet known to anybody.
-    pub(crate) fn make_index(
-        &self,
-        definition: &IndexDefinition,
-        usable_from: Timestamp,
-        domain: &Domain,
-    ) -> Index {
-        Index::new(self.id, definition, self.slots, false, usable_from, domain)
+    /// A new index without entries, not yet known to anybody, and usable by all.
+    pub(crate) fn make_index(&self, definition: &IndexDefinition, domain: &Domain) -> Index {
+        let from = Timestamp::ZERO;
+        Index::new(self.id, definition, self.limits, false, from, domain)
     }
 
     pub(crate) fn add_index(&self, index: Arc<Index>) {

@@ -11,7 +11,7 @@
 //! still read the catalog row that names it has such a snapshot.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
 use coeval_memory::heap;
@@ -82,7 +82,7 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
         {
             engine.snapshots.end_oldest(began);
         }
-        let all = storages(&engine);
+        let all = engine.all_storages();
         unfinished.retain(|id, _| all.iter().any(|storage| storage.id == *id));
         drop(engine);
         for storage in all {
@@ -151,7 +151,7 @@ async fn rest(pressed: bool) {
 /// One round at once.
 pub(crate) fn sweep_all(shared: &Shared) {
     let began = shared.log.installed();
-    for storage in storages(shared) {
+    for storage in shared.all_storages() {
         let mut next = Some(Rid(0));
         while let Some(from) = next {
             next = step(shared, &storage, from);
@@ -161,11 +161,6 @@ pub(crate) fn sweep_all(shared: &Shared) {
     forget_retired(shared);
     memory::end_oldest(shared, began);
     shared.counters.sweep_done();
-}
-
-fn storages(shared: &Shared) -> Vec<Arc<Storage>> {
-    let storages = shared.storages.read().expect("no panic while it was held");
-    storages.values().cloned().collect()
 }
 
 fn step(shared: &Shared, storage: &Storage, from: Rid) -> Option<Rid> {

@@ -1,8 +1,8 @@
 //! The court: many scenarios, many seeds, and a table of what came of it.
 //!
 //! What was done is a [`Record`], so that a court of hours can be interrupted and goes
-//! on where it was. Runs that failed are done again when the court is called again, for
-//! they may have been mended.
+//! on where it was, as long as the build is the same. Runs that failed are done again when
+//! the court is called again, so that what failed is told again.
 
 mod bugs;
 mod record;
@@ -80,17 +80,30 @@ pub fn sample(seed: u64) -> Vec<Scenario> {
     scenarios
 }
 
+/// What a court tells, as it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'run> {
+    /// A run is done.
+    Done(&'run Done, &'run Options, &'run Report),
+    /// The smallest like one that failed was looked for.
+    Shrunk(&'run Failure),
+}
+
 /// Holds court over these runs, each of so much virtual time, on so many threads, until
-/// all are done or `is_over`. Tells `note` of every run that is done, one at a time.
+/// all are done or `is_over`. Tells `note` its [`News`], one at a time.
 pub fn hold(
     runs: &[(Scenario, u64)],
     length: Duration,
     threads: usize,
     is_over: impl Fn() -> bool + Sync,
-    note: impl Fn(&Done) + Sync,
-) -> Vec<Failure> {
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    note: impl Fn(News<'_>) + Sync,
+) {
+    let next = AtomicUsize::new(0);
     let noting = Mutex::new(());
+    let tell = |news: News<'_>| {
+        let _one_at_a_time = noting.lock().expect("no panic while it was held");
+        note(news);
+    };
     coeval_env::scatter(threads.max(1), |_| {
         while !is_over()
             && let Some(&(scenario, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed))
@@ -106,24 +119,17 @@ pub fn hold(
                 verdict: Verdict::of(&report),
                 committed: report.committed,
             };
-            {
-                let _one_at_a_time = noting.lock().expect("no panic while it was held");
-                note(&done);
-            }
+            tell(News::Done(&done, &options, &report));
             if !report.is_clean() {
                 let (smallest, report) = shrink(&options, report, |_| {});
-                failures
-                    .lock()
-                    .expect("no panic while it was held")
-                    .push(Failure {
-                        options,
-                        smallest,
-                        report,
-                    });
+                tell(News::Shrunk(&Failure {
+                    options,
+                    smallest,
+                    report,
+                }));
             }
         }
     });
-    failures.into_inner().expect("no panic while it was held")
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@
 //!
 //! # When something is found
 //!
-//! [`shrink`] looks for a shorter run and fewer faults, and the command that replays
-//! it is printed. It goes, with its reason, to the seeds that are kept
+//! [`shrink`] looks for a shorter run and fewer faults, and the [command](command) that
+//! replays it is printed. Its arguments go, with their reason, to the runs that are kept
 //! (`crates/sim/seeds.txt`), which a test of this crate replays.
 //!
 //! # Whether anything would be found
@@ -62,17 +62,28 @@
 //! Bugs of `coeval_types::planted` are put back, one at a time, and have to be caught
 //! in the scenario and by the judge that [`court`] names; the command `planted` prints
 //! how many seeds that took. No judge and no class of faults is without such a bug.
+//!
+//! # How much a machine would do
+//!
+//! In those runs work takes no time. With [`costs`] that were measured on a real machine it
+//! does, and [`throughput`] draws what a server of so many cores would do. The court's runs
+//! choose none.
 
+pub mod command;
+pub mod costs;
 pub mod court;
 mod nemesis;
 mod panics;
 pub mod plan;
+pub mod probe;
 mod report;
 pub mod run;
 mod scenario;
 pub mod server;
 pub mod session;
 pub mod shrink;
+pub mod throughput;
+mod watchdog;
 pub mod workload;
 
 pub use report::Report;

@@ -3,22 +3,24 @@
 //! ```text
 //! cargo run -p coeval-sim -- run --seed 7 --scenario occ/bank/serializable/power
 //! cargo run -p coeval-sim -- court --seeds 3
+//! cargo run --release -p coeval-sim -- throughput --cores 8
 //! ```
 
+mod calibrate;
 mod sessions;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use coeval_sim::command::Arguments;
 use coeval_sim::court::{CATCHES, Catch, catch};
-use coeval_sim::{Mode, Options, Scenario, run, shrink};
-use coeval_types::planted::Bug;
+use coeval_sim::{Options, Scenario, run, shrink};
 
 /// Whole databases under one seed: workloads, faults, judges.
 #[derive(Parser)]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -31,6 +33,10 @@ enum Command {
     Run(RunArguments),
     /// Does every scenario with every one of some seeds.
     Court(CourtArguments),
+    /// Measures what work costs on this machine.
+    Calibrate(calibrate::CalibrateArguments),
+    /// Draws how much a server of such costs does.
+    Throughput(calibrate::ThroughputArguments),
     /// Puts bugs back, and says how many seeds it takes to catch them.
     Planted {
         /// Of how many seeds at most; what the table says, if not given.
@@ -44,24 +50,8 @@ enum Command {
 
 #[derive(clap::Args)]
 struct RunArguments {
-    /// What decides everything.
-    #[arg(long)]
-    seed: u64,
-    /// engine/workload/level/faults, as in occ/bank/serializable/power.
-    #[arg(long)]
-    scenario: Scenario,
-    /// How long clients run, in milliseconds of virtual time.
-    #[arg(long)]
-    length_ms: Option<u64>,
-    /// Only these faults of the plan, by number.
-    #[arg(long, value_delimiter = ',', num_args = 0..)]
-    faults: Option<Vec<usize>>,
-    /// What is asked for in the end: safety or liveness.
-    #[arg(long, value_parser = mode)]
-    mode: Option<Mode>,
-    /// A bug to put back; needs the feature planted.
-    #[arg(long, value_parser = bug)]
-    plant: Option<Bug>,
+    #[command(flatten)]
+    run: Arguments,
     /// Does not look for a smaller run that fails.
     #[arg(long)]
     no_shrink: bool,
@@ -102,34 +92,18 @@ struct CourtArguments {
     threads: usize,
 }
 
-fn mode(text: &str) -> Result<Mode, String> {
-    [Mode::Safety, Mode::Liveness]
-        .into_iter()
-        .find(|mode| mode.name() == text)
-        .ok_or_else(|| "safety or liveness".to_owned())
-}
-
-fn bug(text: &str) -> Result<Bug, String> {
-    if !cfg!(feature = "planted") {
-        return Err("this build has no bugs to plant: --features planted".to_owned());
-    }
-    let known = Bug::ALL.iter().find(|bug| bug.name() == text);
-    known.copied().ok_or_else(|| {
-        let names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-        format!("one of {}", names.join(", "))
-    })
-}
-
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let done: Result<bool, Box<dyn std::error::Error>> = match CommandLine::parse().command {
         Command::List => {
             for scenario in Scenario::all() {
                 println!("{scenario}");
             }
             Ok(true)
         }
-        Command::Run(arguments) => Ok(one(arguments)),
-        Command::Court(arguments) => sessions::hold(&arguments),
+        Command::Run(arguments) => one(arguments).map_err(Into::into),
+        Command::Court(arguments) => sessions::hold(&arguments).map_err(Into::into),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+        Command::Throughput(arguments) => calibrate::throughput(&arguments),
         Command::Planted { seeds, only } => Ok(planted(seeds, &only)),
     };
     match done {
@@ -142,21 +116,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn one(arguments: RunArguments) -> bool {
-    let mut options = Options::new(arguments.scenario, arguments.seed);
-    if let Some(length) = arguments.length_ms {
-        options.length = Duration::from_millis(length);
+fn one(arguments: RunArguments) -> io::Result<bool> {
+    if arguments.run.plant.is_some() && !cfg!(feature = "planted") {
+        let error = "this build has no bugs to plant: --features planted";
+        return Err(io::Error::other(error));
     }
-    options.mode = arguments.mode.unwrap_or(options.mode);
-    options.faults = arguments.faults;
-    options.bug = arguments.plant;
+    let options = Options::from(arguments.run);
     for fault in options.plan() {
         println!("{fault}");
     }
     let report = run(&options);
     println!("{report}");
     if report.is_clean() {
-        return true;
+        return Ok(true);
     }
     if !arguments.no_shrink {
         let (smallest, report) = shrink::shrink(&options, report, |candidate| {
@@ -168,7 +140,7 @@ fn one(arguments: RunArguments) -> bool {
         }
         println!("{report}");
     }
-    false
+    Ok(false)
 }
 
 fn planted(seeds: Option<u64>, only: &str) -> bool {

@@ -151,8 +151,12 @@ impl<'world> Nemesis<'world> {
                 self.damaged = true;
             }
             Accident::Link(kind) => self.set_links(Some(link(*kind))),
-            Accident::Block { requests, answers } => {
-                for &client in &self.clients {
+            Accident::Block {
+                clients,
+                requests,
+                answers,
+            } => {
+                for client in self.cut(clients) {
                     if *requests {
                         world.block(client, node);
                     }
@@ -183,8 +187,8 @@ impl<'world> Nemesis<'world> {
             Accident::Full(_) => world.set_capacity(node, u64::MAX),
             Accident::Misdirect(_) => {}
             Accident::Link(_) => self.set_links(None),
-            Accident::Block { .. } => {
-                for &client in &self.clients {
+            Accident::Block { clients, .. } => {
+                for client in self.cut(clients) {
                     world.unblock(client, node);
                     world.unblock(node, client);
                 }
@@ -196,6 +200,13 @@ impl<'world> Nemesis<'world> {
             | Accident::Reset
             | Accident::Jump(_) => {}
         }
+    }
+
+    /// The machines of these clients.
+    fn cut(&self, clients: &[usize]) -> impl Iterator<Item = Node> {
+        clients
+            .iter()
+            .filter_map(|&at| self.clients.get(at).copied())
     }
 
     fn set_links(&self, link: Option<Link>) {
@@ -245,5 +256,104 @@ fn link(kind: LinkKind) -> Link {
             resets_per_million: 20_000,
             ..Link::default()
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use coeval_env::JoinHandle;
+    use coeval_occ::Validator;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::Engine;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn address() -> SocketAddr {
+        ([127, 0, 0, 1], 7).into()
+    }
+
+    async fn serve() {
+        let listener = coeval_env::listen(address()).await.unwrap();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (mut read, mut write) = stream.into_split();
+            coeval_env::spawn("echo", async move {
+                while let Ok(byte) = read.read_u8().await {
+                    write.write_u8(byte).await.unwrap();
+                }
+            });
+        }
+    }
+
+    /// Asks once, and a second after it began once more; how long that took.
+    async fn ask() -> Duration {
+        let stream = coeval_env::connect(address()).await.unwrap();
+        let (mut read, mut write) = stream.into_split();
+        write.write_u8(1).await.unwrap();
+        read.read_u8().await.unwrap();
+        coeval_env::sleep(SECOND).await;
+        let asked = coeval_env::now();
+        write.write_u8(2).await.unwrap();
+        assert_eq!(read.read_u8().await.unwrap(), 2);
+        asked.elapsed()
+    }
+
+    /// How long an answer took each of three clients, of whom some are cut off meanwhile
+    /// for ten seconds.
+    fn answers(cut: &[usize], requests: bool, answers: bool) -> Vec<Duration> {
+        let world = World::new(1);
+        let node = world.node();
+        let clients: Vec<Node> = (0..3).map(|_| world.node()).collect();
+        world.spawn(node, serve());
+        let mut server = Server::new(Engine::Server, node, 1, None, Validator::default());
+        let accident = Accident::Block {
+            clients: cut.to_vec(),
+            requests,
+            answers,
+        };
+        let fault = Fault {
+            number: 0,
+            at: SECOND / 2,
+            lasts: 10 * SECOND,
+            accident,
+        };
+        let mut nemesis = Nemesis::new(&world, node, clients.clone(), vec![fault]);
+        world.block_on(async {
+            world.wait(SECOND / 100).await;
+            let asking: Vec<JoinHandle<Duration>> = clients
+                .iter()
+                .map(|client| world.spawn(*client, ask()))
+                .collect();
+            nemesis.begin();
+            while nemesis.is_busy() {
+                nemesis.tick(&mut server);
+                world.wait(SECOND / 100).await;
+            }
+            let mut took = Vec::new();
+            for asking in asking {
+                took.push(asking.await.unwrap());
+            }
+            took
+        })
+    }
+
+    #[test]
+    fn who_is_cut_off_waits_and_nobody_else() {
+        for (cut, ways) in [
+            (&[1][..], (true, true)),
+            (&[0, 2], (true, false)),
+            (&[2], (false, true)),
+            (&[0, 1, 2], (true, true)),
+        ] {
+            for (client, took) in answers(cut, ways.0, ways.1).into_iter().enumerate() {
+                let waited = took > 5 * SECOND;
+                assert_eq!(waited, cut.contains(&client), "{cut:?}: {client} {took:?}");
+                assert!(took < 11 * SECOND, "{took:?}");
+            }
+        }
     }
 }

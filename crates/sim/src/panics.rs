@@ -1,13 +1,17 @@
-//! Panics of simulated tasks: noted, not printed.
+//! Panics of simulated tasks: noted, and the run of the first one named.
 //!
 //! A world's executor catches the panic of a task, as tokio does, and the task's end
-//! may interest nobody. Here every one of them is an objection.
+//! may interest nobody. Here every one of them is an objection. What unwinds may also
+//! end the process: a place in the log that is given up does. So the first panic of a run
+//! is told before anything unwinds, with the command that repeats the run; else nobody
+//! would know which it was.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Once;
 
 thread_local! {
-    static WATCHED: Cell<bool> = const { Cell::new(false) };
+    /// What the run on this thread is.
+    static WATCHED: RefCell<Option<String>> = const { RefCell::new(None) };
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -15,33 +19,96 @@ thread_local! {
 pub(crate) struct Watch(());
 
 impl Watch {
-    pub(crate) fn begin() -> Self {
+    /// Of the run that this command repeats.
+    pub(crate) fn begin(command: String) -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                let watched = WATCHED.try_with(Cell::get).unwrap_or(false);
-                if watched {
-                    SEEN.with_borrow_mut(|seen| seen.push(panic.to_string()));
-                } else {
+                if !note(&panic.to_string()) {
                     before(panic);
                 }
             }));
         });
         SEEN.take();
-        WATCHED.set(true);
+        WATCHED.set(Some(command));
         Self(())
     }
 
     /// What panicked meanwhile, with its place.
     pub(crate) fn end(self) -> Vec<String> {
-        WATCHED.set(false);
+        WATCHED.set(None);
         SEEN.take()
     }
 }
 
+/// Whether there is a run on this thread that a panic is of.
+fn note(panic: &str) -> bool {
+    let watched = WATCHED.try_with(|command| {
+        let command = command.borrow();
+        let Some(command) = command.as_ref() else {
+            return false;
+        };
+        SEEN.with_borrow_mut(|seen| {
+            if seen.is_empty() {
+                eprintln!("a task panics in {command}\n{panic}");
+            }
+            seen.push(panic.to_owned());
+        });
+        true
+    });
+    watched.unwrap_or(false)
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
-        WATCHED.set(false);
+        WATCHED.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Aborts its process while a panic unwinds.
+    struct Aborts;
+
+    impl Drop for Aborts {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+
+    #[test]
+    #[ignore = "it aborts; the next test starts it in a process of its own"]
+    fn a_panic_that_aborts() {
+        let _watch = Watch::begin("cargo run -- which run it was".to_owned());
+        let _aborts = Aborts;
+        panic!("between reserve and commit");
+    }
+
+    #[test]
+    fn who_aborts_has_said_which_run_it_was() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture"])
+            .arg("panics::tests::a_panic_that_aborts")
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cargo run -- which run it was"), "{said}");
+        assert!(said.contains("between reserve and commit"), "{said}");
+    }
+
+    #[test]
+    fn panics_are_noted_while_a_run_is_watched_and_no_longer() {
+        let watch = Watch::begin("a run".to_owned());
+        for what in ["one", "other"] {
+            std::panic::catch_unwind(|| panic!("{what}")).unwrap_err();
+        }
+        let seen = watch.end();
+        assert_eq!(seen.len(), 2);
+        assert!(seen[0].contains("one") && seen[1].contains("other"));
+        assert!(!note("nobody watches"));
     }
 }

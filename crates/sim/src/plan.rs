@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::Class;
+use crate::workload::CLIENTS;
 
 /// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +42,10 @@ pub enum Accident {
     Misdirect(u64),
     /// Links to and from the server are like this.
     Link(LinkKind),
-    /// Nothing gets from clients to the server, from the server to clients, or both.
+    /// Nothing gets from some clients to the server, from the server to them, or both.
     Block {
+        /// Which clients, in order; the others go on.
+        clients: Vec<usize>,
         /// What clients send.
         requests: bool,
         /// What the server sends.
@@ -164,6 +167,18 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
     }
 }
 
+/// Who is cut off: everybody, or as often some and not others.
+fn cut(random: &mut StdRng) -> Vec<usize> {
+    let all = (1 << CLIENTS) - 1;
+    let chosen: u32 = match random.random_range(0..2) {
+        0 => all,
+        _ => random.random_range(1..all),
+    };
+    (0..CLIENTS)
+        .filter(|client| chosen >> client & 1 == 1)
+        .collect()
+}
+
 fn between(random: &mut StdRng, least: u64, most: u64) -> Duration {
     Duration::from_millis(random.random_range(least..=most))
 }
@@ -232,6 +247,7 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
         Class::Partition => {
             let way = random.random_range(0..3);
             let block = Accident::Block {
+                clients: cut(random),
                 requests: way != 1,
                 answers: way != 0,
             };
@@ -252,6 +268,8 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -270,5 +288,21 @@ mod tests {
             let shorter = draw(class, 3, length / 2);
             assert!(plan.starts_with(&shorter) || class == Class::Corruption);
         }
+    }
+
+    #[test]
+    fn partitions_cut_off_everybody_or_some() {
+        let mut cut = BTreeSet::new();
+        for seed in 0..200 {
+            for fault in draw(Class::Partition, seed, Duration::from_secs(3)) {
+                let Accident::Block { clients, .. } = fault.accident else {
+                    panic!("another fault");
+                };
+                cut.insert(clients);
+            }
+        }
+        // Each set of clients but that of nobody.
+        assert_eq!(cut.len(), (1 << CLIENTS) - 1, "{cut:?}");
+        assert!(!cut.contains(&vec![]));
     }
 }

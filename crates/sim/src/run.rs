@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_env::sim::{Latency, Link, Node, World};
+use coeval_occ::Validator;
 use coeval_types::planted::{self, Bug};
 
 use crate::panics::Watch;
@@ -12,7 +13,7 @@ use crate::plan::{self, Fault};
 use crate::report::Report;
 use crate::server::{Door, Phase, Server};
 use crate::workload::{CLIENTS, Clients};
-use crate::{Class, Engine, Scenario, nemesis::Nemesis};
+use crate::{Class, Engine, Scenario, nemesis::Nemesis, watchdog::Watchdog};
 
 /// In so much virtual time after the last fault a database recovers and serves everybody.
 pub const BOUND: Duration = Duration::from_secs(120);
@@ -56,6 +57,8 @@ pub struct Options {
     pub mode: Mode,
     /// A bug that is put back.
     pub bug: Option<Bug>,
+    /// How an occ engine in the dock validates scans.
+    pub validator: Validator,
 }
 
 impl Options {
@@ -75,6 +78,7 @@ impl Options {
             faults: None,
             mode,
             bug: None,
+            validator: Validator::default(),
         }
     }
 
@@ -87,39 +91,17 @@ impl Options {
         }
         plan
     }
-
-    /// The command that repeats the run.
-    #[must_use]
-    pub fn command(&self) -> String {
-        let mut command = "cargo run -p coeval-sim".to_owned();
-        if self.bug.is_some() {
-            command.push_str(" --features planted");
-        }
-        command.push_str(&format!(
-            " -- run --seed {} --scenario {} --mode {} --length-ms {}",
-            self.seed,
-            self.scenario,
-            self.mode.name(),
-            self.length.as_millis()
-        ));
-        if let Some(only) = &self.faults {
-            let numbers: Vec<String> = only.iter().map(usize::to_string).collect();
-            command.push_str(&format!(" --faults={}", numbers.join(",")));
-        }
-        if let Some(bug) = self.bug {
-            command.push_str(&format!(" --plant {bug}"));
-        }
-        command
-    }
 }
 
-/// Does it. Takes a fraction of a second, and no part of the world outside.
+/// Does it. Takes a fraction of a second, and no part of the world outside; when it takes
+/// a minute, or a task panics, standard error has the command at once.
 ///
 /// # Panics
 /// When a bug is to be planted, and this build has none.
 #[must_use]
 pub fn run(options: &Options) -> Report {
-    let watch = Watch::begin();
+    let _watchdog = Watchdog::over(options.command());
+    let watch = Watch::begin(options.command());
     let _planted = options.bug.map(|bug| {
         planted::plant(bug).expect("a build with the feature planted, which this is not")
     });
@@ -190,6 +172,7 @@ impl<'world> Run<'world> {
                 node,
                 options.seed,
                 clients.tables(),
+                options.validator,
             ),
             nemesis: Nemesis::new(world, node, machines.clone(), options.plan()),
             machines,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
 use coeval_env::{JoinError, JoinHandle};
+use coeval_occ::Validator;
 use coeval_server::{Settings, Storage, Timeout};
 use coeval_txn::serial::Serial;
 use coeval_workload::store::{Database, Pace, Table};
@@ -84,6 +85,8 @@ pub struct Server {
     sizes: Sizes,
     /// Those of a load that has its own; else there is the simulator's one.
     tables: Option<Vec<Table>>,
+    /// Of an engine by the contract.
+    validator: Validator,
     /// Its machine.
     pub node: Node,
     board: Board,
@@ -95,11 +98,18 @@ pub struct Server {
 impl Server {
     /// A server that has never run; the seed decides about its settings.
     #[must_use]
-    pub fn new(engine: Engine, node: Node, seed: u64, tables: Option<Vec<Table>>) -> Self {
+    pub fn new(
+        engine: Engine,
+        node: Node,
+        seed: u64,
+        tables: Option<Vec<Table>>,
+        validator: Validator,
+    ) -> Self {
         Self {
             engine,
             sizes: Sizes::draw(engine, seed),
             tables,
+            validator,
             node,
             board: Board::default(),
             life: None,
@@ -114,10 +124,11 @@ impl Server {
         told(&self.board).phase = Phase::Starting;
         let board = Arc::clone(&self.board);
         let (engine, sizes, tables) = (self.engine, self.sizes, self.tables.clone());
+        let validator = self.validator;
         self.life = Some(world.spawn(self.node, async move {
             match engine {
                 Engine::Serial => attach(&board, Arc::new(Serial::new()), tables).await,
-                Engine::Occ => occ(&board, sizes, tables).await,
+                Engine::Occ => occ(&board, sizes, tables, validator).await,
                 Engine::Server => server(&board, sizes).await,
             }
             let serving = told(&board).phase == Phase::Serving;
@@ -262,8 +273,11 @@ fn occ_settings(sizes: Sizes, own_tables: bool) -> coeval_occ::Settings {
     }
 }
 
-async fn occ(board: &Board, sizes: Sizes, tables: Option<Vec<Table>>) {
-    let settings = occ_settings(sizes, tables.is_some());
+async fn occ(board: &Board, sizes: Sizes, tables: Option<Vec<Table>>, validator: Validator) {
+    let settings = coeval_occ::Settings {
+        validator,
+        ..occ_settings(sizes, tables.is_some())
+    };
     let opened = coeval_occ::Engine::open(Path::new(DATA), settings).await;
     let engine = match opened {
         Ok((engine, _)) => engine,

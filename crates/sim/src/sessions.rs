@@ -1,5 +1,6 @@
-//! A session of the court from the command line: what is on record is not done again,
-//! the record is kept up to date, and a signal ends it in good order.
+//! A session of the court from the command line: what this build has on record is not done
+//! again, the record is kept up to date, failures are told as they are found, and a signal
+//! ends it in good order.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program that writes its record on the real disk in real time; what it runs is simulated"
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use coeval_sim::Scenario;
-use coeval_sim::court::{self, Failure, Record, Table, Verdict};
+use coeval_sim::court::{self, News, Record, Table, Verdict};
 
 use crate::CourtArguments;
 
@@ -57,7 +58,10 @@ pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
         .flat_map(|seed| scenarios.iter().map(move |scenario| (*scenario, seed)))
         .collect();
     let of = runs.len();
-    runs.retain(|(scenario, seed)| !record.has(*scenario, *seed));
+    let (build, length_ms) = (&arguments.build, arguments.length_ms);
+    runs.retain(|(scenario, seed)| {
+        record.failed(*scenario, *seed, build, length_ms) != Some(false)
+    });
     let threads = match arguments.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -80,17 +84,29 @@ pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
     let is_over =
         || signal.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
     let length = Duration::from_millis(arguments.length_ms);
-    let failures = court::hold(&runs, length, threads, is_over, |done| {
+    court::hold(&runs, length, threads, is_over, |news| {
+        tell(news);
+        let News::Done(done, ..) = news else { return };
         let mut progress = progress.lock().expect("no panic while it was held");
-        let (build, length_ms) = (&arguments.build, arguments.length_ms);
+        let failed = done.verdict == Verdict::Failed;
+        let before = progress
+            .record
+            .failed(done.scenario, done.seed, build, length_ms);
+        if before == Some(true) && !failed {
+            println!(
+                "\n{} {} is clean, and this build is on record with a failure of it: something \
+                 decides beside the seed",
+                done.scenario, done.seed
+            );
+        }
         progress.record.add(done, build, length_ms);
         progress.done += 1;
-        progress.failed += usize::from(done.verdict == Verdict::Failed);
+        progress.failed += usize::from(failed || before == Some(true));
         if progress.told.elapsed() >= TELL {
             progress.told = Instant::now();
-            eprintln!("{}", progress.line());
+            eprintln!("{}", progress.line(build));
         }
-        if progress.saved.elapsed() >= SAVE {
+        if failed || progress.saved.elapsed() >= SAVE {
             progress.saved = Instant::now();
             if let Err(error) = save(arguments, &progress.record) {
                 eprintln!("the record is not up to date: {error}");
@@ -99,14 +115,13 @@ pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
     });
     let progress = progress.into_inner().expect("no panic while it was held");
     save(arguments, &progress.record)?;
-    tell(&failures);
-    println!("{}", Table::new(&progress.record));
-    println!("{}", progress.line());
+    println!("{}", Table::new(&progress.record, build, length_ms));
+    println!("{}", progress.line(build));
     Ok(progress.failed == 0)
 }
 
 impl Progress {
-    fn line(&self) -> String {
+    fn line(&self, build: &str) -> String {
         let there = self.before + self.done;
         let left = self.of - there;
         let elapsed = self.began.elapsed();
@@ -116,7 +131,7 @@ impl Progress {
             _ => format!(", {:.0} min left", left as f64 / rate.max(0.001) / 60.0),
         };
         format!(
-            "{there} of {} runs, {} of them before; {} failed; {rate:.1} runs a second for {:.0} s{more}",
+            "{there} of {} runs of build {build}, {} of them before; {} failed; {rate:.1} runs a second for {:.0} s{more}",
             self.of,
             self.before,
             self.failed,
@@ -125,11 +140,17 @@ impl Progress {
     }
 }
 
-fn tell(failures: &[Failure]) {
-    for failure in failures {
-        println!("\nFAILED {}", failure.options.command());
-        println!("smallest: {}", failure.smallest.command());
-        println!("{}", failure.report);
+/// A failure at once, and the smallest like it when it has been found.
+fn tell(news: News<'_>) {
+    match news {
+        News::Done(_, _, report) if report.is_clean() => {}
+        News::Done(_, options, report) => println!("\nFAILED {}\n{report}", options.command()),
+        News::Shrunk(failure) => println!(
+            "\nof {}\nsmallest: {}\n{}",
+            failure.options.command(),
+            failure.smallest.command(),
+            failure.report
+        ),
     }
 }
 
@@ -139,7 +160,8 @@ fn save(arguments: &CourtArguments, record: &Record) -> io::Result<()> {
         replace(path, &record.to_string())?;
     }
     if let Some(path) = &arguments.table {
-        replace(path, &format!("{}\n", Table::new(record)))?;
+        let table = Table::new(record, &arguments.build, arguments.length_ms);
+        replace(path, &format!("{table}\n"))?;
     }
     Ok(())
 }

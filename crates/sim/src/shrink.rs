@@ -30,9 +30,11 @@ pub fn shrink(
     };
     // By time: as long as a half fails, else three quarters.
     loop {
-        let length = best.0.length;
-        let shorter = [length / 2, length * 3 / 4]
+        // In whole milliseconds, which is what the command says.
+        let length = u64::try_from(best.0.length.as_millis()).unwrap_or(u64::MAX);
+        let shorter = [length / 2, length / 4 * 3]
             .into_iter()
+            .map(Duration::from_millis)
             .filter(|length| *length >= SHORTEST)
             .any(|length| {
                 let candidate = Options {

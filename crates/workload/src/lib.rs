@@ -5,7 +5,7 @@
 //! process and over the wire, without knowing which.
 //!
 //! - [`workload`]: what a load is: tables, rows, transactions, a check at the end.
-//! - [`loads`]: YCSB, bank, list-append, rw-register, SmallBank, TPC-C.
+//! - [`loads`]: YCSB, hybrid YCSB, bank, list-append, rw-register, SmallBank, TPC-C.
 //! - [`store`]: what they work on, an engine or a server.
 //! - [`driver`]: clients in closed or open loop, latencies, reports, histories.
 //! - [`distribution`]: which keys are met how often.

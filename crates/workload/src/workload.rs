@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use crate::chance::Chance;
-use crate::store::{Failure, Loader, Session, Table};
+use crate::store::{Failure, Loader, Session, Table, Versions};
 
 /// One of the clients that make requests.
 #[derive(Clone, Debug)]
@@ -95,6 +95,12 @@ pub trait Workload: Send + Sync + 'static {
 
     /// What it was told, for reports.
     fn parameters(&self) -> Parameters;
+
+    /// Columns that have no value twice, by which a history has what transactions read
+    /// and wrote. None where they note that themselves.
+    fn versions(&self) -> Vec<Versions> {
+        Vec::new()
+    }
 
     /// In how many parts its rows can be loaded side by side.
     fn parts(&self) -> u64 {

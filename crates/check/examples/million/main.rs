@@ -7,8 +7,8 @@
 //!
 //! The history is strictly serializable, so every level must permit it. Then one read
 //! in its middle is made to miss one acknowledged write, and the levels that promise
-//! real time must object, and with them no other. A wrong verdict ends the program with
-//! exit code 1.
+//! real time must object, and with them no other; and so must recency or sessions, which
+//! found nothing before. A wrong verdict ends the program with exit code 1.
 
 mod synthetic;
 
@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use coeval_check::history::{Format, History, read, write};
+use coeval_check::recency::{self, sessions};
 use coeval_check::transactions::{Judgement, Level, judge};
 use synthetic::Objects;
 
@@ -34,6 +35,17 @@ fn verdict(history: &History) -> Option<Judgement> {
     judge(history, &Level::ALL)
         .inspect_err(|error| eprintln!("{error}"))
         .ok()
+}
+
+/// Whether the judges of recency and of sessions find nothing.
+fn single(history: &History) -> bool {
+    let missed = timed("judged for recency", || {
+        recency::judge(history).map(|report| report.missed.len())
+    });
+    let back = timed("judged for sessions", || {
+        sessions::judge(history).map(|report| report.went_back.len())
+    });
+    (missed, back) == (Ok(0), Ok(0))
 }
 
 fn main() -> ExitCode {
@@ -79,6 +91,10 @@ fn main() -> ExitCode {
         eprintln!("a strictly serializable history was accused: {clean:#?}");
         return ExitCode::from(1);
     }
+    if !single(&history) {
+        eprintln!("reads that missed nothing were accused");
+        return ExitCode::from(1);
+    }
     let Some(reader) = synthetic::plant_stale_read(&mut history) else {
         eprintln!("the history has no read that could miss anything");
         return ExitCode::from(2);
@@ -96,5 +112,10 @@ fn main() -> ExitCode {
         return ExitCode::from(1);
     }
     println!("only the levels that promise real time object");
+    if single(&history) {
+        eprintln!("neither recency nor sessions have seen the stale read");
+        return ExitCode::from(1);
+    }
+    println!("and recency, or sessions");
     ExitCode::SUCCESS
 }

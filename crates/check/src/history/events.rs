@@ -27,6 +27,9 @@
 //!   other key has, in order of appearance.
 //! - A completion without an invocation began when it ended. An invocation without
 //!   completion is of unknown outcome.
+//! - What a `fail` or an `info` says instead of its operations (`:timed-out`) is passed
+//!   over, since the invocation has said what was tried. Where none has, it is refused:
+//!   others may have seen what nobody here would know of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,7 +128,14 @@ impl Assembler {
             None => return Err("an event has a type".to_owned()),
         };
         let time = self.time(event)?;
-        let steps = self.steps(event)?;
+        let steps = match (self.steps(event), kind) {
+            (Err(_), Kind::Done(outcome))
+                if outcome != Outcome::Committed && self.has_invoked(process) =>
+            {
+                None
+            }
+            (steps, _) => steps?,
+        };
         let read_only = event.get("read-only") == Some(&Value::Boolean(true));
         match kind {
             Kind::Invoke => {
@@ -164,6 +174,12 @@ impl Assembler {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is known what a process is trying.
+    fn has_invoked(&self, process: u64) -> bool {
+        let pending = self.pending.get(&process);
+        pending.is_some_and(|draft| !draft.steps.is_empty())
     }
 
     fn time(&mut self, event: &Value) -> Result<u64, String> {

@@ -25,6 +25,11 @@
 //! Lines stand in any order; empty ones are passed over. When the first line has a
 //! field `type`, all are [`events`](super::events) instead, with words where EDN has
 //! keywords: `{"process":0,"type":"ok","value":[["append",3,1],["r",3,[1]]]}`.
+//!
+//! Some tools (elle-cli) write one array of all instead of lines. A text that begins with
+//! `[` is read as such, wherever its lines end ([`array`]).
+
+mod array;
 
 use std::fmt;
 use std::io;
@@ -41,7 +46,18 @@ use super::{History, Operation, Outcome, ReadError, Register, Transaction};
 /// # Errors
 /// When a line is no JSON, no transaction, or ends before it started.
 pub fn read(text: &[u8]) -> Result<History, ReadError> {
-    let mut lines = lines(text);
+    if text.trim_ascii_start().starts_with(b"[") {
+        read_each(text, array::elements(text)?.into_iter())
+    } else {
+        read_each(text, lines(text))
+    }
+}
+
+/// Reads transactions or events, each with its offset in the text.
+fn read_each<'text>(
+    text: &[u8],
+    mut lines: impl Iterator<Item = (usize, &'text [u8])> + Clone,
+) -> Result<History, ReadError> {
     let first = lines.clone().next();
     let are_events = first.is_some_and(|(_, line)| {
         serde_json::from_slice::<serde_json::Value>(line)
@@ -100,7 +116,14 @@ fn unreadable(text: &[u8], offset: usize, error: &serde_json::Error) -> ReadErro
         Some((problem, _)) => problem.to_owned(),
         None => said,
     };
-    ReadError::at(text, offset + error.column().saturating_sub(1), problem)
+    let rest = &text[offset..];
+    let mut ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let line = match error.line().checked_sub(2) {
+        Some(before) => ends.nth(before).map_or(0, |(end, _)| end + 1),
+        None => 0,
+    };
+    let offset = offset + line + error.column().saturating_sub(1);
+    ReadError::at(text, offset, problem)
 }
 
 #[derive(Deserialize)]

@@ -17,28 +17,36 @@
 //! whether a client ever went back behind what it had itself seen or done.
 //!
 //! - Read-only is who was declared so, and who only read.
-//! - Only what is certainly missed counts: of registers, the order of versions has to
-//!   be known (`known`). A read that no commit explains is left to the other judges.
+//! - Of a list, every element that was acknowledged has to be there, wherever in the
+//!   list; of a register, no write may have been acknowledged that is known to be newer
+//!   than what was read (`known`, `registers`). A read that no commit explains is left to
+//!   the other judges.
+//! - Of several commits that a read misses, the one that was acknowledged first is told:
+//!   so late the read was.
+//! - The tests hold all that against its definition, on thousands of small histories.
+//!   Time grows with the operations and the elements that were read, and n log n for
+//!   sorting them.
 //!
 //! Source: Daudjee and Salem, "Lazy Database Replication with Snapshot Isolation",
 //! VLDB 2006.
 
 mod known;
+mod registers;
 pub mod sessions;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::history::{History, Operation, Register};
+use crate::history::{History, Operation};
 use crate::transactions::Unjudgeable;
-use known::{Known, Object, Write};
+use known::{Appends, Shown};
+use registers::Registers;
 
 /// A commit that a later transaction did not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The reader, by its place in the history.
     pub reader: usize,
-    /// The transaction it should have seen.
+    /// The transaction it should have seen; of several, the first acknowledged.
     pub writer: usize,
     /// The object.
     pub key: u64,
@@ -74,127 +82,54 @@ pub struct Report {
     pub missed: Vec<Missed>,
 }
 
-/// The acknowledged writes of one object, in the order of acknowledgement, each with
-/// the furthest so far.
-#[derive(Default)]
-struct Acknowledged {
-    /// When, and then: how far (the place in a list, the start of a write), who, what.
-    steps: Vec<(u64, u64, usize, i64)>,
-}
-
-impl Acknowledged {
-    /// The furthest of those before a moment.
-    fn furthest_before(&self, moment: u64) -> Option<(u64, usize, i64)> {
-        let count = self.steps.partition_point(|(at, ..)| *at < moment);
-        let (_, far, writer, value) = self.steps.get(count.checked_sub(1)?)?;
-        Some((*far, *writer, *value))
-    }
-}
-
 /// Judges every read-only transaction.
 ///
 /// # Errors
 /// When a value was written twice.
 pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
-    let known = Known::new(history)?;
-    let acknowledged = acknowledged(&known);
-    let replaced = known.replaced();
+    let appends = Appends::new(history)?;
+    let registers = Registers::new(history)?;
+    let mut shown = Shown::default();
     let mut report = Report::default();
     for (reader, transaction) in history.transactions.iter().enumerate() {
         let only_reads = transaction.read_only || !transaction.writes();
         if !transaction.is_committed() || !only_reads {
             continue;
         }
+        let moment = transaction.started;
         for operation in &transaction.operations {
-            let furthest = |object: Object| {
-                let object = acknowledged.get(&object)?;
-                object.furthest_before(transaction.started)
-            };
             let missed = match operation {
                 Operation::ReadList {
                     key,
                     elements: Some(elements),
                 } => {
-                    report.reads += 1;
-                    let furthest = furthest(Object::List(*key));
-                    furthest
-                        .filter(|(_, _, element)| !known.shows(*key, elements, *element))
-                        .map(|(_, writer, element)| (writer, element))
+                    shown.set(elements);
+                    let missed = appends.missing(*key, moment, &shown);
+                    missed.map(|(at, write)| (at, write.transaction, write.value))
                 }
                 Operation::Read {
                     key,
                     value: Some(value),
-                } => {
-                    report.reads += 1;
-                    let newest = furthest(Object::Register(*key));
-                    let newest = newest.filter(|(_, _, newest)| {
-                        known.is_older(*key, *value, Register::Value(*newest))
-                    });
-                    let replaced = || {
-                        let write = replaced.get(&(*key, *value))?;
-                        let at = known.of(write).acknowledged_at()?;
-                        (at < transaction.started)
-                            .then(|| (write.transaction, written(&known, *key, write)))
-                    };
-                    newest
-                        .map(|(_, writer, value)| (writer, value))
-                        .or_else(replaced)
-                }
+                } => registers.find(*key, *value).and_then(|state| {
+                    let (at, state) = registers.missing(state, moment)?;
+                    let (writer, value) = registers.write(state)?;
+                    Some((at, writer, value))
+                }),
                 _ => continue,
             };
-            if let Some((writer, value)) = missed {
-                let at = history.transactions[writer].acknowledged_at();
-                report.missed.push(Missed {
+            report.reads += 1;
+            report
+                .missed
+                .extend(missed.map(|(at, writer, value)| Missed {
                     reader,
                     writer,
                     key: operation.key(),
                     value,
-                    late_by: transaction.started - at.unwrap_or(transaction.started),
-                });
-            }
+                    late_by: moment - at,
+                }));
         }
     }
     Ok(report)
-}
-
-/// What a transaction wrote to a register in the end.
-fn written(known: &Known<'_>, key: u64, write: &Write) -> i64 {
-    let operations = known.of(write).operations.iter().rev();
-    let values = operations.filter_map(|operation| match operation {
-        Operation::Write { key: other, value } if *other == key => Some(*value),
-        _ => None,
-    });
-    values.into_iter().next().unwrap_or_default()
-}
-
-fn acknowledged(known: &Known<'_>) -> BTreeMap<Object, Acknowledged> {
-    let mut objects: BTreeMap<Object, Acknowledged> = BTreeMap::new();
-    for ((key, value), write) in &known.appends {
-        if let Some(at) = known.of(write).acknowledged_at() {
-            // As far as there are places.
-            let place = u64::try_from(known.place(*key, *value)).unwrap_or(u64::MAX);
-            let object = objects.entry(Object::List(*key)).or_default();
-            object.steps.push((at, place, write.transaction, *value));
-        }
-    }
-    for ((key, value), write) in &known.writes {
-        if let Some(at) = known.of(write).acknowledged_at() {
-            let start = known.of(write).started;
-            let object = objects.entry(Object::Register(*key)).or_default();
-            object.steps.push((at, start, write.transaction, *value));
-        }
-    }
-    for object in objects.values_mut() {
-        object.steps.sort_unstable();
-        let mut furthest: Option<(u64, usize, i64)> = None;
-        for (_, far, writer, value) in &mut object.steps {
-            match furthest {
-                Some(known) if known.0 > *far => (*far, *writer, *value) = known,
-                _ => furthest = Some((*far, *writer, *value)),
-            }
-        }
-    }
-    objects
 }
 
 #[cfg(test)]
@@ -226,6 +161,9 @@ mod tests {
         assert_eq!(missed(&with(late)), [(2, 1, 10)]);
         let lost = r#"{"process":2,"started":50,"finished":60,"outcome":"committed","operations":[["read_list",1,[6]]]}"#;
         assert_eq!(missed(&with(lost)), [(2, 0, 30)]);
+        let between = r#"{"process":2,"started":45,"finished":48,"outcome":"committed","operations":[["read_list",1,[5,6]]]}
+{"process":3,"started":50,"finished":60,"outcome":"committed","operations":[["read_list",1,[6]]]}"#;
+        assert_eq!(missed(&with(between)), [(3, 0, 30)], "others have seen it");
         let overlapping = r#"{"process":2,"started":40,"finished":60,"outcome":"committed","operations":[["read_list",1,[5]]]}"#;
         assert_eq!(missed(&with(overlapping)), []);
         let fresh = r#"{"process":2,"started":50,"finished":60,"outcome":"committed","operations":[["read_list",1,[5,6]]]}"#;
@@ -259,11 +197,24 @@ mod tests {
         };
         // The writes of 6 and 7 overlap; that 7 replaced 6 is known by its read.
         assert_eq!(with("6", 50), [(3, 2, 6)]);
-        assert_eq!(with("5", 50), [(3, 2, 6)]);
+        assert_eq!(with("5", 50), [(3, 1, 10)]);
         assert_eq!(with("5", 42), [(3, 1, 2)]);
         assert_eq!(with("null", 25), [(3, 0, 5)]);
         assert_eq!(with("7", 50), []);
         assert_eq!(with("6", 43), []);
         assert_eq!(with("null", 15), []);
+    }
+
+    #[test]
+    fn what_replaced_an_unacknowledged_write_is_seen() {
+        // 6 came after 5 in time, and 7 after 6, which T2 had read; but T2 had started
+        // before 5 was acknowledged, and nobody knows when 6 was.
+        let text = r#"
+{"process":0,"started":10,"finished":20,"outcome":"committed","operations":[["write",1,5]]}
+{"process":1,"started":30,"outcome":"unknown","operations":[["write",1,6]]}
+{"process":2,"started":15,"finished":44,"outcome":"committed","operations":[["read",1,6],["write",1,7]]}
+{"process":3,"started":50,"finished":60,"outcome":"committed","operations":[["read",1,5]]}
+{"process":3,"started":70,"finished":80,"outcome":"committed","operations":[["read",1,7]]}"#;
+        assert_eq!(missed(text), [(3, 2, 6)]);
     }
 }

@@ -10,15 +10,18 @@
 //! process 4    append 7 to y     read y: [5]          does not see its own
 //! ```
 //!
-//! As with [`recency`](super), only what is certain counts.
+//! As with [`recency`](super), only what is certain counts. All that a process has met
+//! stays with it: who loses one element of a list goes back, whatever else it shows, and
+//! so does who returns to a state after others of which the order is not known.
 //!
 //! Source: Terry, Demers, Petersen, Spreitzer, Theimer and Welch, "Session Guarantees
 //! for Weakly Consistent Replicated Data", 1994.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::known::{Known, Object};
+use super::known::{Appends, Shown};
+use super::registers::{Registers, State};
 use crate::history::{History, Operation, Register};
 use crate::transactions::Unjudgeable;
 
@@ -42,7 +45,7 @@ pub struct WentBack {
     pub later: usize,
     /// The object.
     pub key: u64,
-    /// What the earlier one saw or wrote last.
+    /// What the earlier one saw or wrote.
     pub value: i64,
 }
 
@@ -78,12 +81,68 @@ pub struct Report {
     pub went_back: Vec<WentBack>,
 }
 
-/// What a process saw or wrote last in an object.
-#[derive(Clone, Copy)]
+/// A value that a process saw or wrote.
+#[derive(Clone, Copy, Debug)]
 struct Met {
     value: i64,
     by: usize,
     wrote: bool,
+}
+
+/// What a process has met of a list: each element once, in the order of meeting.
+#[derive(Default)]
+struct MetList {
+    elements: Vec<Met>,
+    values: BTreeSet<i64>,
+}
+
+impl MetList {
+    /// The first of them that a read does not show. All before it are shown, so this
+    /// takes no more steps than the read has elements, and one.
+    fn missing(&self, shown: &Shown) -> Option<&Met> {
+        self.elements.iter().find(|met| !shown.has(met.value))
+    }
+
+    fn meet(&mut self, met: Met) {
+        if self.values.insert(met.value) {
+            self.elements.push(met);
+        }
+    }
+}
+
+/// What a process has met of a register.
+#[derive(Default)]
+struct MetRegister {
+    /// By the numbers of states.
+    states: BTreeMap<u32, Met>,
+    /// The one that follows the latest start, and that start.
+    latest: Option<(u64, Met)>,
+}
+
+impl MetRegister {
+    /// One that a state is older than.
+    fn newer_than(&self, registers: &Registers, state: State) -> Option<&Met> {
+        let over = self.states.range(registers.over(state)).next_back();
+        let by_tree = over.map(|(_, met)| met);
+        let until = registers.until(state);
+        let latest = self.latest.as_ref().filter(|(since, _)| until < *since);
+        by_tree.or(latest.map(|(_, met)| met))
+    }
+
+    fn meet(&mut self, registers: &Registers, state: State, met: Met) {
+        self.states.entry(registers.place(state)).or_insert(met);
+        let since = registers.since(state);
+        if self.latest.is_none_or(|(latest, _)| latest < since) {
+            self.latest = Some((since, met));
+        }
+    }
+}
+
+/// One process, as far as it has come.
+#[derive(Default)]
+struct Process {
+    lists: BTreeMap<u64, MetList>,
+    registers: BTreeMap<u64, MetRegister>,
 }
 
 /// Judges every process.
@@ -91,112 +150,108 @@ struct Met {
 /// # Errors
 /// When a value was written twice.
 pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
-    let known = Known::new(history)?;
+    let registers = Registers::new(history)?;
+    // That no element was appended twice.
+    Appends::new(history)?;
     let mut by_process: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (index, transaction) in history.transactions.iter().enumerate() {
         if transaction.is_committed() {
-            by_process
-                .entry(transaction.process)
-                .or_default()
-                .push(index);
+            let of_process = by_process.entry(transaction.process).or_default();
+            of_process.push(index);
         }
     }
     let mut report = Report {
         processes: by_process.len(),
         ..Report::default()
     };
+    let mut shown = Shown::default();
     for mut transactions in by_process.into_values() {
         transactions.sort_by_key(|index| history.transactions[*index].started);
-        let mut met: BTreeMap<Object, Met> = BTreeMap::new();
+        let mut process = Process::default();
         for index in transactions {
-            for operation in &history.transactions[index].operations {
-                step(&known, index, operation, &mut met, &mut report);
-            }
+            let operations = &history.transactions[index].operations;
+            // What a transaction does itself is the business of other judges.
+            process.look_back(&registers, index, operations, &mut shown, &mut report);
+            process.go_on(&registers, index, operations);
         }
     }
     Ok(report)
 }
 
-fn step(
-    known: &Known<'_>,
-    index: usize,
-    operation: &Operation,
-    met: &mut BTreeMap<Object, Met>,
-    report: &mut Report,
-) {
-    let key = operation.key();
-    let (object, seen) = match operation {
-        Operation::Append { element: value, .. } => {
-            let wrote = Met {
-                value: *value,
-                by: index,
-                wrote: true,
+impl Process {
+    /// Compares a transaction's reads with what was met before it.
+    fn look_back(
+        &self,
+        registers: &Registers,
+        later: usize,
+        operations: &[Operation],
+        shown: &mut Shown,
+        report: &mut Report,
+    ) {
+        for operation in operations {
+            let before = match operation {
+                Operation::ReadList {
+                    key,
+                    elements: Some(elements),
+                } => self.lists.get(key).and_then(|list| {
+                    shown.set(elements);
+                    list.missing(shown)
+                }),
+                Operation::Read {
+                    key,
+                    value: Some(value),
+                } => self.registers.get(key).and_then(|register| {
+                    let state = registers.find(*key, *value)?;
+                    register.newer_than(registers, state)
+                }),
+                _ => continue,
             };
-            met.insert(Object::List(key), wrote);
-            return;
+            report.reads += 1;
+            report.went_back.extend(before.map(|before| WentBack {
+                guarantee: if before.wrote {
+                    Guarantee::ReadYourWrites
+                } else {
+                    Guarantee::MonotonicReads
+                },
+                earlier: before.by,
+                later,
+                key: operation.key(),
+                value: before.value,
+            }));
         }
-        Operation::Write { value, .. } => {
-            let wrote = Met {
-                value: *value,
-                by: index,
-                wrote: true,
-            };
-            met.insert(Object::Register(key), wrote);
-            return;
-        }
-        Operation::ReadList {
-            elements: Some(elements),
-            ..
-        } => {
-            let object = Object::List(key);
-            let is_back = |before: &Met| !known.shows(key, elements, before.value);
-            let back = met.get(&object).filter(|before| is_back(before));
-            note(back, index, key, report);
-            (object, elements.last().copied())
-        }
-        Operation::Read {
-            value: Some(value), ..
-        } => {
-            let object = Object::Register(key);
-            let is_back = |before: &Met| known.is_older(key, *value, Register::Value(before.value));
-            let back = met.get(&object).filter(|before| is_back(before));
-            note(back, index, key, report);
-            let seen = match value {
-                Register::Absent => None,
-                Register::Value(value) => Some(*value),
-            };
-            (object, seen)
-        }
-        _ => return,
-    };
-    report.reads += 1;
-    match seen {
-        Some(value) if met.get(&object).is_none_or(|before| before.value != value) => {
-            let saw = Met {
-                value,
-                by: index,
-                wrote: false,
-            };
-            met.insert(object, saw);
-        }
-        _ => {}
     }
-}
 
-/// What a transaction does itself is the business of other judges.
-fn note(back: Option<&Met>, later: usize, key: u64, report: &mut Report) {
-    if let Some(before) = back.filter(|before| before.by != later) {
-        report.went_back.push(WentBack {
-            guarantee: if before.wrote {
-                Guarantee::ReadYourWrites
-            } else {
-                Guarantee::MonotonicReads
-            },
-            earlier: before.by,
-            later,
-            key,
-            value: before.value,
-        });
+    /// Takes in what a transaction saw and wrote.
+    fn go_on(&mut self, registers: &Registers, by: usize, operations: &[Operation]) {
+        let met = |value, wrote| Met { value, by, wrote };
+        for operation in operations {
+            match operation {
+                Operation::Append { key, element } => {
+                    let list = self.lists.entry(*key).or_default();
+                    list.meet(met(*element, true));
+                }
+                Operation::ReadList {
+                    key,
+                    elements: Some(elements),
+                } => {
+                    let list = self.lists.entry(*key).or_default();
+                    for element in elements {
+                        list.meet(met(*element, false));
+                    }
+                }
+                Operation::Write { key, value }
+                | Operation::Read {
+                    key,
+                    value: Some(Register::Value(value)),
+                } => {
+                    if let Some(state) = registers.find(*key, Register::Value(*value)) {
+                        let register = self.registers.entry(*key).or_default();
+                        register.meet(registers, state, met(*value, operation.is_write()));
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -227,6 +282,23 @@ mod tests {
             [
                 (Guarantee::ReadYourWrites, 1, 5),
                 (Guarantee::MonotonicReads, 2, 4)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_list_that_loses_an_element_is_seen() {
+        let text = "{:type :ok :process 0 :value [[:append 1 5]]}
+                    {:type :ok :process 1 :value [[:append 1 6]]}
+                    {:type :ok :process 0 :value [[:r 1 [5 6]]]}
+                    {:type :ok :process 1 :value [[:r 1 [5 6]]]}
+                    {:type :ok :process 0 :value [[:r 1 [6]]]}
+                    {:type :ok :process 1 :value [[:r 1 [6]]]}";
+        assert_eq!(
+            found(text),
+            [
+                (Guarantee::ReadYourWrites, 0, 4),
+                (Guarantee::MonotonicReads, 3, 5)
             ]
         );
     }

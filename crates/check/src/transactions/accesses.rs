@@ -119,7 +119,11 @@ pub(super) fn find(written: &[Written], value: i64) -> Option<&Written> {
 }
 
 /// Who takes part: a flag for each transaction.
-pub(super) fn takes_part(history: &History) -> Vec<bool> {
+///
+/// # Errors
+/// When transactions of unknown outcome wrote the same value: a read of it does not say
+/// which of them took effect.
+pub(super) fn takes_part(history: &History) -> Result<Vec<bool>, Unjudgeable> {
     let transactions = &history.transactions;
     let mut takes_part: Vec<bool> = transactions
         .iter()
@@ -139,12 +143,18 @@ pub(super) fn takes_part(history: &History) -> Vec<bool> {
             | Operation::Write { key, value } = operation
             {
                 let object = unknown.entry((Kind::of(operation), *key)).or_default();
-                object.insert(*value, index);
+                if let Some(before) = object.insert(*value, index) {
+                    return Err(Unjudgeable::WrittenTwice {
+                        key: *key,
+                        value: *value,
+                        by: [before, index],
+                    });
+                }
             }
         }
     }
     if unknown.is_empty() {
-        return takes_part;
+        return Ok(takes_part);
     }
     let mut to_read: Vec<usize> = (0..transactions.len())
         .filter(|index| takes_part[*index])
@@ -174,5 +184,5 @@ pub(super) fn takes_part(history: &History) -> Vec<bool> {
             }
         }
     }
-    takes_part
+    Ok(takes_part)
 }

@@ -137,7 +137,7 @@ impl Judgement {
 /// When the history is none that can be judged.
 pub fn judge(history: &History, levels: &[Level]) -> Result<Judgement, Unjudgeable> {
     check(history)?;
-    let takes_part = accesses::takes_part(history);
+    let takes_part = accesses::takes_part(history)?;
     let mut findings = Findings::default();
     let lists = lists::versions(history, &takes_part, &mut findings)?;
     let registers = Registers::collect(history, &takes_part, &mut findings)?;

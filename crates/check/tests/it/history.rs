@@ -157,6 +157,67 @@ fn lines_of_json() {
 }
 
 #[test]
+fn one_array_of_json_is_read_like_lines() {
+    let events = [
+        r#"{"index":0,"type":"invoke","process":0,"f":"txn","value":[["append","x]",1]]}"#,
+        r#"{"index":1,"type":"ok","process":0,"f":"txn","value":[["append","x]",1]]}"#,
+        r#"{"index":2,"type":"ok","process":1,"f":"txn","value":[["r","x]",[1]],["r","\"[",null]]}"#,
+    ];
+    let lines = json(&events.join("\n")).unwrap();
+    assert_eq!(lines.transactions.len(), 2);
+    assert_eq!(
+        lines.transactions[1].operations[0],
+        Operation::ReadList {
+            key: 0,
+            elements: Some(vec![1])
+        }
+    );
+    for text in [
+        format!("[{}]", events.join(",")),
+        format!("\n [\n{}\n ]\n", events.join("\n ,\n")),
+        format!("[{}]", events.join(",").replace(":[[", ":\n[\n  [")),
+    ] {
+        assert_eq!(json(&text), Ok(lines.clone()), "{text}");
+    }
+    assert_eq!(json(" []\n"), Ok(History::default()));
+    let transaction = r#"{"process":0,"started":10,"finished":25,"outcome":"committed","operations":[["append",3,1]]}"#;
+    assert_eq!(json(&format!("[{transaction}]")), json(transaction));
+}
+
+#[test]
+fn what_a_client_was_not_told_need_not_be_readable() {
+    let tried = "{:type :invoke :process 1 :value [[:append 1 1] [:r 1 nil]] :time 6}";
+    for (kind, outcome) in [("info", Outcome::Unknown), ("fail", Outcome::Aborted)] {
+        for said in [":timed-out", "4", "[[:append 1 :x]]", "{:a 1}", "[1 2]"] {
+            let told = format!("{{:type :{kind} :process 1 :value {said} :time 7}}");
+            let history = edn(&format!("{tried}{told}")).unwrap();
+            assert_eq!(history.transactions[0].outcome, outcome);
+            assert_eq!(
+                history.transactions[0].operations,
+                [
+                    Operation::Append { key: 1, element: 1 },
+                    Operation::ReadList {
+                        key: 1,
+                        elements: None
+                    }
+                ]
+            );
+            // Nobody else says what was tried.
+            let error = edn(&told).unwrap_err();
+            assert!(error.starts_with("line 1, column 1: "), "{error}");
+        }
+    }
+    let single = "{:type :invoke :process 1 :f :read :value nil :time 6}
+                  {:type :info :process 1 :f :read :value :timed-out :time 7}";
+    assert_eq!(edn(single).unwrap().transactions[0].operations.len(), 1);
+    // What committed has to say what it did.
+    let error = edn(&format!(
+        "{tried}{{:type :ok :process 1 :value :done :time 7}}"
+    ));
+    assert!(error.unwrap_err().contains("sequence of operations"));
+}
+
+#[test]
 fn what_is_no_history_is_refused_where_it_goes_wrong() {
     let edn_cases = [
         (
@@ -238,7 +299,24 @@ fn what_is_no_history_is_refused_where_it_goes_wrong() {
             "line 1, column 13: missing field `started`",
         ),
         ("\n{\"process\":0,", "line 2, column 13: EOF while parsing"),
-        ("[", "line 1, column 1: EOF"),
+        ("[", "line 1, column 2: the array does not end"),
+        (
+            "[{\"type\":\"ok\"} {\"type\":\"ok\"}]",
+            "line 1, column 16: between two elements of the array there is a comma, not '{'",
+        ),
+        (
+            "[{\"type\":\"ok\"}]\n]",
+            "line 2, column 1: behind the array there is nothing, not ']'",
+        ),
+        (
+            "[\n{\"type\":\"ok\"},\n{\n\"type\":4}]",
+            "line 3, column 1: the type of an event is a word, not a number",
+        ),
+        (
+            "[{\"type\":\"ok\"},\n {\"type\":\n  ok}]",
+            "line 3, column 3: expected value",
+        ),
+        ("[{\"type\":\"ok\"},]", "line 1, column 16: EOF"),
         (
             r#"{"process":0,"started":9,"finished":8,"outcome":"aborted","operations":[]}"#,
             "finished before it started",

@@ -72,34 +72,13 @@ where
     F: Future + 'static,
     F::Output: Send + 'static,
 {
-    let (sender, result) = oneshot::channel();
-    let abort = Arc::new(Notify::new());
-    let aborted = Arc::clone(&abort);
-    let body = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| JoinError::Panicked(format!("no runtime: {error}")))?;
+    on_thread(name, move |aborted| {
+        let runtime = built(tokio::runtime::Builder::new_current_thread())?;
         std::panic::catch_unwind(AssertUnwindSafe(|| {
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    () = aborted.notified() => Err(JoinError::Cancelled),
-                    output = make_future() => Ok(output),
-                }
-            })
+            runtime.block_on(unless(aborted, async { Ok(make_future().await) }))
         }))
         .unwrap_or_else(|payload| Err(JoinError::panicked(&*payload)))
-    };
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            // Nobody may be waiting for the result any more.
-            let _ = sender.send(body());
-        })
-        .expect("the operating system refuses another thread");
-    JoinHandle::Thread { result, abort }
+    })
 }
 
 pub(crate) fn spawn_executor<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
@@ -107,35 +86,52 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    // The one worker's place goes to another thread whenever a task blocks in place.
+    on_thread(name, move |aborted| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder
+            .worker_threads(1)
+            .thread_name(name)
+            .thread_stack_size(STACK_BYTES);
+        let runtime = built(builder)?;
+        let task = JoinHandle::Task(runtime.spawn(future));
+        runtime.block_on(unless(aborted, task))
+    })
+}
+
+/// A thread of its own for `body`, which ends when it is told to.
+fn on_thread<T: Send + 'static>(
+    name: &'static str,
+    body: impl FnOnce(&Notify) -> Result<T, JoinError> + Send + 'static,
+) -> JoinHandle<T> {
     let (sender, result) = oneshot::channel();
     let abort = Arc::new(Notify::new());
     let aborted = Arc::clone(&abort);
-    // The one worker's place goes to another thread whenever a task blocks in place.
-    let body = move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name(name)
-            .thread_stack_size(STACK_BYTES)
-            .enable_all()
-            .build()
-            .map_err(|error| JoinError::Panicked(format!("no runtime: {error}")))?;
-        let mut task = JoinHandle::Task(runtime.spawn(future));
-        runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = aborted.notified() => Err(JoinError::Cancelled),
-                output = &mut task => output,
-            }
-        })
-    };
     std::thread::Builder::new()
         .name(name.to_owned())
+        .stack_size(STACK_BYTES)
         .spawn(move || {
             // Nobody may be waiting for the result any more.
-            let _ = sender.send(body());
+            let _ = sender.send(body(&aborted));
         })
         .expect("the operating system refuses another thread");
     JoinHandle::Thread { result, abort }
+}
+
+fn built(mut builder: tokio::runtime::Builder) -> Result<tokio::runtime::Runtime, JoinError> {
+    let runtime = builder.enable_all().build();
+    runtime.map_err(|error| JoinError::Panicked(format!("no runtime: {error}")))
+}
+
+async fn unless<T>(
+    aborted: &Notify,
+    work: impl Future<Output = Result<T, JoinError>>,
+) -> Result<T, JoinError> {
+    tokio::select! {
+        biased;
+        () = aborted.notified() => Err(JoinError::Cancelled),
+        output = work => output,
+    }
 }
 
 pub(crate) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {

@@ -161,6 +161,12 @@ impl World {
         }
     }
 
+    /// What steps on `node` have taken of its processors since they were set.
+    #[must_use]
+    pub fn processor_time(&self, node: Node) -> Duration {
+        self.shared.nodes()[node.0].cores.busy()
+    }
+
     /// From now on work on `node` takes time; `None` for none again.
     pub fn set_cpu(&self, node: Node, cpu: Option<Cpu>) {
         let now = self.now();

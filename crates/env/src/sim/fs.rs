@@ -93,6 +93,7 @@ impl File {
         let time = lock(&self.disk).faults.sync_time.clone();
         let nanos = u64::try_from((time.end - time.start).as_nanos()).unwrap_or(u64::MAX);
         let beyond = self.context.shared.random().random_range(0..=nanos);
+        self.context.machine(|machine| machine.cores.sync());
         super::clock::sleep(time.start + Duration::from_nanos(beyond)).await;
         self.change("sync", &[], |disk| disk.sync(self.inode)).await
     }

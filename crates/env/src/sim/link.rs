@@ -9,8 +9,9 @@
 //! network does to packets, a transport shows as time, or as the end of the
 //! connection. So a lost segment arrives late, by the time after which it is sent
 //! again, and everything behind it on its connection waits for it, while other
-//! connections overtake. A segment lost too often ends the connection. Repetitions
-//! are not seen above a transport at all, and are not made here.
+//! connections overtake. A segment lost too often ends the connection. Repeated packets,
+//! and packets out of order, are not seen above a transport, so within a connection there
+//! is nothing to make of them; there are no datagrams, which would show them.
 //!
 //! A blocked link lets nothing pass in its direction: what is sent waits for it to
 //! open, and when that takes longer than [`Link::patience`], the sender's end breaks.

@@ -155,7 +155,7 @@ impl Connection {
             let mut state = self.state();
             let mut held = std::mem::take(&mut state.directions[side].segments);
             for segment in held.iter_mut().filter(|segment| segment.arrives.is_none()) {
-                segment.arrives = self.send(&mut state, side, segment.bytes.len());
+                segment.arrives = self.send(&mut state, side, segment.bytes.len(), 0);
             }
             state.directions[side].segments.append(&mut held);
             if matches!(state.fates[side], Some(Fate { kind: io::ErrorKind::TimedOut, at }) if at > self.shared.now_nanos())
@@ -166,8 +166,9 @@ impl Connection {
         }
     }
 
-    /// Sends a segment from `side`: when it arrives, if that is known.
-    fn send(&self, state: &mut State, side: usize, bytes: usize) -> Option<u64> {
+    /// Sends a segment from `side`, `behind` so many nanoseconds of work: when it
+    /// arrives, if that is known.
+    fn send(&self, state: &mut State, side: usize, bytes: usize, behind: u64) -> Option<u64> {
         let route = (self.nodes[side], self.nodes[1 - side]);
         let now = self.shared.now_nanos();
         let (passage, patience) = {
@@ -184,7 +185,7 @@ impl Connection {
             .is_some_and(|last| last.arrives.is_none());
         match passage {
             Passage::After(time) if !held => {
-                direction.last_arrival = direction.last_arrival.max(now + nanos(time));
+                direction.last_arrival = direction.last_arrival.max(now + behind + nanos(time));
                 Some(direction.last_arrival)
             }
             Passage::After(_) => None,
@@ -238,6 +239,7 @@ impl Connection {
                     drop(state);
                     if let Some(task) = super::current() {
                         task.trace("receive", &[hash_bytes(0, &bytes)]);
+                        task.machine(|machine| machine.cores.receive(bytes.len()));
                     }
                     buffer.put_slice(&bytes);
                     return Poll::Ready(Ok(()));
@@ -274,15 +276,22 @@ impl Connection {
                 continue;
             }
             if count > 0 {
-                self.push(&mut state, side, bytes[..count].iter().copied().collect());
+                let behind = super::current().map_or(0, |task| {
+                    task.machine(|machine| {
+                        machine.cores.send(count);
+                        machine.cores.behind()
+                    })
+                });
+                let bytes = bytes[..count].iter().copied().collect();
+                self.push(&mut state, side, bytes, behind);
             }
             return Poll::Ready(Ok(count));
         }
     }
 
-    /// Puts a segment on its way.
-    fn push(&self, state: &mut State, side: usize, bytes: VecDeque<u8>) {
-        let arrives = self.send(state, side, bytes.len());
+    /// Puts a segment on its way, `behind` so many nanoseconds of work.
+    fn push(&self, state: &mut State, side: usize, bytes: VecDeque<u8>, behind: u64) {
+        let arrives = self.send(state, side, bytes.len(), behind);
         let direction = &mut state.directions[side];
         direction.in_flight += bytes.len();
         direction.segments.push_back(Segment { arrives, bytes });
@@ -302,7 +311,7 @@ impl Connection {
         let mut state = self.state();
         if !state.directions[side].ended {
             state.directions[side].ended = true;
-            self.push(&mut state, side, VecDeque::new());
+            self.push(&mut state, side, VecDeque::new(), 0);
         }
     }
 }

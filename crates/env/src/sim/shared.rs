@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::cpu::Cores;
 use super::disk::Disk;
 use super::net::Network;
-use crate::Instant;
+use crate::{Instant, Work};
 
 /// What all tasks of a world share.
 pub(crate) struct Shared {
@@ -143,6 +143,11 @@ impl Context {
     /// The running step takes `duration` of a processor's time.
     pub(crate) fn spend(&self, duration: Duration) {
         self.machine(|machine| machine.cores.spend(duration));
+    }
+
+    /// The running step does this so many times.
+    pub(crate) fn work(&self, work: Work, times: usize) {
+        self.machine(|machine| machine.cores.work(work, times));
     }
 
     pub(crate) fn random_u64(&self) -> u64 {

@@ -23,14 +23,15 @@ impl<F> Task<F> {
     fn poll_core(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
         loop {
             let now = self.context.shared.now_nanos();
-            let busy_until = self.context.machine(|machine| {
+            let waited = self.queued.is_some();
+            let begun = self.context.machine(|machine| {
                 if machine.paused {
                     machine.parked.push(context.waker().clone());
                     return Poll::Pending;
                 }
-                Poll::Ready(machine.cores.busy_until(now))
+                Poll::Ready(machine.cores.begin(now, waited))
             });
-            let Some(free_at) = std::task::ready!(busy_until) else {
+            let Err(free_at) = std::task::ready!(begun) else {
                 self.queued = None;
                 return Poll::Ready(());
             };

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_env::fs::{self, OpenOptions};
-use coeval_env::sim::{Cpu, Latency, Link, Loss, Node, World};
-use coeval_env::{JoinError, ReadHalf, WriteHalf};
+use coeval_env::sim::{Cpu, Latency, Link, Loss, Node, Prices, World};
+use coeval_env::{JoinError, ReadHalf, Work, WriteHalf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -19,7 +19,11 @@ fn address() -> SocketAddr {
 
 /// Answers every byte by the next one, on as many connections as there are.
 async fn serve() {
-    let listener = coeval_env::listen(address()).await.unwrap();
+    serve_at(address()).await;
+}
+
+async fn serve_at(address: SocketAddr) {
+    let listener = coeval_env::listen(address).await.unwrap();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let (mut read, mut write) = stream.into_split();
@@ -244,6 +248,59 @@ fn a_partition_delays_and_then_breaks() {
     assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
+/// Three servers that all ask each other; whom of the six questions, in order, nobody
+/// answered within a second while one way was blocked, and within ten when it was open
+/// again.
+fn three(from: usize, to: usize) -> [Vec<(usize, usize)>; 2] {
+    let world = World::new(6);
+    world.set_usual_link(distance(1));
+    let nodes = [world.node(), world.node(), world.node()];
+    let port = |number: usize| SocketAddr::from(([127, 0, 0, 1], 70 + number as u16));
+    for (number, node) in nodes.into_iter().enumerate() {
+        world.spawn(node, serve_at(port(number)));
+    }
+    let mut asking = Vec::new();
+    for (number, node) in nodes.into_iter().enumerate() {
+        for other in (0..3).filter(|other| *other != number) {
+            let answer = world.spawn(node, async move {
+                coeval_env::sleep(MILLISECOND).await;
+                let stream = coeval_env::connect(port(other)).await.unwrap();
+                let (mut read, mut write) = stream.into_split();
+                ask(&mut read, &mut write).await.unwrap();
+                coeval_env::sleep(2 * SECOND).await;
+                ask(&mut read, &mut write).await.unwrap()
+            });
+            asking.push(((number, other), answer));
+        }
+    }
+    world.block_on(async {
+        world.wait(SECOND).await;
+        world.block(nodes[from], nodes[to]);
+        world.wait(2 * SECOND).await;
+        let waits = |(_, answer): &&(_, coeval_env::JoinHandle<_>)| !answer.is_finished();
+        let waiting = asking.iter().filter(waits).map(|(pair, _)| *pair).collect();
+        world.unblock(nodes[from], nodes[to]);
+        world.wait(10 * SECOND).await;
+        let still = asking.iter().filter(waits).map(|(pair, _)| *pair).collect();
+        [waiting, still]
+    })
+}
+
+#[test]
+fn blocking_one_way_between_two_blocks_nobody_else() {
+    for from in 0..3 {
+        for to in (0..3).filter(|to| *to != from) {
+            // What is asked this way, and what is to be answered this way.
+            let [mut waiting, still] = three(from, to);
+            waiting.sort_unstable();
+            let mut both = [(from, to), (to, from)];
+            both.sort_unstable();
+            assert_eq!(waiting, both);
+            assert_eq!(still, []);
+        }
+    }
+}
+
 #[test]
 fn who_connects_across_a_partition_tries_again_and_gives_up() {
     for (seconds, connects) in [(10, true), (200, false)] {
@@ -381,7 +438,11 @@ fn work_takes_time_and_cores_are_shared() {
         let node = world.node();
         let cpu = Cpu {
             cores,
-            poll: Duration::from_micros(1),
+            prices: Prices {
+                poll: Duration::from_micros(1),
+                read: Duration::from_micros(4),
+                ..Prices::default()
+            },
         };
         world.set_cpu(node, Some(cpu));
         let took = world.run(node, async move {
@@ -390,7 +451,8 @@ fn work_takes_time_and_cores_are_shared() {
                 .map(|_| {
                     coeval_env::spawn("worker", async {
                         for _ in 0..100 {
-                            coeval_env::spend(Duration::from_micros(9));
+                            coeval_env::spend(Duration::from_micros(5));
+                            coeval_env::work(Work::Read, 1);
                             coeval_env::yield_now().await;
                         }
                     })
@@ -401,6 +463,9 @@ fn work_takes_time_and_cores_are_shared() {
             }
             started.elapsed()
         });
+        let busy = world.processor_time(node);
+        let work = tasks * Duration::from_micros(10 * 100);
+        assert!(busy >= work && busy < work * 11 / 10, "{busy:?}");
         took.unwrap()
     };
     let alone = took(1, 1);
@@ -418,6 +483,59 @@ fn work_takes_time_and_cores_are_shared() {
         spread >= 2 * MILLISECOND && spread < 3 * MILLISECOND,
         "{spread:?}"
     );
+}
+
+#[test]
+fn answers_leave_when_the_work_before_them_is_done() {
+    let round_trip = |prices| {
+        let (world, server, client) = pair(1, Link::default());
+        world.set_cpu(server, Some(Cpu { cores: 1, prices }));
+        let took = world.run(client, async {
+            let (mut read, mut write) = connect().await;
+            ask(&mut read, &mut write).await.unwrap();
+            coeval_env::sleep(SECOND).await;
+            ask(&mut read, &mut write).await.unwrap()
+        });
+        (took.unwrap(), world.processor_time(server))
+    };
+    let idle = round_trip(Prices::default());
+    assert_eq!(idle, (Duration::ZERO, Duration::ZERO));
+    let prices = Prices {
+        wake: Duration::from_micros(7),
+        receive: Duration::from_micros(20),
+        send: Duration::from_micros(300),
+        ..Prices::default()
+    };
+    let (took, busy) = round_trip(prices);
+    assert_eq!(took, Duration::from_micros(327));
+    assert!(busy >= 2 * took, "{busy:?}");
+}
+
+#[test]
+fn whoever_works_finds_what_is_ready_before_others_are_woken() {
+    let busy = |pause: Duration| {
+        let world = World::new(1);
+        let node = world.node();
+        let prices = Prices {
+            poll: Duration::from_micros(3),
+            wake: Duration::from_micros(20),
+            ..Prices::default()
+        };
+        world.set_cpu(node, Some(Cpu { cores: 2, prices }));
+        let done = world.run(node, async move {
+            for _ in 0..100 {
+                coeval_env::sleep(pause).await;
+                coeval_env::spawn("other", async {}).await.unwrap();
+            }
+        });
+        done.unwrap();
+        world.processor_time(node)
+    };
+    let awake = busy(Duration::ZERO);
+    assert!(awake < Duration::from_micros(1000), "{awake:?}");
+    let asleep = busy(MILLISECOND);
+    let woken = asleep.saturating_sub(awake).as_micros() / 20;
+    assert!((95..150).contains(&woken), "{awake:?} {asleep:?}");
 }
 
 /// A disk with a file of two synced sectors of ones.
@@ -514,9 +632,86 @@ fn syncs_and_writes_fail_for_as_long_as_they_are_to_and_take_their_time() {
         started.elapsed()
     });
     assert!((3 * SECOND..=4 * SECOND).contains(&took.unwrap()));
+}
+
+#[test]
+fn a_disk_that_is_replaced_is_lost_for_good_and_the_new_one_is_as_good_as_any() {
+    let world = World::new(2);
+    let (node, other) = (world.node(), world.node());
+    for node in [node, other] {
+        drop(world.run(node, ones()).unwrap());
+    }
+    world.fail_syncs(node, true);
+    world.set_capacity(node, 1024);
+    world.set_loss(node, Loss::Everything);
     world.kill(node);
     world.replace_disk(node);
     assert!(world.files(node).is_empty());
+    assert_eq!(world.disk_changes(node), 0);
+
+    // The faults of the old disk went with it, what was durable on it does not come back,
+    // and what is made durable on the new one stays.
+    let found = world.run(node, async {
+        let found = fs::read("/ones").await.err().map(|error| error.kind());
+        let file = fs::open("/new", OpenOptions::CREATE).await.unwrap();
+        file.write_at(&[3; 4096], 0).await.unwrap();
+        file.sync_all().await.unwrap();
+        fs::sync_dir("/").await.unwrap();
+        found
+    });
+    assert_eq!(found, Ok(Some(io::ErrorKind::NotFound)));
+    world.set_loss(node, Loss::Everything);
+    world.crash(node);
+    let files = world.files(node);
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert!(files[0].0.ends_with("new") && files[0].1 == [3; 4096]);
+    // Another machine's disk is another.
+    assert_eq!(world.files(other)[0].1, [1; 1024]);
+}
+
+/// What a node finds that joins after so many seconds: how long an answer takes it, how far
+/// its wall clock is ahead of that of a node that was there from the start, and the world's
+/// hash in the end.
+fn joined(seconds: u32) -> (Duration, Duration, u64) {
+    let (world, server, client) = pair(11, distance(5));
+    let from_the_start = world.run(server, async { coeval_env::wall_clock() });
+    let asking = world.spawn(client, async {
+        let (mut read, mut write) = connect().await;
+        coeval_env::sleep(SECOND * 60).await;
+        ask(&mut read, &mut write).await.is_ok()
+    });
+    let (took, shown) = world.block_on(async {
+        world.wait(SECOND * seconds).await;
+        let new = world.node();
+        assert_eq!(new.number(), 2);
+        assert!(world.files(new).is_empty());
+        // A link of its own, from the start.
+        world.set_link(new, server, Some(distance(20)));
+        let joining = world.spawn(new, async {
+            let shown = coeval_env::wall_clock();
+            drop(ones().await);
+            let (mut read, mut write) = connect().await;
+            (ask(&mut read, &mut write).await.unwrap(), shown)
+        });
+        let found = joining.await.unwrap();
+        assert_eq!(world.files(new).len(), 1);
+        // Its end is nobody else's.
+        world.crash(new);
+        assert_eq!(asking.await, Ok(true));
+        found
+    });
+    assert!(world.files(server).is_empty() && world.files(client).is_empty());
+    (took, shown - from_the_start.unwrap(), world.trace_hash())
+}
+
+#[test]
+fn a_node_joins_a_world_that_goes_on() {
+    for seconds in [1, 30] {
+        let (took, passed, hash) = joined(seconds);
+        assert_eq!(took, 25 * MILLISECOND, "20 there and 5 back");
+        assert_eq!(passed.as_secs(), u64::from(seconds), "{passed:?}");
+        assert_eq!(joined(seconds).2, hash);
+    }
 }
 
 #[test]

@@ -2,3 +2,4 @@
 
 mod jumps;
 mod model;
+mod validators;

@@ -14,10 +14,17 @@ const HALF: usize = BYTES / 2;
 /// The shape's bit that says that the words hold an interval.
 const INTERVAL: u64 = 1 << 63;
 
+/// The shape's bits that tell spaces of keys apart, where many share one ring.
+const TAG_SHIFT: u32 = 32;
+const TAG: u64 = (1 << 31) - 1;
+
+/// The bits of a length.
+const LENGTH: u64 = 0xFFFF;
+
 /// One key, or an interval with both its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footprint {
-    /// Lengths of what the words hold, before cutting, and [`INTERVAL`].
+    /// Lengths of what the words hold, before cutting, a tag, and [`INTERVAL`].
     pub(crate) shape: u64,
     /// The keys' first bytes, big-endian, padded with zeros.
     pub(crate) words: [u64; WORDS],
@@ -60,25 +67,65 @@ impl Footprint {
         }
     }
 
+    /// Of keys with this tag, of which 31 bits are kept.
+    pub(crate) fn tagged(self, tag: u64) -> Self {
+        Self {
+            shape: self.shape | (tag & TAG) << TAG_SHIFT,
+            ..self
+        }
+    }
+
+    /// Whether it may be of keys with this tag.
+    pub(crate) fn has_tag(&self, tag: u64) -> bool {
+        self.shape >> TAG_SHIFT & TAG == tag & TAG
+    }
+
+    /// Calls `visit` with the beginning of the least key it stands for, as far as it is
+    /// known.
+    pub(crate) fn with_least<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> R {
+        let bytes = self.bytes();
+        visit(self.ends(&bytes).0.known)
+    }
+
     /// Whether a key it stands for may be at or above `lower` and below `upper`.
     pub(crate) fn may_meet(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let bytes = self.bytes();
+        let (first, last) = self.ends(&bytes);
+        last.may_reach(lower) && first.may_be_below(upper)
+    }
+
+    /// Whether a key that was written is at or above `lower` and below `upper`, beyond
+    /// doubt: it is known well enough, and is no guess between the ends of an interval.
+    pub(crate) fn surely_meets(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let bytes = self.bytes();
+        let (first, last) = self.ends(&bytes);
+        first.is_surely_between(lower, upper) || last.is_surely_between(lower, upper)
+    }
+
+    fn bytes(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         for (word, chunk) in self.words.iter().zip(bytes.chunks_exact_mut(8)) {
             chunk.copy_from_slice(&word.to_be_bytes());
         }
+        bytes
+    }
+
+    /// The first and the last key, of which both were written.
+    fn ends<'bytes>(&self, bytes: &'bytes [u8; BYTES]) -> (Cut<'bytes>, Cut<'bytes>) {
         if self.shape & INTERVAL != 0 {
             let (low, high) = bytes.split_at(HALF);
-            let first = Cut::new(low, self.shape >> 16 & 0xFFFF);
-            let last = Cut::new(high, self.shape & 0xFFFF);
-            last.may_reach(lower) && first.may_be_below(upper)
+            let first = Cut::new(low, self.shape >> 16 & LENGTH);
+            let last = Cut::new(high, self.shape & LENGTH);
+            (first, last)
         } else {
-            let key = Cut::new(&bytes, self.shape);
-            key.may_reach(lower) && key.may_be_below(upper)
+            let key = Cut::new(bytes, self.shape & LENGTH);
+            (key, key)
         }
     }
 }
 
 /// A key of which perhaps only the beginning is known.
+#[derive(Clone, Copy)]
 struct Cut<'bytes> {
     known: &'bytes [u8],
     whole: bool,
@@ -102,6 +149,14 @@ impl<'bytes> Cut<'bytes> {
     /// makes it larger.
     fn may_be_below(&self, bound: Option<&[u8]>) -> bool {
         bound.is_none_or(|bound| self.known < bound)
+    }
+
+    /// Whether the key is at or above `lower` and below `upper`, whatever follows the
+    /// known bytes.
+    fn is_surely_between(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let below =
+            |upper: &[u8]| self.known < upper && (self.whole || !upper.starts_with(self.known));
+        self.known >= lower && upper.is_none_or(below)
     }
 }
 
@@ -133,6 +188,36 @@ mod tests {
         assert!(!key.may_meet(b"l", None));
         assert!(!key.may_meet(b"", Some(&long[..32])));
         assert!(key.may_meet(b"", Some(&other)));
+    }
+
+    #[test]
+    fn what_is_beyond_doubt() {
+        let surely = |footprint: Footprint, lower: &str, upper: &str| {
+            footprint.surely_meets(lower.as_bytes(), Some(upper.as_bytes()))
+        };
+        let key = Footprint::of_key(b"m");
+        assert!(surely(key, "m", "n") && !surely(key, "n", "z"));
+        let interval = Footprint::of_interval(b"c", b"f");
+        assert!(surely(interval, "a", "d") && surely(interval, "f", "g"));
+        assert!(!surely(interval, "d", "e"), "nothing there may be written");
+        let long = Footprint::of_key(&[b'k'; 40]);
+        assert!(long.surely_meets(b"k", Some(b"l")));
+        assert!(!long.surely_meets(&[b'k'; 33], None), "may be below");
+        assert!(!long.surely_meets(b"", Some(&[b'k'; 33])), "may be above");
+    }
+
+    #[test]
+    fn tags_tell_spaces_apart_and_change_no_key() {
+        for footprint in [
+            Footprint::of_key(&[b'k'; 40]),
+            Footprint::of_interval(b"c", &[b'f'; 20]),
+        ] {
+            let tagged = footprint.tagged(u64::MAX);
+            assert!(tagged.has_tag(u64::MAX) && !tagged.has_tag(0) && footprint.has_tag(0));
+            for (lower, upper) in [("c", "d"), ("d", "e"), ("k", "l"), ("g", "h")] {
+                assert_eq!(meets(tagged, lower, upper), meets(footprint, lower, upper));
+            }
+        }
     }
 
     #[test]

@@ -1,22 +1,27 @@
 //! One ordered space of keys, cut into ranges.
+//!
+//! The map is immutable, and replaced as a whole. Whoever looks a range up loads it
+//! without a lock and without writing what others read; commits that still look at an
+//! older one are led on by the ranges' links ([`super::range`]).
+//!
+//! ```text
+//!   heads     0        "gab"     "nut"        the first eight bytes of each lower bound
+//!   ranges    [ – g )  [ g – n ) [ n – )      compared whole only where heads are equal
+//! ```
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
+use coeval_memory::padded::CachePadded;
+use coeval_memory::sync::Mutex;
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 
-use super::footprint::Footprint;
-use super::ring::{Failure, Ring};
-
-/// Most slots that one transaction takes in one range's ring. What it writes
-/// beyond that is registered as so many intervals.
-const SLOTS_PER_TRANSACTION: usize = 8;
-
-/// How many slots one transaction may take in a ring of `slots`. Slots that have
-/// not drawn cannot be overwritten, so those of all threads that commit at once
-/// must fit the ring with room to spare, or they would wait for each other.
-fn slots_per_transaction(slots: usize) -> usize {
-    (slots / 64).clamp(1, SLOTS_PER_TRANSACTION)
-}
+use super::account::Account;
+use super::keeper::Keeper;
+use super::predicate::{Predicate, continue_one};
+use super::range::Range;
+use super::ring::Ring;
 
 /// Which keys a map is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +31,106 @@ pub(crate) struct Space {
     pub(crate) index: Option<IndexId>,
 }
 
-/// A logical range: the keys at or above `lower` and below `upper`.
-#[derive(Debug)]
-pub(crate) struct Range {
-    space: Space,
-    lower: Box<[u8]>,
-    upper: Option<Box<[u8]>>,
-    ring: Ring,
+/// How large ranges are, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Slots of the largest ring.
+    pub(crate) slots: usize,
+    /// The space is cut once so many registrations were looked at in vain.
+    pub(crate) in_vain: u64,
+    /// About how many keys a range has, where ranges are cut at all.
+    pub(crate) records: u64,
+    /// How many ranges there are at most.
+    pub(crate) ranges: usize,
 }
 
-/// The ranges of one space, in order, without gaps.
+/// All ranges at one moment, in order, without gaps.
+#[derive(Debug)]
+pub(super) struct Map {
+    heads: Box<[u64]>,
+    ranges: Box<[Arc<Range>]>,
+}
+
+fn head_of(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut first = [0; 8];
+            first[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(first)
+        }
+    }
+}
+
+impl Map {
+    pub(super) fn new(ranges: Box<[Arc<Range>]>) -> Self {
+        let heads = ranges.iter().map(|range| head_of(&range.lower)).collect();
+        Self { heads, ranges }
+    }
+
+    pub(super) fn ranges(&self) -> &[Arc<Range>] {
+        &self.ranges
+    }
+
+    /// The position of the range with this key.
+    #[inline]
+    pub(super) fn position(&self, key: &[u8]) -> usize {
+        let head = head_of(key);
+        let below = self.heads.partition_point(|other| *other < head);
+        let equal = self.heads[below..].partition_point(|other| *other == head);
+        let at_most =
+            self.ranges[below..below + equal].partition_point(|range| *range.lower <= *key);
+        below + at_most - 1
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.heads) + size_of_val(&*self.ranges)
+    }
+}
+
+/// What validators tell the keeper.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    /// Whether anything was validated since this was last asked.
+    used: AtomicBool,
+    /// Registrations that were looked at in vain: their keys are in the predicate's range
+    /// and not in the predicate; and predicates that did not hold, or were undecided.
+    in_vain: AtomicU64,
+}
+
+impl Demand {
+    /// A predicate was validated.
+    pub(super) fn note(&self, in_vain: u64) {
+        // Looking first keeps the cache line shared.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        if in_vain > 0 {
+            self.in_vain.fetch_add(in_vain, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether anything was validated since this was asked last, and what was in vain.
+    pub(super) fn take(&self) -> (bool, u64) {
+        if !self.used.load(Ordering::Relaxed) {
+            return (false, 0);
+        }
+        self.used.store(false, Ordering::Relaxed);
+        (true, self.in_vain.swap(0, Ordering::Relaxed))
+    }
+}
+
+/// The ranges of one space.
 #[derive(Debug)]
 pub(crate) struct RangeMap {
-    slots_per_transaction: usize,
-    ranges: RwLock<Arc<[Arc<Range>]>>,
+    pub(super) space: Space,
+    pub(super) limits: Limits,
+    current: ArcSwap<Map>,
+    pub(super) account: Account,
+    pub(super) next_id: AtomicU64,
+    pub(super) demand: CachePadded<Demand>,
+    /// Whoever changes the map holds this.
+    pub(super) keeper: Mutex<Keeper>,
 }
 
 /// A registration made for a transaction that has not drawn yet, or has.
@@ -50,113 +141,64 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    pub(super) fn new(range: Arc<Range>, position: u64) -> Self {
+        Self { range, position }
+    }
+
     pub(crate) fn drawn(&self, timestamp: Timestamp) {
         self.range.ring.drawn(self.position, timestamp);
     }
 
+    /// Its owner failed. What was copied of it meanwhile stays: that hurts only those
+    /// whose snapshots are older.
     pub(crate) fn aborted(&self, timestamp: Timestamp) {
         self.range.ring.aborted(self.position, timestamp);
     }
 }
 
-/// That nothing changes between two keys of a range, as seen from a snapshot.
-#[derive(Debug)]
-pub(crate) struct Predicate {
-    range: Arc<Range>,
-    start: u64,
-    pub(crate) lower: Vec<u8>,
-    pub(crate) upper: Option<Vec<u8>>,
-}
-
-impl Predicate {
-    /// Which keys it is about.
-    pub(crate) fn space(&self) -> Space {
-        self.range.space
-    }
-
-    fn covers_range(&self) -> bool {
-        let whole_above = match (&self.upper, &self.range.upper) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(upper), Some(end)) => **upper >= **end,
-        };
-        *self.lower <= *self.range.lower && whole_above
-    }
-
-    /// Checks it against everybody who has drawn a timestamp after `snapshot` and
-    /// before `own`. A predicate that covers its range looks at no key.
-    pub(crate) fn validate(
-        &self,
-        snapshot: Timestamp,
-        me: TransactionId,
-        own: Timestamp,
-    ) -> Result<(), Failure> {
-        let ring = &self.range.ring;
-        if self.covers_range() {
-            return ring.validate(self.start, snapshot, me, own, |_| true);
-        }
-        ring.validate(self.start, snapshot, me, own, |footprint| {
-            footprint.may_meet(&self.lower, self.upper.as_deref())
-        })
-    }
-
-    /// Takes in what it covers already, or what lies right beside it, if that is in
-    /// the same range.
-    fn extend(&mut self, range: &Arc<Range>, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        if !Arc::ptr_eq(&self.range, range) {
-            return false;
-        }
-        let covers_upper = match (&self.upper, upper) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(end), Some(upper)) => **end >= *upper,
-        };
-        if *self.lower <= *lower && covers_upper {
-            return true;
-        }
-        if self.upper.as_deref() == Some(lower) {
-            self.upper = upper.map(<[u8]>::to_vec);
-            true
-        } else if upper.is_some() && Some(&*self.lower) == upper {
-            self.lower.clear();
-            self.lower.extend_from_slice(lower);
-            true
-        } else {
-            false
-        }
-    }
-}
-
 impl RangeMap {
     /// One range for all keys.
-    pub(crate) fn new(space: Space, slots: usize) -> Self {
-        Self::with_boundaries(space, slots, &[])
-    }
-
-    /// Ranges between the given keys, which increase.
-    pub(crate) fn with_boundaries(space: Space, slots: usize, boundaries: &[&[u8]]) -> Self {
-        let lowers = std::iter::once(&b""[..]).chain(boundaries.iter().copied());
-        let uppers = boundaries.iter().copied().map(Some).chain([None]);
-        let ranges = lowers
-            .zip(uppers)
-            .map(|(lower, upper)| {
-                assert!(upper.is_none_or(|upper| lower < upper));
-                Arc::new(Range {
-                    space,
-                    lower: lower.into(),
-                    upper: upper.map(Into::into),
-                    ring: Ring::new(slots),
-                })
-            })
-            .collect();
+    pub(crate) fn new(space: Space, limits: Limits) -> Self {
+        let account = Account::default();
+        let first = Range::first(0, limits.slots, &account);
+        let map = Map::new([first].into());
+        account.add(map.bytes());
         Self {
-            slots_per_transaction: slots_per_transaction(slots),
-            ranges: RwLock::new(ranges),
+            space,
+            limits,
+            current: ArcSwap::from_pointee(map),
+            account,
+            next_id: AtomicU64::new(1),
+            demand: CachePadded::default(),
+            keeper: Mutex::default(),
         }
     }
 
-    fn ranges(&self) -> Arc<[Arc<Range>]> {
-        Arc::clone(&self.ranges.read().expect("no panic while it was held"))
+    /// Which keys it is about.
+    pub(crate) fn space(&self) -> Space {
+        self.space
+    }
+
+    /// The map at this moment.
+    pub(super) fn map(&self) -> arc_swap::Guard<Arc<Map>> {
+        self.current.load()
+    }
+
+    /// Who looks a range up from now on finds these.
+    pub(super) fn publish(&self, map: Map) {
+        self.account.add(map.bytes());
+        let before = self.current.swap(Arc::new(map));
+        self.account.subtract(before.bytes());
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.account.bytes() as u64
+    }
+
+    /// How many ranges there are now.
+    pub(crate) fn count(&self) -> usize {
+        self.map().ranges.len()
     }
 
     /// Registers that `owner` writes these keys, which increase. The owner must
@@ -167,43 +209,34 @@ impl RangeMap {
         keys: &[&[u8]],
         registrations: &mut Vec<Registration>,
     ) {
-        let ranges = self.ranges();
+        let map = self.map();
         let mut rest = keys;
         while let Some(first) = rest.first() {
-            let at = ranges.partition_point(|range| *range.lower <= **first) - 1;
-            let range = &ranges[at];
-            let inside = match &range.upper {
-                None => rest.len(),
-                Some(upper) => rest.partition_point(|key| **key < **upper),
-            };
-            let (keys, behind) = rest.split_at(inside);
-            rest = behind;
-            for part in keys.chunks(keys.len().div_ceil(self.slots_per_transaction)) {
-                let footprint = match part {
-                    [key] => Footprint::of_key(key),
-                    [first, .., last] => Footprint::of_interval(first, last),
-                    [] => unreachable!("chunks are not empty"),
-                };
-                registrations.push(Registration {
-                    range: Arc::clone(range),
-                    position: range.ring.register(owner, &footprint),
-                });
-            }
+            let range = &map.ranges[map.position(first)];
+            let registered = range.register(owner, rest, registrations);
+            rest = &rest[registered..];
         }
     }
 
     /// Leaves predicates for the keys at or above `lower` and below `upper`, one
-    /// for each range touched; what continues the last predicate extends it.
+    /// for each range touched; what continues an earlier predicate extends it. `start`
+    /// says where in a range's ring to start: what [`Ring::first_unsettled`] does.
     pub(crate) fn predicates(
         &self,
-        snapshot: Timestamp,
         lower: &[u8],
         upper: Option<&[u8]>,
         predicates: &mut Vec<Predicate>,
+        mut start: impl FnMut(&Ring) -> u64,
     ) {
-        let ranges = self.ranges();
-        let first = ranges.partition_point(|range| *range.lower <= *lower) - 1;
-        for range in &ranges[first..] {
+        // A table that is scanned in another order comes with the whole space again
+        // and again.
+        let whole = lower.is_empty() && upper.is_none();
+        if whole && predicates.iter().any(|other| other.is_of_whole(self.space)) {
+            return;
+        }
+        let map = self.map();
+        let first = map.position(lower);
+        for (at, range) in map.ranges.iter().enumerate().skip(first) {
             if upper.is_some_and(|upper| *range.lower >= *upper) {
                 break;
             }
@@ -215,109 +248,11 @@ impl RangeMap {
             if upper.is_some_and(|upper| lower >= upper) {
                 continue;
             }
-            if let Some(last) = predicates.last_mut()
-                && last.extend(range, lower, upper)
-            {
-                continue;
+            if !continue_one(predicates, self.space, range, lower, upper) {
+                let start = start(&range.ring);
+                let place = (self.space, at, whole);
+                predicates.push(Predicate::new(place, range, start, lower, upper));
             }
-            predicates.push(Predicate {
-                start: range.ring.first_unsettled(snapshot),
-                range: Arc::clone(range),
-                lower: lower.to_vec(),
-                upper: upper.map(<[u8]>::to_vec),
-            });
         }
-    }
-}
-
-#[cfg(all(test, not(shuttle)))]
-mod tests {
-    use super::*;
-
-    const ME: TransactionId = TransactionId(1);
-    const OTHER: TransactionId = TransactionId(2);
-    const SPACE: Space = Space {
-        storage: StorageId(1),
-        index: Some(IndexId(1)),
-    };
-
-    const fn at(bits: u64) -> Timestamp {
-        Timestamp::from_bits(bits)
-    }
-
-    fn write(map: &RangeMap, keys: &[&str], timestamp: u64) -> usize {
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-        let mut registrations = Vec::new();
-        map.register(OTHER, &keys, &mut registrations);
-        for registration in &registrations {
-            registration.drawn(at(timestamp));
-        }
-        registrations.len()
-    }
-
-    fn scan(map: &RangeMap, lower: &str, upper: &str) -> Vec<Predicate> {
-        let mut predicates = Vec::new();
-        map.predicates(
-            at(10),
-            lower.as_bytes(),
-            Some(upper.as_bytes()),
-            &mut predicates,
-        );
-        predicates
-    }
-
-    fn passes(predicates: &[Predicate]) -> bool {
-        predicates
-            .iter()
-            .all(|predicate| predicate.validate(at(10), ME, at(100)).is_ok())
-    }
-
-    #[test]
-    fn a_scan_leaves_one_predicate_for_each_range() {
-        let map = RangeMap::with_boundaries(SPACE, 16, &[b"g", b"n"]);
-        let predicates = scan(&map, "d", "p");
-        assert_eq!(predicates.len(), 3);
-        assert!(!predicates[0].covers_range());
-        assert!(predicates[1].covers_range());
-        assert_eq!(predicates[1].lower, b"g");
-        assert!(!predicates[2].covers_range());
-        assert_eq!(scan(&map, "g", "n").len(), 1);
-        assert!(scan(&map, "n", "g").is_empty());
-    }
-
-    #[test]
-    fn only_writes_between_the_bounds_meet_it() {
-        let map = RangeMap::with_boundaries(SPACE, 16, &[b"g", b"n"]);
-        let predicates = scan(&map, "d", "p");
-        write(&map, &["a", "c", "p", "z"], 20);
-        assert!(passes(&predicates));
-        write(&map, &["a", "k"], 30);
-        assert!(!passes(&predicates));
-    }
-
-    #[test]
-    fn chunks_of_a_scan_become_one_predicate() {
-        let map = RangeMap::new(SPACE, 16);
-        let mut predicates = scan(&map, "a", "c");
-        map.predicates(at(10), b"c", Some(b"e"), &mut predicates);
-        map.predicates(at(10), b"e", None, &mut predicates);
-        assert_eq!(predicates.len(), 1);
-        assert_eq!(predicates[0].lower, b"a");
-        assert_eq!(predicates[0].upper, None);
-        let mut backward = scan(&map, "e", "g");
-        map.predicates(at(10), b"c", Some(b"e"), &mut backward);
-        assert_eq!(backward.len(), 1);
-        assert_eq!(backward[0].lower, b"c");
-    }
-
-    #[test]
-    fn a_large_write_takes_few_slots() {
-        let map = RangeMap::new(SPACE, 1024);
-        let keys: Vec<String> = (0..1000).map(|number| format!("k{number:04}")).collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let predicates = scan(&map, "k0500", "k0501");
-        assert_eq!(write(&map, &keys, 20), SLOTS_PER_TRANSACTION);
-        assert!(!passes(&predicates));
-        assert!(passes(&scan(&map, "l", "m")));
     }
 }

@@ -26,17 +26,14 @@ use std::task::{Context, Poll, ready};
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
-use coeval_txn::{Cause, Error, GaveWay, Outcome, Place};
+use coeval_txn::{Error, GaveWay, Outcome};
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
 
 use super::Run;
-use super::state::{Footing, Held, Read, State};
-use crate::engine::Shared;
+use super::state::{Footing, Held, State};
 use crate::memory;
-use crate::ranges::map::{Predicate, RangeMap};
-use crate::ranges::ring::Failure;
-use crate::running::Drawn;
+use crate::ranges::map::RangeMap;
 use crate::storage::Storage;
 
 /// After how many bytes of entries to look whether there is memory for more.
@@ -108,17 +105,14 @@ impl Run<'_> {
         let timestamp = reservation.timestamp();
         fence(Ordering::SeqCst);
         shared.running.drawn(&self.state.place, timestamp);
-        for registration in &self.state.registrations {
-            registration.drawn(timestamp);
-        }
+        shared.validation.drawn(&self.state.notes, timestamp);
         if self.state.is_serializable()
-            && let Err(error) = validate(shared, self.state, timestamp)
+            && let Err(error) = self.validate(timestamp)
         {
             reservation.skip();
-            for registration in &self.state.registrations {
-                registration.aborted(timestamp);
-            }
+            shared.validation.withdraw(&self.state.notes, timestamp);
             if let Error::Conflict(conflict) = &error {
+                self.count_refusal(conflict.cause, timestamp);
                 let why = GaveWay::Conflict(conflict.cause);
                 self.note_conflict(why, &conflict.place, conflict.other);
             }
@@ -235,7 +229,7 @@ impl Run<'_> {
 
     /// Notes where the write of one record is to be registered: in the order that
     /// its row has in any case, and in every other index in which a key comes or
-    /// goes.
+    /// goes. Under some validators only what comes is.
     fn footings(&mut self, row: Held, table: &Storage, record: &RecordRef<'_>, guard: &Guard<'_>) {
         let (id, rid) = (self.state.id, record.rid());
         let new = private_row(record, id, guard);
@@ -248,7 +242,11 @@ impl Run<'_> {
             scratch,
             ..
         } = &mut *self.state;
-        let mut note = |index: Option<IndexId>, entry: &[u8]| {
+        let arrivals_only = self.shared.validation.registers_arrivals_only();
+        let mut note = |index: Option<IndexId>, entry: &[u8], arrives: bool| {
+            if arrivals_only && !arrives {
+                return;
+            }
             let start = bytes.len();
             bytes.extend_from_slice(entry);
             footings.push(Footing {
@@ -259,22 +257,22 @@ impl Run<'_> {
             });
         };
         if table.rows_by_rid().is_some() {
-            note(None, &rid.0.to_be_bytes());
+            note(None, &rid.0.to_be_bytes(), old.is_none());
         }
         for index in table.indexes().iter() {
-            let mut note_row = |row: RowRef<'_>| {
+            let mut note_row = |row: RowRef<'_>, arrives| {
                 index.entry(row, rid, scratch);
-                note(Some(index.id), scratch);
+                note(Some(index.id), scratch, arrives);
             };
             match (old, new) {
                 (Some(old), Some(new)) if index.same_key(old, new) => {
                     if index.orders_rows {
-                        note_row(new);
+                        note_row(new, false);
                     }
                 }
                 (old, new) => {
-                    old.into_iter().for_each(&mut note_row);
-                    new.into_iter().for_each(&mut note_row);
+                    old.into_iter().for_each(|row| note_row(row, false));
+                    new.into_iter().for_each(|row| note_row(row, true));
                 }
             }
         }
@@ -282,16 +280,16 @@ impl Run<'_> {
 
     /// Registers every key written, in every order that it has a place in.
     fn register(&mut self) {
-        let id = self.state.id;
+        let (validation, id) = (&self.shared.validation, self.state.id);
         let State {
             footings,
             bytes,
-            registrations,
+            notes,
             storages,
             ..
         } = &mut *self.state;
-        registrations.clear();
-        let mut register = |map: &RangeMap, keys: &[&[u8]]| map.register(id, keys, registrations);
+        let mut register =
+            |map: &RangeMap, keys: &[&[u8]]| validation.register(notes, id, map, keys);
         for group in
             footings.chunk_by(|one, other| (one.storage, one.index) == (other.storage, other.index))
         {
@@ -384,85 +382,4 @@ pub(crate) fn log_error(error: coeval_log::Error) -> Error {
         full @ coeval_log::Error::DiskFull(_) => Error::DiskFull(full.to_string()),
         other => Error::Stopped(other.to_string()),
     }
-}
-
-/// Whether nothing that was read has changed between the snapshot and `own`.
-fn validate(shared: &Shared, state: &State, own: Timestamp) -> Result<(), Error> {
-    let reads = match is_planted(Bug::SkipRead) {
-        true => &[],
-        false => &*state.reads,
-    };
-    for read in reads {
-        validate_read(shared, state, read, own)?;
-    }
-    if !shared.skips_predicates() {
-        for predicate in &state.predicates {
-            predicate
-                .validate(state.snapshot(), state.id, own)
-                .map_err(|failure| predicate_error(predicate, failure))?;
-        }
-    }
-    Ok(())
-}
-
-/// A point read holds when the version that was read is still the newest below
-/// `own`, and nobody is about to put another there.
-fn validate_read(shared: &Shared, state: &State, read: &Read, own: Timestamp) -> Result<(), Error> {
-    let table = &state.storages[read.storage];
-    let conflict = |other| {
-        let place = Place::Row {
-            storage: table.id,
-            rid: read.rid,
-        };
-        Err(Error::conflict(Cause::ReadChanged, place, other))
-    };
-    let Some(record) = table.records.record(read.rid) else {
-        return conflict(None);
-    };
-    let mut backoff = Backoff::default();
-    // The holder first, then the version: who is not holder any more has installed.
-    while let Some(holder) = record.holder().filter(|holder| *holder != state.id) {
-        match shared.running.ask(holder) {
-            Drawn::No => break,
-            Drawn::At(theirs) if theirs < own => return conflict(Some(holder)),
-            Drawn::At(_) => break,
-            Drawn::Drawing | Drawn::Ended => backoff.wait(),
-        }
-    }
-    let guard = shared.domain.pin();
-    let mut newest = record.newest_committed(&guard);
-    if newest.is_some_and(|version| version.cts() > own) {
-        // Somebody has installed after this one's place in the order. What stands
-        // below is kept: it is newer than every snapshot, or is what was read.
-        newest = record.read(own, TransactionId(0), &guard);
-    }
-    match newest {
-        Some(version) if version.cts() == read.cts => Ok(()),
-        version => {
-            let committed = version.map(|version| version.cts());
-            let other = committed.and_then(|at| shared.committers.at(at));
-            conflict(other.map(|party| party.transaction))
-                .map_err(|error| error.with_commit(committed))
-        }
-    }
-}
-
-fn predicate_error(predicate: &Predicate, failure: Failure) -> Error {
-    let (cause, other) = match failure {
-        Failure::Conflict(other) => (Cause::RangeChanged, Some(other)),
-        Failure::Overflow => (Cause::RingOverflow, None),
-    };
-    let space = predicate.space();
-    let place = match space.index {
-        None => Place::Table {
-            storage: space.storage,
-        },
-        Some(index) => Place::Range {
-            storage: space.storage,
-            index,
-            lower: predicate.lower.clone(),
-            upper: predicate.upper.clone(),
-        },
-    };
-    Error::conflict(cause, place, other)
 }

@@ -9,13 +9,14 @@
 //! - [`schema`]: table locks, schema versions, building indexes;
 //! - [`wait`]: what a call does when a lock is taken;
 //! - [`undo`]: savepoints and abort;
-//! - [`commit`]: register, draw, validate, install.
+//! - [`commit`]: register, draw, validate, install;
+//! - [`validate`]: whether what was read still holds.
 //!
 //! | level | snapshot | a newer version at the lock | at commit |
 //! | --- | --- | --- | --- |
 //! | READ COMMITTED | one a statement | work on it | – |
 //! | snapshot isolation | one | fail | – |
-//! | SERIALIZABLE | one | fail | validate reads and predicates |
+//! | SERIALIZABLE | one | fail | validate reads and scans |
 
 mod commit;
 mod read;
@@ -23,6 +24,7 @@ mod read_many;
 mod schema;
 mod state;
 mod undo;
+mod validate;
 mod wait;
 mod write;
 
@@ -32,6 +34,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use coeval_env::Work;
 use coeval_memory::sync::Backoff;
 use coeval_storage::Snapshot;
 use coeval_txn::contract::{Visit, VisitScan};
@@ -169,6 +172,7 @@ impl OccTransaction {
         mut state: Box<State>,
         options: &BeginOptions,
     ) -> Self {
+        coeval_env::work(Work::Transaction, 1);
         let id = shared.running.begin(&mut state.place, options.session);
         let stale = is_planted(Bug::StaleSnapshot) && options.read_only;
         let snapshot = shared.snapshots.register(|| match state.last_snapshot {
@@ -236,7 +240,7 @@ impl OccTransaction {
             self.snapshot = state.snapshot();
             self.newest_seen = state.newest_seen;
             let large = state.entries.len() > LARGE_COMMIT;
-            state.clear();
+            state.clear(self.shared.validation.reads_kept());
             if large {
                 state.entries = self.shared.log.entry_builder();
             }
@@ -307,6 +311,7 @@ impl Transaction for OccTransaction {
         key: &[u8],
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
+        coeval_env::work(Work::Read, 1);
         let found = self.run_at_once()?.get(storage, index, key, visit);
         self.noting(found)
     }
@@ -318,6 +323,7 @@ impl Transaction for OccTransaction {
         keys: &[&[u8]],
         visit: &mut (dyn FnMut(usize, Rid, RowRef<'_>) + Send),
     ) -> Result<(), Error> {
+        coeval_env::work(Work::Read, keys.len());
         let shown = self.run_at_once()?.get_many(storage, index, keys, visit);
         self.noting(shown)
     }
@@ -328,6 +334,7 @@ impl Transaction for OccTransaction {
         rid: Rid,
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
+        coeval_env::work(Work::Read, 1);
         let found = self.run_at_once()?.get_record(storage, rid, visit);
         self.noting(found)
     }
@@ -337,6 +344,7 @@ impl Transaction for OccTransaction {
         request: &ScanRequest<'_>,
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error> {
+        coeval_env::work(Work::Read, 1);
         let progress = self.run_at_once()?.scan(request, visit);
         self.noting(progress)
     }
@@ -382,6 +390,9 @@ impl Transaction for OccTransaction {
         let locked = self
             .run()?
             .poll_lock_row(storage, rid, wait, visit, context);
+        if locked.is_ready() {
+            coeval_env::work(Work::Read, 1);
+        }
         self.noting_poll(locked)
     }
 
@@ -392,6 +403,9 @@ impl Transaction for OccTransaction {
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>> {
         let inserted = self.run()?.poll_insert(storage, row, context);
+        if inserted.is_ready() {
+            coeval_env::work(Work::Write, 1);
+        }
         self.noting_poll(inserted)
     }
 
@@ -403,10 +417,14 @@ impl Transaction for OccTransaction {
         context: &mut Context<'_>,
     ) -> Poll<Result<Update, Error>> {
         let updated = self.run()?.poll_update(storage, rid, row, context);
+        if updated.is_ready() {
+            coeval_env::work(Work::Write, 1);
+        }
         self.noting_poll(updated)
     }
 
     fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error> {
+        coeval_env::work(Work::Write, 1);
         let deleted = self.run_at_once()?.delete(storage, rid);
         self.noting(deleted)
     }
@@ -441,6 +459,11 @@ impl Transaction for OccTransaction {
             Outcome::Aborted(error) | Outcome::Unknown(error) => {
                 counters.aborted(AbortCause::of(error));
             }
+        }
+        if let Some(state) = &self.state
+            && let slots @ 1.. = state.notes.registered()
+        {
+            counters.validation().registered(slots);
         }
         self.end();
         Poll::Ready(outcome)

@@ -35,6 +35,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use coeval_env::Work;
 use coeval_memory::epoch::Guard;
 use coeval_storage::{Collector, Expiry, Version};
 use coeval_txn::contract::{Visit, VisitScan};
@@ -46,7 +47,9 @@ use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp};
 use super::Run;
 use super::state::{Read, StorageAt};
 use crate::engine::Shared;
+use crate::ranges::map::RangeMap;
 use crate::storage::{Storage, Upkeep, find};
+use crate::validation::Scanner;
 
 /// Half-open bounds of entries: at or above the first, below the second.
 struct EntryBounds {
@@ -191,6 +194,17 @@ impl Run<'_> {
         }
     }
 
+    /// Notes that every key between these was looked at.
+    pub(super) fn note_scan(&mut self, ranges: &RangeMap, lower: &[u8], upper: Option<&[u8]>) {
+        let state = &mut *self.state;
+        let scanner = Scanner {
+            snapshot: state.snapshot(),
+            snapshots: &self.shared.snapshots,
+        };
+        let validation = &self.shared.validation;
+        validation.note_scan(&mut state.notes, ranges, scanner, lower, upper);
+    }
+
     pub(super) fn get(
         &mut self,
         storage: StorageId,
@@ -236,12 +250,7 @@ impl Run<'_> {
         let Some((rid, version, row)) = found else {
             if self.state.is_serializable() {
                 let upper = successor_of_prefix(key);
-                index.ranges.predicates(
-                    snapshot,
-                    key,
-                    upper.as_deref(),
-                    &mut self.state.predicates,
-                );
+                self.note_scan(&index.ranges, key, upper.as_deref());
             }
             return Ok(false);
         };
@@ -310,6 +319,8 @@ impl Run<'_> {
         if !index.is_usable(snapshot) {
             return Err(Error::SchemaChanged(request.storage));
         }
+        // A scan of rows in their own order is protected by its note alone.
+        let reads_again = !index.orders_rows || self.shared.validation.reads_rows_again();
         let guard = self.shared.domain.pin();
         let mut looked_at = 0;
         let mut progress = ScanProgress::Complete;
@@ -326,7 +337,7 @@ impl Run<'_> {
                 && let Some(row) = version.row()
                 && index.has_key(row, index.split(entry, rid).0)
             {
-                if !index.orders_rows {
+                if reads_again {
                     self.note_read(at, rid, &version);
                 }
                 flow = visit(rid, row);
@@ -350,15 +361,12 @@ impl Run<'_> {
                     .scan_backward(lower, bounds.upper(), &guard, &mut visit_entry)
             }
         };
+        coeval_env::work(Work::Row, looked_at);
         self.leave(&met, &table, &guard)?;
         if self.state.is_serializable() {
             let looked_at = bounds.looked_at(request.direction, &progress);
-            index.ranges.predicates(
-                snapshot,
-                &looked_at.lower,
-                looked_at.upper.as_deref(),
-                &mut self.state.predicates,
-            );
+            let upper = looked_at.upper.as_deref();
+            self.note_scan(&index.ranges, &looked_at.lower, upper);
         }
         Ok(progress)
     }
@@ -374,6 +382,7 @@ impl Run<'_> {
     ) -> Result<ScanProgress, Error> {
         let table = std::sync::Arc::clone(&self.state.storages[at]);
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let reads_again = self.shared.validation.reads_rows_again();
         let guard = self.shared.domain.pin();
         let first = first_rid(&bounds.lower).0;
         let end = bounds
@@ -394,6 +403,9 @@ impl Run<'_> {
             if let Some(version) = version {
                 met.note(Rid(rid), &version);
                 if let Some(row) = version.row() {
+                    if reads_again {
+                        self.note_read(at, Rid(rid), &version);
+                    }
                     flow = visit(Rid(rid), row);
                 }
             }
@@ -409,16 +421,16 @@ impl Run<'_> {
                 Direction::Backward => (first..end).rev().try_for_each(&mut visit_rid),
             };
         }
+        coeval_env::work(Work::Row, looked_at);
         self.leave(&met, &table, &guard)?;
         if self.state.is_serializable() {
-            let predicates = &mut self.state.predicates;
             if let Some(ranges) = table.rows_by_rid() {
                 let looked_at = bounds.looked_at(request.direction, &progress);
                 let upper = looked_at.upper.as_deref();
-                ranges.predicates(snapshot, &looked_at.lower, upper, predicates);
+                self.note_scan(ranges, &looked_at.lower, upper);
             } else if let Some(index) = table.indexes().iter().find(|index| index.orders_rows) {
                 // Rows are ordered by another key than they are scanned by.
-                index.ranges.predicates(snapshot, b"", None, predicates);
+                self.note_scan(&index.ranges, b"", None);
             }
         }
         Ok(progress)

@@ -78,10 +78,7 @@ impl Run<'_> {
                     visit(group * GROUP + position, rid, row);
                 } else if self.state.is_serializable() {
                     let upper = successor_of_prefix(key);
-                    let predicates = &mut self.state.predicates;
-                    index
-                        .ranges
-                        .predicates(snapshot, key, upper.as_deref(), predicates);
+                    self.note_scan(&index.ranges, key, upper.as_deref());
                 }
             }
         }

@@ -9,6 +9,11 @@
 //! | built | maintained, promises | never was | the same to all |
 //! | dropped | maintained, promises nothing | promises again | maintained until no snapshot knows it |
 //!
+//! An index is built from its rows' entries, sorted ([`building`](crate::building)), on the
+//! caller's thread, in one step: under the table's exclusive lock no row changes meanwhile,
+//! readers of the table go on, and so does everybody on other tables, who have the other
+//! cores.
+//!
 //! Under a dropped index this transaction may give several rows one key. All of
 //! them are its private versions, made after the drop; so a rollback that undoes
 //! the drop has undone them.
@@ -17,14 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use coeval_memory::epoch::Guard;
 use coeval_txn::{Error, IndexBuild, TableLock};
-use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, RowRef, StorageId, Timestamp};
+use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, StorageId, Timestamp};
 
 use super::Run;
 use super::state::{TableHeld, Undo};
 use super::wait::Wait;
-use crate::memory;
+use crate::building::Part;
 use crate::storage::{Index, Storage};
 use crate::sweeper::retire;
 
@@ -130,14 +134,17 @@ impl Run<'_> {
         if is_primary(definition.kind) && indexes.iter().any(|index| is_primary(index.kind)) {
             return Err(Error::Unknown("second primary index"));
         }
-        // Nobody else writes: the newest version of every row stays the newest. An
-        // older snapshot may show versions before it, which get no entries.
-        let newest = self.newest_version(&table);
-        let index = table.make_index(definition, newest, &self.shared.domain);
+        let mut index = table.make_index(definition, &self.shared.domain);
+        let (mut part, newest) = self.gather(&table, &index)?;
+        // An older snapshot may show versions before the newest, which get no entries.
+        index.usable_from = newest;
         self.state.seen(newest);
-        if let Some((one, other)) = self.fill(&table, &index)? {
+        part.sort();
+        if let Some((one, other)) = part.duplicate(&index) {
             return Ok(IndexBuild::Duplicate(one, other));
         }
+        self.check_growth(part.bytes())?;
+        index.entries = part.tree(&self.shared.domain);
         table.add_index(Arc::new(index));
         self.state.undo.push(Undo::IndexBuilt {
             storage: at,
@@ -171,60 +178,35 @@ impl Run<'_> {
         }
     }
 
-    fn newest_version(&self, table: &Storage) -> Timestamp {
-        let guard = self.shared.domain.pin();
-        (0..table.records.high_water().0)
-            .filter_map(|rid| {
-                let record = table.records.record(Rid(rid))?;
-                Some(record.newest_committed(&guard)?.cts())
-            })
-            .max()
-            .unwrap_or(Timestamp::ZERO)
-    }
-
-    /// Adds an entry for every row, this transaction's own version first, and
-    /// returns two rows that must not both be there. Fails when memory runs out on the
-    /// way: the entries of all rows together may be any share of the limit.
-    fn fill(&mut self, table: &Storage, index: &Index) -> Result<Option<(Rid, Rid)>, Error> {
-        let guard = self.shared.domain.pin();
-        let id = self.state.id;
+    /// An entry for every row, this transaction's own version first, and the newest commit
+    /// of any. Nobody else writes, so that the newest version of every row stays the
+    /// newest. Fails when memory runs out on the way: the entries of all rows together may
+    /// be any share of the limit.
+    fn gather(&mut self, table: &Storage, index: &Index) -> Result<(Part, Timestamp), Error> {
+        let (shared, id) = (self.shared, self.state.id);
+        let guard = shared.domain.pin();
+        let mut newest = Timestamp::ZERO;
+        let mut part = Part::of(table.records.estimated_rows() as usize);
+        let mut entry = Vec::new();
         for rid in (0..table.records.high_water().0).map(Rid) {
             let Some(record) = table.records.record(rid) else {
                 continue;
             };
+            let committed = record.newest_committed(&guard);
+            newest = newest.max(committed.map_or(Timestamp::ZERO, |version| version.cts()));
             let version = match record.read(Timestamp::ZERO, id, &guard) {
                 Some(own) if own.is_own() => Some(own),
-                _ => record.newest_committed(&guard),
+                _ => committed,
             };
-            let Some(row) = version.and_then(|version| version.row()) else {
-                continue;
-            };
-            if let Some(other) = duplicate(index, row, rid, &guard) {
-                return Ok(Some((other, rid)));
+            if let Some(row) = version.and_then(|version| version.row()) {
+                let comparable = index.entry(row, rid, &mut entry);
+                let growth = part.growth(entry.len());
+                if growth > 0 {
+                    self.check_growth(growth)?;
+                }
+                part.push(&entry, comparable, rid);
             }
-            memory::check_growth(self.shared, 0, &mut self.state.growing_writes)?;
-            index.add(row, rid, &guard);
         }
-        Ok(None)
+        Ok((part, newest))
     }
-}
-
-/// Another row in the index that has this row's key and must not.
-fn duplicate(index: &Index, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) -> Option<Rid> {
-    if !index.promises_uniqueness() {
-        return None;
-    }
-    let mut key = Vec::new();
-    if !index.key(row, &mut key) {
-        return None;
-    }
-    let mut found = None;
-    index.candidates(&key, guard, |other| {
-        if other == rid {
-            return std::ops::ControlFlow::Continue(());
-        }
-        found = Some(other);
-        std::ops::ControlFlow::Break(())
-    });
-    found
 }

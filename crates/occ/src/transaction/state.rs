@@ -12,10 +12,10 @@ use coeval_types::{IndexId, Rid, StorageId, Timestamp, TransactionId};
 
 use super::wait::Waiting;
 use crate::engine::Shared;
-use crate::ranges::map::{Predicate, Registration};
 use crate::running::Place;
 use crate::statistics::AbortCause;
 use crate::storage::{Index, Storage};
+use crate::validation::{self, Notes};
 
 /// A storage, with a count of references that no other transaction counts on: so to
 /// take one for a moment writes to no cache line that other cores read.
@@ -113,7 +113,7 @@ pub(crate) struct State {
     pub(super) savepoints: Vec<usize>,
 
     pub(super) reads: Vec<Read>,
-    pub(super) predicates: Vec<Predicate>,
+    pub(super) notes: Notes,
 
     pub(super) waiting: Option<Waiting>,
     /// Who had the row that is being locked, for the conflict if it was changed.
@@ -128,7 +128,6 @@ pub(crate) struct State {
     pub(super) space_wait: SpaceWait,
     pub(super) footings: Vec<Footing>,
     pub(super) bytes: Vec<u8>,
-    pub(super) registrations: Vec<Registration>,
     /// For keys and patches that live for one call.
     pub(super) scratch: Vec<u8>,
     /// Counts writes that made something grow, over all transactions of this state.
@@ -160,7 +159,7 @@ impl State {
             undo: Vec::new(),
             savepoints: Vec::new(),
             reads: Vec::new(),
-            predicates: Vec::new(),
+            notes: Notes::default(),
             waiting: None,
             had_row: None,
             prepared: false,
@@ -170,7 +169,6 @@ impl State {
             space_wait: SpaceWait::new(),
             footings: Vec::new(),
             bytes: Vec::new(),
-            registrations: Vec::new(),
             scratch: Vec::new(),
             growing_writes: 0,
         }
@@ -181,14 +179,11 @@ impl State {
     }
 
     /// Forgets the transaction, keeping buffers unless one large transaction made
-    /// them huge.
-    pub(super) fn clear(&mut self) {
+    /// them huge; the read set, if it has no more than `reads_kept` bytes.
+    pub(super) fn clear(&mut self, reads_kept: usize) {
         const KEPT: usize = 1 << 16;
         fn clear<T>(list: &mut Vec<T>) {
-            list.clear();
-            if list.capacity() * size_of::<T>() > KEPT {
-                *list = Vec::new();
-            }
+            validation::clear(list, KEPT);
         }
         self.cancel = None;
         self.observer = None;
@@ -202,11 +197,10 @@ impl State {
         clear(&mut self.keys);
         clear(&mut self.undo);
         clear(&mut self.savepoints);
-        clear(&mut self.reads);
-        clear(&mut self.predicates);
+        validation::clear(&mut self.reads, reads_kept.max(KEPT));
+        self.notes.clear(KEPT);
         clear(&mut self.footings);
         clear(&mut self.bytes);
-        clear(&mut self.registrations);
         clear(&mut self.scratch);
         self.presence_only = false;
         self.undisclosed = Timestamp::ZERO;

@@ -145,15 +145,11 @@ impl Run<'_> {
             return;
         };
         let table = Arc::clone(&self.state.storages[storage]);
-        let snapshot = self.state.snapshot();
         let mut key = Vec::new();
         for index in table.indexes().iter().filter(|index| index.is_primary()) {
             index.key(row, &mut key);
             let upper = successor_of_prefix(&key);
-            let predicates = &mut self.state.predicates;
-            index
-                .ranges
-                .predicates(snapshot, &key, upper.as_deref(), predicates);
+            self.note_scan(&index.ranges, &key, upper.as_deref());
         }
     }
 

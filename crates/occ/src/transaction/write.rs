@@ -206,19 +206,19 @@ impl Run<'_> {
                     Step::Done(None) => {}
                 }
             }
+            let guard = self.shared.domain.pin();
             let inserted = match target {
                 Target::Record(rid) => {
-                    self.write(at, rid, Value::row(row));
+                    self.write(at, rid, Value::row(row), &guard);
+                    indexes.iter().for_each(|index| {
+                        index.add(row, rid, &guard);
+                    });
                     Some(rid)
                 }
-                Target::New => self.insert_new(at, &table, &indexes, row),
+                Target::New => self.insert_new(at, &table, &indexes, row, &guard),
             };
             // Without a record, another transaction took the primary key meanwhile.
             if let Some(rid) = inserted {
-                let guard = self.shared.domain.pin();
-                for index in indexes.iter() {
-                    index.add(row, rid, &guard);
-                }
                 return Ok(Step::Done(Ok(rid)));
             }
         }
@@ -407,26 +407,29 @@ impl Run<'_> {
         );
     }
 
-    /// Makes a new record with `row` and enters its primary key; `None` when
-    /// somebody else has the key.
+    /// Makes a new record with `row` and enters its keys, the primary one first; `None`
+    /// when somebody else has that.
     fn insert_new(
         &mut self,
         at: StorageAt,
         table: &Storage,
         indexes: &[Arc<Index>],
         row: RowRef<'_>,
+        guard: &Guard<'_>,
     ) -> Option<Rid> {
         let (shared, id) = (self.shared, self.state.id);
-        let guard = shared.domain.pin();
-        let record = table.records.allocate(id, &guard);
+        let record = table.records.allocate(id, guard);
         let rid = record.rid();
-        write_record(shared, &record, id, Value::row(row), indexes, &guard);
+        write_record(shared, &record, id, Value::row(row), indexes, guard);
         for index in indexes.iter().filter(|index| index.is_primary()) {
-            if !index.add(row, rid, &guard) {
-                assert_eq!(record.abort(id, &guard), Aborted::Dead);
-                table.records.retire(rid, &guard);
+            if !index.add(row, rid, guard) {
+                assert_eq!(record.abort(id, guard), Aborted::Dead);
+                table.records.retire(rid, guard);
                 return None;
             }
+        }
+        for index in indexes.iter().filter(|index| !index.is_primary()) {
+            index.add(row, rid, guard);
         }
         if !self.state.savepoints.is_empty() {
             self.state.undo.push(Undo::Row {
@@ -444,10 +447,9 @@ impl Run<'_> {
     /// Makes `value` the private version of a record that is locked, and keeps what
     /// it replaces if that may be needed again: for a savepoint, or because its
     /// index entries have to go one day.
-    fn write(&mut self, at: StorageAt, rid: Rid, value: Value) {
+    fn write(&mut self, at: StorageAt, rid: Rid, value: Value, guard: &Guard<'_>) {
         let (shared, id) = (self.shared, self.state.id);
         let table = &*self.state.storages[at];
-        let guard = shared.domain.pin();
         let record = table.records.record(rid).expect("it is locked");
         let indexes = table.indexes();
         let replaces_private = record.has_private(id);
@@ -466,7 +468,7 @@ impl Run<'_> {
                 });
             }
         }
-        write_record(shared, &record, id, value, &indexes, &guard);
+        write_record(shared, &record, id, value, &indexes, guard);
     }
 
     pub(super) fn poll_update(
@@ -494,7 +496,8 @@ impl Run<'_> {
                     return Poll::Ready(Ok(match inserted {
                         Err(Duplicate { index, rid }) => Update::Duplicate { index, rid },
                         Ok(new_rid) => {
-                            self.write(at, rid, Value::tombstone());
+                            let guard = self.shared.domain.pin();
+                            self.write(at, rid, Value::tombstone(), &guard);
                             Update::Updated(new_rid)
                         }
                     }));
@@ -540,9 +543,8 @@ impl Run<'_> {
                 Step::Done(None) => {}
             }
         }
-        self.write(at, rid, Value::row(row));
+        self.write(at, rid, Value::row(row), &guard);
         if changed {
-            let guard = self.shared.domain.pin();
             for index in indexes.iter() {
                 index.add(row, rid, &guard);
             }
@@ -554,12 +556,10 @@ impl Run<'_> {
         self.check_write()?;
         let at = self.state.storage(self.shared, storage)?;
         let table = Arc::clone(&self.state.storages[at]);
-        {
-            let guard = self.shared.domain.pin();
-            let record = self.locked_record(&table, rid)?;
-            current_row(&record, self.state.id, &guard).ok_or(Error::Unknown("live row"))?;
-        }
-        self.write(at, rid, Value::tombstone());
+        let guard = self.shared.domain.pin();
+        let record = self.locked_record(&table, rid)?;
+        current_row(&record, self.state.id, &guard).ok_or(Error::Unknown("live row"))?;
+        self.write(at, rid, Value::tombstone(), &guard);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod crashes;
 mod history;
 mod locking;
 mod memory;
+mod ranges;
 mod recovery;
 mod schema;
 #[path = "../../../txn/tests/support/script.rs"]
@@ -15,3 +16,4 @@ mod scripts;
 mod seen;
 mod serializability;
 mod support;
+mod validators;

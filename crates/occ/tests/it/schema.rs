@@ -286,3 +286,165 @@ fn a_dropped_index_serves_the_snapshots_that_know_it() {
     let mut t = writer(&engine);
     assert_eq!(by_index(&mut *t, UNIQUE), Err(Error::Unknown("index")));
 }
+
+/// Many rows, in an order by chance; deleted, changed, moved and new ones by the
+/// transaction that builds. Returns it, and the rows by value.
+fn many_rows(engine: &dyn coeval_txn::Engine) -> (Box<dyn Transaction>, Vec<Row>) {
+    const ROWS: u64 = 3_000;
+    engine
+        .attach_storage(definition(vec![index(PRIMARY, IndexKind::Primary, 0)]))
+        .expect("new");
+    let scattered = |number: u64| number * 7919 % ROWS;
+    ready(load(
+        engine,
+        (0..ROWS).map(|key| (key, scattered(key) * 10)),
+    ));
+    let mut t = alone(engine, Isolation::ReadCommitted);
+    for key in (0..ROWS).step_by(7) {
+        assert_eq!(ready(delete(&mut *t, key)), Ok(true));
+    }
+    for key in (1..ROWS).step_by(7) {
+        ready(change(&mut *t, key, |value| value + 3)).expect("alone");
+        ready(move_row(&mut *t, key + 1, key + 2 * ROWS)).expect("alone");
+        ready(insert(&mut *t, (key + ROWS, key * 10 + 5))).expect("alone");
+    }
+    let mut rows = all(&mut *t);
+    rows.sort_unstable_by_key(|&(_, value)| value);
+    (t, rows)
+}
+
+#[test]
+fn an_index_built_at_once_has_every_row_as_its_builder_sees_it() {
+    for engine in [
+        Box::new(Serial::default()) as Box<dyn coeval_txn::Engine>,
+        Box::new(occ()),
+    ] {
+        let (mut t, rows) = many_rows(&*engine);
+        let built = build(&mut *t, UNIQUE, IndexKind::Unique, 1);
+        assert_eq!(built, Ok(IndexBuild::Built));
+        assert_eq!(by_index(&mut *t, UNIQUE).as_ref(), Ok(&rows));
+        // It is maintained from then on, and by others.
+        let (first, last) = (rows[0], rows[rows.len() - 1]);
+        assert_eq!(refused(&mut *t, (1 << 40, last.1)), Some(UNIQUE));
+        assert_eq!(ready(delete(&mut *t, first.0)), Ok(true));
+        ready(commit(&mut *t)).expect("nothing against it");
+        let mut t = writer(&*engine);
+        assert_eq!(refused(&mut *t, (1 << 40, last.1)), Some(UNIQUE));
+        assert_eq!(refused(&mut *t, (1 << 40, first.1)), None);
+        assert_eq!(refused(&mut *t, (1 << 41, last.1 + 1)), None);
+        let mut expected = rows;
+        expected[0] = (1 << 40, first.1);
+        expected.push((1 << 41, last.1 + 1));
+        assert_eq!(by_index(&mut *t, UNIQUE), Ok(expected));
+    }
+}
+
+/// Which two rows are named does not depend on the order in which keys sort.
+#[test]
+fn duplicates_are_those_that_a_row_by_row_build_would_meet_first() {
+    let named = |engine: &dyn coeval_txn::Engine| {
+        let (mut t, rows) = many_rows(engine);
+        for (number, row) in [(1, 2_000), (2, 10), (3, 1_000), (4, 10)] {
+            let copy = ((1 << 40) + number, rows[row].1);
+            ready(insert(&mut *t, copy)).expect("nothing promises that there is none");
+        }
+        let built = build(&mut *t, UNIQUE, IndexKind::Unique, 1);
+        let Ok(IndexBuild::Duplicate(one, other)) = built else {
+            panic!("{built:?}");
+        };
+        let key_of = |rid| {
+            let mut key = 0;
+            let shown = t.get_record(STORAGE, rid, &mut |_, row| {
+                key = crate::support::numbers(row).0;
+            });
+            assert_eq!(shown, Ok(true));
+            key
+        };
+        let keys = [one, other].map(key_of);
+        assert_eq!(keys, [rows[2_000].0, (1 << 40) + 1]);
+        assert_eq!(by_index(&mut *t, UNIQUE), Err(Error::Unknown("index")));
+        let built = build(&mut *t, UNIQUE, IndexKind::Secondary, 1);
+        assert_eq!(built, Ok(IndexBuild::Built));
+        assert_eq!(
+            by_index(&mut *t, UNIQUE).expect("it is there").len(),
+            rows.len() + 4
+        );
+    };
+    named(&Serial::default());
+    named(&occ());
+}
+
+/// A snapshot from before may show versions that have no entry.
+#[test]
+fn an_older_snapshot_does_not_read_by_a_new_index_and_reads_on() {
+    const NEW: IndexId = IndexId(4);
+    let engine = with_table(occ());
+    let mut old = ready(begin(&engine, Isolation::SnapshotIsolation));
+    assert_eq!(all(&mut *old).len(), 2);
+    let mut t = writer(&engine);
+    ready(change(&mut *t, 1, |_| 30)).expect("nobody else");
+    ready(commit(&mut *t)).expect("nothing against it");
+    let mut t = alone(&engine, Isolation::ReadCommitted);
+    let built = build(&mut *t, NEW, IndexKind::Secondary, 1);
+    assert_eq!(built, Ok(IndexBuild::Built));
+    assert_eq!(by_index(&mut *t, NEW), Ok(vec![(2, 20), (1, 30)]));
+    ready(commit(&mut *t)).expect("nothing against it");
+    let read = by_index(&mut *old, NEW);
+    assert!(read.is_err(), "{read:?}");
+    assert_eq!(all(&mut *old), [(1, 10), (2, 20)]);
+    let mut new = writer(&engine);
+    assert_eq!(by_index(&mut *new, NEW), Ok(vec![(2, 20), (1, 30)]));
+}
+
+/// One builds an index of a table that others read, and beside one that others write.
+#[test]
+fn an_index_is_built_while_others_read_its_table_and_write_another() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    const ROWS: u64 = 5_000;
+    let engine = occ();
+    for id in [STORAGE, OTHER] {
+        let definition = StorageDefinition {
+            id,
+            ..definition(vec![index(PRIMARY, IndexKind::Primary, 0)])
+        };
+        engine.attach_storage(definition).expect("new");
+    }
+    ready(load(&engine, (0..ROWS).map(|key| (key, ROWS - key))));
+    let (engine, done) = (&engine, &AtomicBool::new(false));
+    let rows: Vec<Row> = (0..ROWS).map(|key| (key, ROWS - key)).collect();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut scans = 0;
+            while !done.load(Ordering::Relaxed) || scans == 0 {
+                let mut t = ready(begin(engine, Isolation::SnapshotIsolation));
+                assert_eq!(all(&mut *t), rows);
+                scans += 1;
+            }
+        });
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            while !done.load(Ordering::Relaxed) || written == 0 {
+                let mut t = ready(begin(engine, Isolation::ReadCommitted));
+                let lock = coeval_txn::lock_table(&mut *t, OTHER, TableLock::Write, 1);
+                ready(lock).expect("nobody has it alone");
+                let row = row_bytes((written, written));
+                let inserted = coeval_txn::insert(&mut *t, OTHER, RowRef::trusted(&row));
+                ready(inserted).expect("nobody else");
+                ready(commit(&mut *t)).expect("nothing against it");
+                written += 1;
+            }
+        });
+        for id in 3..8 {
+            let mut t = alone(engine, Isolation::ReadCommitted);
+            let built = build(&mut *t, IndexId(id), IndexKind::Unique, 1);
+            assert_eq!(built, Ok(IndexBuild::Built));
+            let mut expected = rows.clone();
+            expected.reverse();
+            assert_eq!(by_index(&mut *t, IndexId(id)), Ok(expected));
+            ready(commit(&mut *t)).expect("nothing against it");
+        }
+        done.store(true, Ordering::Relaxed);
+        reader.join().expect("what is read stays right");
+        writer.join().expect("writes go on");
+    });
+}

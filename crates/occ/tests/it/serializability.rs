@@ -76,40 +76,27 @@ fn check(
     counts
 }
 
-#[test]
-fn serializable_histories_have_an_order() {
-    let (committed, failed) = check(0..200, SERIALIZABLE, &settings());
-    assert!(committed > 1000 && failed > 50, "{committed} {failed}");
+/// [`check`], and that enough transactions came through and enough did not.
+fn check_many(seeds: std::ops::Range<u64>, levels: &'static [Isolation], settings: &Settings) {
+    let runs = (seeds.end - seeds.start) as usize;
+    let (committed, failed) = check(seeds, levels, settings);
+    assert!(
+        committed > 4 * runs && failed > runs / 4,
+        "{committed} {failed}"
+    );
 }
 
-#[test]
-fn levels_beside_each_other() {
-    let (committed, failed) = check(1000..1200, MIXED, &settings());
-    assert!(committed > 1000 && failed > 50, "{committed} {failed}");
-}
-
-#[test]
-fn small_rings_overflow_and_stay_right() {
-    let small = Settings {
-        range_slots: 4,
-        ..settings()
-    };
-    check(2000..2100, SERIALIZABLE, &small);
-}
-
-#[test]
-fn without_predicates_the_judge_finds_an_anomaly() {
+fn without_predicates_the_judge_finds_an_anomaly(settings: &Settings) {
     let found = (0..400).any(|seed| {
-        let (engine, history) = run(seed, SERIALIZABLE, settings(), true);
+        let (engine, history) = run(seed, SERIALIZABLE, settings.clone(), true);
         judged(&engine, &history).is_err()
     });
     assert!(found, "the fault was not noticed");
 }
 
-#[test]
-fn on_several_threads() {
-    for seed in 0..20 {
-        let engine = Engine::ephemeral(settings()).expect("sound settings");
+fn on_several_threads(seeds: std::ops::Range<u64>, settings: &Settings) {
+    for seed in seeds {
+        let engine = Engine::ephemeral(settings.clone()).expect("sound settings");
         attach(&engine);
         ready(load(&engine, ROWS));
         let history = History::default();
@@ -142,4 +129,85 @@ fn on_several_threads() {
             .find(|error| !matches!(error, Error::Conflict(_) | Error::Deadlock { .. }));
         assert_eq!(unexpected, None);
     }
+}
+
+/// As many ranges as there can be, of one key each, in rings of few slots.
+fn narrow(settings: Settings) -> Settings {
+    Settings {
+        range_slots: 8,
+        registrations_in_vain: 0,
+        records_per_range: 1,
+        ranges_per_index: 16,
+        ..settings
+    }
+}
+
+/// The same under each validator, its seeds from a number on that no other one has.
+macro_rules! under {
+    ($($name:ident: $validator:expr, $first:expr;)*) => {
+        $(mod $name {
+            use coeval_occ::{Settings, Validator};
+
+            const FIRST: u64 = $first;
+
+            fn settings() -> Settings {
+                Settings {
+                    validator: $validator,
+                    ..super::settings()
+                }
+            }
+
+            #[test]
+            fn serializable_histories_have_an_order() {
+                super::check_many(FIRST..FIRST + 150, super::SERIALIZABLE, &settings());
+            }
+
+            #[test]
+            fn levels_beside_each_other() {
+                super::check_many(FIRST + 1000..FIRST + 1150, super::MIXED, &settings());
+            }
+
+            #[test]
+            fn small_rings_overflow_and_stay_right() {
+                let small = Settings {
+                    range_slots: 4,
+                    ..settings()
+                };
+                super::check(FIRST + 2000..FIRST + 2100, super::SERIALIZABLE, &small);
+            }
+
+            #[test]
+            fn ranges_are_split_and_merged_between_operations() {
+                let narrow = super::narrow(settings());
+                super::check_many(FIRST + 3000..FIRST + 3150, super::SERIALIZABLE, &narrow);
+                super::check(FIRST + 4000..FIRST + 4100, super::MIXED, &narrow);
+            }
+
+            #[test]
+            fn on_several_threads_while_ranges_are_split_and_merged() {
+                let narrow = Settings {
+                    range_slots: 64,
+                    ..super::narrow(settings())
+                };
+                super::on_several_threads(FIRST + 20..FIRST + 30, &narrow);
+            }
+
+            #[test]
+            fn without_predicates_the_judge_finds_an_anomaly() {
+                super::without_predicates_the_judge_finds_an_anomaly(&settings());
+            }
+
+            #[test]
+            fn on_several_threads() {
+                super::on_several_threads(FIRST..FIRST + 10, &settings());
+            }
+        })*
+    };
+}
+
+under! {
+    ranges: Validator::Ranges, 0;
+    read_set: Validator::ReadSet, 10_000;
+    write_list: Validator::WriteList, 20_000;
+    whole_ranges: Validator::WholeRanges, 30_000;
 }

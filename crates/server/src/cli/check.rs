@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use coeval_check::history::{self, Format, History, Register};
+use coeval_check::history::{self, Format, History, Operation, Register, Transaction};
 use coeval_check::transactions::{self, Anomaly, KEPT, Level, story, svg};
 use coeval_check::{bank, recency, registers};
 
@@ -189,6 +189,10 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     let committed = history.transactions.iter();
     let committed = committed.filter(|transaction| transaction.is_committed());
     something(committed.count(), "committed transaction")?;
+    let compares = !levels.is_empty() || models.contains(&LINEARIZABLE);
+    if compares && let Some(lack) = lacking(&history) {
+        return Err(format!("{file}: nothing to judge: {lack}"));
+    }
     if levels.is_empty() {
         report.push('\n');
     } else {
@@ -237,6 +241,30 @@ fn check(matches: &ArgMatches) -> Result<(String, bool), String> {
     report.push('\n');
     report += &verdicts;
     Ok((report, is_violated))
+}
+
+/// What is missing for judges that compare what was read with what was written.
+fn lacking(history: &History) -> Option<&'static str> {
+    let transactions = &history.transactions;
+    let mut committed = transactions.iter().filter(|its| its.is_committed());
+    if committed.all(|its| its.operations.is_empty()) {
+        return Some("no committed transaction has an operation");
+    }
+    let found = |operation: &Operation| match operation {
+        Operation::Read { value, .. } => matches!(value, Some(Register::Value(_))),
+        Operation::ReadList { elements, .. } => {
+            elements.as_ref().is_some_and(|all| !all.is_empty())
+        }
+        Operation::Append { .. } | Operation::Write { .. } => false,
+    };
+    let reads = transactions
+        .iter()
+        .any(|its| its.operations.iter().any(found));
+    let writes = transactions.iter().any(Transaction::writes);
+    (reads && !writes).then_some(
+        "values were read, and nobody wrote any; of a bank, whose transfers are not in it, \
+         --model bank judges the sums",
+    )
 }
 
 /// Isolation levels, by the graph of dependencies.

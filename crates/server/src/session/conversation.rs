@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use coeval_env::Work;
 use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
@@ -245,6 +246,15 @@ impl Conversation {
                 return self.failed(&report::from_wire(&error), watch).await;
             }
         };
+        match message {
+            Message::Parse(_) => coeval_env::work(Work::Plan, 1),
+            Message::Execute { .. } => coeval_env::work(Work::Execute, 1),
+            Message::Query(_) => {
+                coeval_env::work(Work::Plan, 1);
+                coeval_env::work(Work::Execute, 1);
+            }
+            _ => {}
+        }
         let done = match message {
             Message::Bind(bind) => self.bind(&bind),
             Message::Execute { portal, max_rows } => self.execute(portal, max_rows, watch).await,

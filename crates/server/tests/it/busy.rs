@@ -20,6 +20,21 @@ fn with_one_worker<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) -> F) {
     with_settings(settings, |server| test(server.address()));
 }
 
+/// Whether others are served while a statement runs, and whether it can be cancelled:
+/// its session, after that.
+async fn runs_beside(address: SocketAddr, other: &mut Wire, statement: &str) -> Wire {
+    let mut busy = Wire::connect(address).await;
+    busy.send(&query(statement)).await;
+    // By now it has had its time, and others have theirs.
+    coeval_env::sleep(Duration::from_millis(20)).await;
+    assert_serves(other, address).await;
+    let mut cancel = Wire::open(address).await;
+    cancel.send(&packet(80_877_102, &busy.key)).await;
+    let answers = busy.until('Z').await;
+    assert_eq!(error(&answers).sqlstate(), "57014", "{statement}");
+    busy
+}
+
 #[test]
 fn what_cannot_stop_halfway_keeps_nobody_waiting() {
     with_one_worker(|address| async move {
@@ -38,15 +53,7 @@ fn what_cannot_stop_halfway_keeps_nobody_waiting() {
             format!("update t set n = ({ENDLESS})"),
             format!("select * from generate_series(1, ({ENDLESS}))"),
         ] {
-            let mut busy = Wire::connect(address).await;
-            busy.send(&query(&statement)).await;
-            // By now it has had its time, and others have theirs.
-            coeval_env::sleep(Duration::from_millis(20)).await;
-            assert_serves(&mut other, address).await;
-            let mut cancel = Wire::open(address).await;
-            cancel.send(&packet(80_877_102, &busy.key)).await;
-            let answers = busy.until('Z').await;
-            assert_eq!(error(&answers).sqlstate(), "57014", "{statement}");
+            let mut busy = runs_beside(address, &mut other, &statement).await;
             assert_eq!(busy.value("select 6 * 7").await.as_deref(), Some("42"));
         }
         assert_eq!(
@@ -73,14 +80,7 @@ fn nor_do_rows_that_take_long_each() {
             "delete from t where length(reverse(repeat(b, 500 + n))) < 0",
             "insert into t select length(reverse(repeat(x.b, 500 + x.n))), y.b from t x, t y",
         ] {
-            let mut busy = Wire::connect(address).await;
-            busy.send(&query(statement)).await;
-            coeval_env::sleep(Duration::from_millis(20)).await;
-            assert_serves(&mut other, address).await;
-            let mut cancel = Wire::open(address).await;
-            cancel.send(&packet(80_877_102, &busy.key)).await;
-            let answers = busy.until('Z').await;
-            assert_eq!(error(&answers).sqlstate(), "57014", "{statement}");
+            runs_beside(address, &mut other, statement).await;
         }
     });
 }

@@ -141,6 +141,14 @@ fn what_cannot_be_used_says_why() {
     assert!(said.contains("nothing to judge: no committed"), "{said}");
     for (model, text) in [
         ("serializable", ""),
+        ("serializable", "{:type :ok :value []}"),
+        (
+            "strict-serializable",
+            "{:type :ok :value []} {:type :ok :value []}",
+        ),
+        // As the bank workload records itself.
+        ("serializable", "{:type :ok :value [[:r 1 50] [:r 2 50]]}"),
+        ("linearizable", "{:type :ok :value [[:r 1 50] [:r 2 50]]}"),
         ("linearizable", "{:type :ok :value [[:append 1 1]]}"),
         ("recency", "{:type :ok :value [[:append 1 1]]}"),
         ("sessions", "{:type :ok :value [[:append 1 1]]}"),

@@ -91,13 +91,11 @@ async fn a_bad_server_under_stops() {
 }
 
 #[tokio::test]
-#[ignore = "takes several seeds, by chance more than there are: `dock --planted` runs it"]
 async fn a_bad_server_under_pauses() {
     catches(Kind::Pause).await;
 }
 
 #[tokio::test]
-#[ignore = "takes several seeds, by chance more than there are: `dock --planted` runs it"]
 async fn a_bad_server_under_a_bad_network() {
     catches(Kind::Network).await;
 }
@@ -113,13 +111,11 @@ async fn a_bad_server_under_a_partition() {
 }
 
 #[tokio::test]
-#[ignore = "takes several seeds, by chance more than there are: `dock --planted` runs it"]
 async fn a_bad_server_under_a_one_way_partition() {
     catches(Kind::OneWay).await;
 }
 
 #[tokio::test]
-#[ignore = "takes several seeds, by chance more than there are: `dock --planted` runs it"]
 async fn a_bad_server_under_losses() {
     catches(Kind::Loss).await;
 }
@@ -150,7 +146,6 @@ async fn a_bad_server_under_a_full_disk() {
 }
 
 #[tokio::test]
-#[ignore = "takes several seeds, by chance more than there are: `dock --planted` runs it"]
 async fn a_bad_server_under_a_jumping_clock() {
     catches(Kind::Clock).await;
 }

@@ -4,7 +4,8 @@
 //! the tests of `coeval-workload`.
 
 use std::net::SocketAddr;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +17,16 @@ use coeval_txn::Isolation;
 use coeval_workload::driver::{self, Length, Options, Outcome, Stop};
 use coeval_workload::faults::proxy::{Policy, Proxy};
 use coeval_workload::loads::bank::Bank;
+use coeval_workload::loads::hybrid::{self, Hybrid};
 use coeval_workload::loads::list_append::ListAppend;
 use coeval_workload::loads::rw_register::RwRegister;
 use coeval_workload::loads::smallbank::SmallBank;
 use coeval_workload::loads::tpcc::{Scale, Tpcc};
 use coeval_workload::loads::ycsb::{Letter, Settings as YcsbSettings, Ycsb};
-use coeval_workload::server::{Launch, free_port};
+use coeval_workload::server::{Launch, Server, free_port};
 use coeval_workload::store::Database;
 use coeval_workload::workload::Workload;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::postgres::Postgres;
 use crate::support::with_server;
@@ -105,6 +108,15 @@ fn ycsb(letter: Letter, operations: u64) -> Ycsb {
     })
 }
 
+fn hybrid() -> Hybrid {
+    Hybrid::new(hybrid::Settings {
+        records: 300,
+        field_bytes: 20,
+        scan: 30,
+        ..hybrid::Settings::default()
+    })
+}
+
 fn tpcc() -> Tpcc {
     let scale = Scale {
         warehouses: 2,
@@ -121,6 +133,7 @@ async fn all(place: Place, isolation: Isolation, transactions: u64) {
         drive(ycsb(letter, 1), place, &options).await;
     }
     drive(ycsb(Letter::A, 8), place, &options).await;
+    drive(hybrid(), place, &options).await;
     // No skew in what is judged: bank and TPC-C lock what they change. SmallBank's checks
     // may skew below SERIALIZABLE, and its money adds up all the same.
     drive(Bank::new(8, 30), place, &options).await;
@@ -139,9 +152,11 @@ async fn on_occ() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tpcc_on_occ() {
     for isolation in LEVELS {
-        let outcome = drive(tpcc(), Place::Occ, &options(isolation, 400)).await;
-        let kinds = &outcome.report.kinds;
-        assert!(kinds.iter().all(|kind| kind.completed > 0), "{kinds:?}");
+        for tpcc in [tpcc(), tpcc().with_rewards(7)] {
+            let outcome = drive(tpcc, Place::Occ, &options(isolation, 400)).await;
+            let kinds = &outcome.report.kinds;
+            assert!(kinds.iter().all(|kind| kind.completed > 0), "{kinds:?}");
+        }
     }
 }
 
@@ -160,6 +175,7 @@ fn tpcc_over_the_wire() {
         for isolation in LEVELS {
             let options = options(isolation, 60);
             drive(tpcc(), Place::Wire(address), &options).await;
+            drive(tpcc().with_rewards(7), Place::Wire(address), &options).await;
         }
     });
 }
@@ -193,16 +209,22 @@ async fn on_postgresql() {
     }
 }
 
+/// A server process that answers, its port, and how it is started again.
+async fn served(folder: &Path) -> (u16, Launch, Server) {
+    let port = free_port().await.unwrap();
+    let binary = env!("CARGO_BIN_EXE_coeval").into();
+    let launch = Launch::coeval(binary, folder, port).unwrap();
+    let mut server = launch.start().unwrap();
+    server.ready().await.unwrap();
+    (port, launch, server)
+}
+
 /// Clients of a server that falls silent wait no longer than they are told to: of what
 /// was a commit nobody knows, all else is undone, and they go on when it answers again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_falls_silent_keeps_nobody() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port().await.unwrap();
-    let binary = env!("CARGO_BIN_EXE_coeval").into();
-    let launch = Launch::coeval(binary, folder.path(), port).unwrap();
-    let mut server = launch.start().unwrap();
-    server.ready().await.unwrap();
+    let (port, _, server) = served(folder.path()).await;
     let proxy = Arc::new(Proxy::start(port, 1).await.unwrap());
     let stop = Stop::default();
     let options = Options {
@@ -261,6 +283,48 @@ fn bench(arguments: &[&str]) -> std::process::Output {
         .args(arguments)
         .output()
         .expect("the binary starts")
+}
+
+/// The oracle as a process: it keeps no files and serves nobody, so of the faults of
+/// processes only a pause can meet it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "drives a program")]
+fn serial_in_a_process_that_is_paused() {
+    for workload in [
+        "bank",
+        "list-append",
+        "rw-register",
+        "smallbank",
+        "ycsb",
+        "tpcc",
+    ] {
+        for level in ["read-committed", "snapshot", "serializable"] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_coeval"));
+            command.args(["bench", workload, "--protocol", "serial"]);
+            command.args(["--isolation", level, "--clients", "4"]);
+            command.args(["--seconds", "0.6", "--warm-up", "0"]);
+            match workload {
+                "tpcc" => _ = command.args(["--items", "100", "--customers", "20"]),
+                "ycsb" => _ = command.args(["--records", "1000"]),
+                _ => {}
+            }
+            let process = command.stdout(Stdio::piped()).spawn().unwrap();
+            let id = Pid::from_raw(process.id().cast_signed()).unwrap();
+            for _ in 0..4 {
+                std::thread::sleep(Duration::from_millis(60));
+                kill_process(id, Signal::STOP).unwrap();
+                std::thread::sleep(Duration::from_millis(30));
+                kill_process(id, Signal::CONT).unwrap();
+            }
+            let output = process.wait_with_output().unwrap();
+            let printed = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{workload} at {level}: {printed}");
+            assert!(
+                printed.contains("everything is as it has to be"),
+                "{printed}"
+            );
+        }
+    }
 }
 
 /// The fields that the page describes: the first column of its tables.
@@ -386,11 +450,7 @@ fn what_a_bench_records_stands_before_the_judges() {
 )]
 async fn a_run_outlives_a_kill_of_its_server() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port().await.unwrap();
-    let binary = env!("CARGO_BIN_EXE_coeval").into();
-    let launch = Launch::coeval(binary, folder.path(), port).unwrap();
-    let mut server = launch.start().unwrap();
-    server.ready().await.unwrap();
+    let (port, launch, server) = served(folder.path()).await;
     let options = Options {
         clients: 8,
         length: Length::Time(Duration::from_secs(10)),

@@ -1,9 +1,10 @@
 //! What came of it: workload × level against class of faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::Record;
+use super::record::Tally;
 use crate::Class;
 use crate::scenario::level;
 
@@ -14,19 +15,34 @@ struct Cell {
     failed: u64,
 }
 
-/// Runs by scenario.
+/// Runs of one build and length by scenario, and how many others there are.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
+    build: String,
+    length_ms: u64,
     rows: BTreeMap<String, BTreeMap<Class, Cell>>,
     committed: u64,
+    /// Of other builds and lengths.
+    history: Cell,
+    /// Their builds.
+    others: BTreeSet<String>,
 }
 
 impl Table {
-    /// That of a record.
+    /// What a record has of a build and a length.
     #[must_use]
-    pub fn new(record: &Record) -> Self {
-        let mut table = Self::default();
-        for (scenario, tally) in record.tallies() {
+    pub fn new(record: &Record, build: &str, length_ms: u64) -> Self {
+        let mut table = Self {
+            build: build.to_owned(),
+            length_ms,
+            ..Self::default()
+        };
+        for (scenario, of, length, tally) in record.tallies() {
+            if (of, length) != (build, length_ms) {
+                table.history.add(tally);
+                table.others.insert(of.to_owned());
+                continue;
+            }
             let row = format!(
                 "{:<7} {:<12} {}",
                 scenario.engine.name(),
@@ -34,13 +50,18 @@ impl Table {
                 level(scenario.isolation)
             );
             let cell = table.rows.entry(row).or_default();
-            let cell = cell.entry(scenario.class).or_default();
-            cell.runs += tally.seeds.len() as u64;
-            cell.refused += tally.refused;
-            cell.failed += tally.failed.len() as u64;
+            cell.entry(scenario.class).or_default().add(tally);
             table.committed += tally.committed;
         }
         table
+    }
+}
+
+impl Cell {
+    fn add(&mut self, tally: &Tally) {
+        self.runs += tally.seeds.len() as u64;
+        self.refused += tally.refused;
+        self.failed += tally.failed.len() as u64;
     }
 }
 
@@ -79,8 +100,39 @@ impl fmt::Display for Table {
         }
         write!(
             formatter,
-            "{runs} runs, {} transactions committed, {failed} runs failed",
-            self.committed
-        )
+            "build {}, {} ms: {runs} runs, {} transactions committed, {failed} runs failed",
+            self.build, self.length_ms, self.committed
+        )?;
+        if self.history.runs > 0 {
+            let builds: Vec<&str> = self.others.iter().map(String::as_str).collect();
+            write!(
+                formatter,
+                "\non record beside them: {} runs of {}, {} failed",
+                self.history.runs,
+                builds.join(", "),
+                self.history.failed
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_of_one_build_and_names_the_others() {
+        let text = "occ/bank/serializable/power abc 600 1-5 4 1 80 -\n\
+                    occ/bank/serializable/power abc 1500 1-2 2 0 80 -\n\
+                    occ/bank/serializable/kill old 600 1-3 2 0 70 2\n";
+        let record = Record::read(text).unwrap();
+        let table = Table::new(&record, "abc", 600).to_string();
+        assert!(table.contains(" 5 1r "), "{table}");
+        let end = "build abc, 600 ms: 5 runs, 80 transactions committed, 0 runs failed\n\
+                   on record beside them: 5 runs of abc, old, 1 failed";
+        assert!(table.ends_with(end), "{table}");
+        let table = Table::new(&record, "old", 600).to_string();
+        assert!(table.contains(" 3 1F "), "{table}");
     }
 }

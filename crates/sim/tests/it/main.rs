@@ -4,3 +4,4 @@
 mod kept;
 mod planted;
 mod repeats;
+mod validators;

@@ -2,44 +2,19 @@
 
 use std::ptr;
 
-use coeval_memory::epoch::Guard;
 use coeval_memory::heap::size_class;
 use coeval_memory::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use coeval_types::{Timestamp, TransactionId};
+use coeval_types::Timestamp;
 
-use super::VersionStorage;
+use super::header::{Header, INFINITE};
 use crate::record::Version;
 use crate::value::{Value, ValuePointer, size_at};
-
-const INFINITE: u64 = Timestamp::INFINITE.to_bits();
 
 /// A version in a list. Its timestamp is infinite until it is committed.
 pub(super) struct Node {
     pub(super) cts: AtomicU64,
     value: ValuePointer,
     pub(super) next: AtomicPtr<Node>,
-}
-
-/// A lock that a writer has, or nobody.
-#[derive(Default)]
-pub(super) struct Lock(AtomicU64);
-
-impl Lock {
-    pub(super) fn take(&self, writer: TransactionId) -> bool {
-        let taken = self
-            .0
-            .compare_exchange(0, writer.0, Ordering::Acquire, Ordering::Relaxed);
-        assert_ne!(taken, Err(writer.0), "locked twice");
-        taken.is_ok()
-    }
-
-    pub(super) fn assert_held(&self, writer: TransactionId) {
-        assert_eq!(self.0.load(Ordering::Relaxed), writer.0, "not the holder");
-    }
-
-    pub(super) fn give_back(&self) {
-        self.0.store(0, Ordering::Release);
-    }
 }
 
 impl Node {
@@ -53,9 +28,9 @@ impl Node {
     }
 
     /// # Safety
-    /// The node is linked in a storage that is borrowed for `'read`.
+    /// The node is linked in a header that is borrowed for `'read`.
     pub(super) unsafe fn version<'read>(&self, cts: u64, jumps: u32) -> Version<'read> {
-        // SAFETY: a value is freed with its node, and that with the storage.
+        // SAFETY: a value is freed with its node, and that with the header.
         unsafe { Version::new(Timestamp::from_bits(cts), self.value, jumps) }
     }
 }
@@ -63,11 +38,11 @@ impl Node {
 /// The list's nodes from `first` on.
 ///
 /// # Safety
-/// They are linked in a storage that outlives `'storage`.
-pub(super) unsafe fn nodes<'storage>(
+/// They are linked in a header that outlives `'header`.
+pub(super) unsafe fn nodes<'header>(
     first: &AtomicPtr<Node>,
-) -> impl Iterator<Item = &'storage Node> + use<'storage> {
-    // SAFETY: nodes are freed with the storage only.
+) -> impl Iterator<Item = &'header Node> + use<'header> {
+    // SAFETY: nodes are freed with the header only.
     let first = unsafe { first.load(Ordering::Acquire).as_ref() };
     std::iter::successors(first, |node| {
         // SAFETY: as above.
@@ -103,36 +78,26 @@ pub(super) unsafe fn free(first: &AtomicPtr<Node>) {
     }
 }
 
-/// A record of [`PureN2o`].
-struct NewestFirst {
-    lock: Lock,
+/// Every version in a list, the newest first.
+pub struct NewestFirst {
     newest: AtomicPtr<Node>,
 }
 
-/// Every version in a list, the newest first.
-pub struct PureN2o(Box<[NewestFirst]>);
-
-impl VersionStorage for PureN2o {
+impl Header for NewestFirst {
     const NAME: &'static str = "pure N2O";
 
-    fn filled(records: usize, first: &dyn Fn(usize) -> Value) -> Self {
-        let record = |number| NewestFirst {
-            lock: Lock::default(),
-            newest: AtomicPtr::new(Node::make(1, first(number).into_pointer(), ptr::null_mut())),
-        };
-        Self((0..records).map(record).collect())
+    fn with(first: Value) -> Self {
+        let node = Node::make(1, first.into_pointer(), ptr::null_mut());
+        Self {
+            newest: AtomicPtr::new(node),
+        }
     }
 
     #[inline]
-    fn read<'read>(
-        &'read self,
-        record: usize,
-        snapshot: Timestamp,
-        _: &'read Guard<'_>,
-    ) -> Option<Version<'read>> {
+    fn read(&self, snapshot: Timestamp) -> Option<Version<'_>> {
         let mut jumps = 0;
-        // SAFETY: the storage is borrowed for as long as the version.
-        for node in unsafe { nodes(&self.0[record].newest) } {
+        // SAFETY: nodes go with the header, which is borrowed for as long as the version.
+        for node in unsafe { nodes(&self.newest) } {
             jumps += 1;
             let cts = node.cts.load(Ordering::Acquire);
             if cts <= snapshot.to_bits() {
@@ -143,79 +108,55 @@ impl VersionStorage for PureN2o {
         None
     }
 
-    fn update(&self, record: usize, writer: TransactionId, value: Value, _: &Guard<'_>) -> bool {
-        let record = &self.0[record];
-        if !record.lock.take(writer) {
-            return false;
-        }
-        let newest = record.newest.load(Ordering::Relaxed);
+    fn put(&self, value: Value) {
+        let newest = self.newest.load(Ordering::Relaxed);
         let node = Node::make(INFINITE, value.into_pointer(), newest);
-        record.newest.store(node, Ordering::Release);
-        true
+        self.newest.store(node, Ordering::Release);
     }
 
-    fn commit(&self, record: usize, writer: TransactionId, cts: Timestamp) {
-        let record = &self.0[record];
-        record.lock.assert_held(writer);
-        // SAFETY: there is a node, the holder's private one, until the storage goes.
-        let newest = unsafe { &*record.newest.load(Ordering::Relaxed) };
+    fn stamp(&self, cts: Timestamp) {
+        // SAFETY: there is a node, the holder's private one, until the header goes.
+        let newest = unsafe { &*self.newest.load(Ordering::Relaxed) };
         newest.cts.store(cts.to_bits(), Ordering::Release);
-        record.lock.give_back();
     }
 
     fn bytes(&self) -> usize {
-        // SAFETY: the storage is borrowed.
-        let lists = self.0.iter().map(|record| unsafe { bytes(&record.newest) });
-        size_of_val(&*self.0) + lists.sum::<usize>()
+        // SAFETY: the header is borrowed.
+        unsafe { bytes(&self.newest) }
     }
 }
 
-impl Drop for PureN2o {
+impl Drop for NewestFirst {
     fn drop(&mut self) {
-        for record in &self.0 {
-            // SAFETY: borrowed uniquely.
-            unsafe { free(&record.newest) };
-        }
+        // SAFETY: borrowed uniquely.
+        unsafe { free(&self.newest) };
     }
 }
 
-/// A record of [`PureO2n`].
-struct OldestFirst {
-    lock: Lock,
+/// Every version in a list, the oldest first.
+pub struct OldestFirst {
     oldest: AtomicPtr<Node>,
     /// For writers, who append.
     newest: AtomicPtr<Node>,
 }
 
-/// Every version in a list, the oldest first.
-pub struct PureO2n(Box<[OldestFirst]>);
-
-impl VersionStorage for PureO2n {
+impl Header for OldestFirst {
     const NAME: &'static str = "pure O2N";
 
-    fn filled(records: usize, first: &dyn Fn(usize) -> Value) -> Self {
-        let record = |number| {
-            let node = Node::make(1, first(number).into_pointer(), ptr::null_mut());
-            OldestFirst {
-                lock: Lock::default(),
-                oldest: AtomicPtr::new(node),
-                newest: AtomicPtr::new(node),
-            }
-        };
-        Self((0..records).map(record).collect())
+    fn with(first: Value) -> Self {
+        let node = Node::make(1, first.into_pointer(), ptr::null_mut());
+        Self {
+            oldest: AtomicPtr::new(node),
+            newest: AtomicPtr::new(node),
+        }
     }
 
     #[inline]
-    fn read<'read>(
-        &'read self,
-        record: usize,
-        snapshot: Timestamp,
-        _: &'read Guard<'_>,
-    ) -> Option<Version<'read>> {
+    fn read(&self, snapshot: Timestamp) -> Option<Version<'_>> {
         let mut found = None;
         let mut jumps = 0;
-        // SAFETY: the storage is borrowed for as long as the version.
-        for node in unsafe { nodes(&self.0[record].oldest) } {
+        // SAFETY: nodes go with the header, which is borrowed for as long as the version.
+        for node in unsafe { nodes(&self.oldest) } {
             let cts = node.cts.load(Ordering::Acquire);
             if cts > snapshot.to_bits() {
                 break;
@@ -227,40 +168,29 @@ impl VersionStorage for PureO2n {
         found.map(|(node, cts)| unsafe { node.version(cts, jumps) })
     }
 
-    fn update(&self, record: usize, writer: TransactionId, value: Value, _: &Guard<'_>) -> bool {
-        let record = &self.0[record];
-        if !record.lock.take(writer) {
-            return false;
-        }
+    fn put(&self, value: Value) {
         let node = Node::make(INFINITE, value.into_pointer(), ptr::null_mut());
-        let newest = record.newest.load(Ordering::Relaxed);
-        // SAFETY: linked, so alive as long as the storage.
+        let newest = self.newest.load(Ordering::Relaxed);
+        // SAFETY: linked, so alive as long as the header.
         unsafe { (*newest).next.store(node, Ordering::Release) };
-        record.newest.store(node, Ordering::Relaxed);
-        true
+        self.newest.store(node, Ordering::Relaxed);
     }
 
-    fn commit(&self, record: usize, writer: TransactionId, cts: Timestamp) {
-        let record = &self.0[record];
-        record.lock.assert_held(writer);
+    fn stamp(&self, cts: Timestamp) {
         // SAFETY: linked, the holder's private one.
-        let newest = unsafe { &*record.newest.load(Ordering::Relaxed) };
+        let newest = unsafe { &*self.newest.load(Ordering::Relaxed) };
         newest.cts.store(cts.to_bits(), Ordering::Release);
-        record.lock.give_back();
     }
 
     fn bytes(&self) -> usize {
-        // SAFETY: the storage is borrowed.
-        let lists = self.0.iter().map(|record| unsafe { bytes(&record.oldest) });
-        size_of_val(&*self.0) + lists.sum::<usize>()
+        // SAFETY: the header is borrowed.
+        unsafe { bytes(&self.oldest) }
     }
 }
 
-impl Drop for PureO2n {
+impl Drop for OldestFirst {
     fn drop(&mut self) {
-        for record in &self.0 {
-            // SAFETY: borrowed uniquely.
-            unsafe { free(&record.oldest) };
-        }
+        // SAFETY: borrowed uniquely.
+        unsafe { free(&self.oldest) };
     }
 }

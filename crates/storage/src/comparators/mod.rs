@@ -31,6 +31,7 @@
 //! Source: EMS §2.2.2, table 2.1, §2.5.
 
 mod chain;
+mod header;
 mod hyper;
 mod inline;
 
@@ -40,9 +41,17 @@ use coeval_types::{Timestamp, TransactionId};
 use crate::record::Version;
 use crate::value::Value;
 
-pub use chain::{PureN2o, PureO2n};
-pub use hyper::HyperStyle;
+pub use header::{Header, Headers};
 pub use inline::Ems;
+
+/// Every version in a list, the newest first.
+pub type PureN2o = Headers<chain::NewestFirst>;
+
+/// Every version in a list, the oldest first.
+pub type PureO2n = Headers<chain::OldestFirst>;
+
+/// The newest version in place, the versions before it in a list.
+pub type HyperStyle = Headers<hyper::InPlace>;
 
 /// Records that keep all of their versions, numbered from 0.
 pub trait VersionStorage: Sync + Sized {

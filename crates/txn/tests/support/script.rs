@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::future::{Future, poll_fn};
 use std::ops::{Bound, ControlFlow};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -502,6 +502,32 @@ fn perform(script: &Script, engine: &dyn Engine, isolation: Isolation) -> Vec<St
 )]
 pub fn run_scripts(folder: &Path, engine_name: &str, make: impl Fn() -> Box<dyn Engine>) {
     let update = std::env::var_os("UPDATE_TRANSCRIPTS").is_some();
+    for (path, all) in play_scripts(folder, engine_name, make) {
+        let transcript = path.with_extension(engine_name);
+        if update {
+            std::fs::write(&transcript, &all).expect("a writable folder");
+        }
+        let expected = std::fs::read_to_string(&transcript).unwrap_or_default();
+        assert_eq!(
+            all,
+            expected,
+            "{} is not what {engine_name} did; UPDATE_TRANSCRIPTS=1 writes it anew",
+            transcript.display()
+        );
+    }
+}
+
+/// Plays every script in a folder at every level, and checks that its anomaly shows
+/// where it is permitted and nowhere else. With what each script came to.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests read their scripts from the source tree"
+)]
+pub fn play_scripts(
+    folder: &Path,
+    engine_name: &str,
+    make: impl Fn() -> Box<dyn Engine>,
+) -> Vec<(PathBuf, String)> {
     let mut names: Vec<_> = std::fs::read_dir(folder)
         .expect("the folder of scripts")
         .map(|entry| entry.expect("a readable folder").path())
@@ -509,7 +535,7 @@ pub fn run_scripts(folder: &Path, engine_name: &str, make: impl Fn() -> Box<dyn 
         .collect();
     names.sort();
     assert!(!names.is_empty(), "no scripts in {}", folder.display());
-    for path in names {
+    let play = |path: PathBuf| {
         let text = std::fs::read_to_string(&path).expect("a readable script");
         let script = Script::parse(&text);
         let mut all = String::new();
@@ -533,16 +559,7 @@ pub fn run_scripts(folder: &Path, engine_name: &str, make: impl Fn() -> Box<dyn 
                 writeln!(all, "{line}").expect("into a string");
             }
         }
-        let transcript = path.with_extension(engine_name);
-        if update {
-            std::fs::write(&transcript, &all).expect("a writable folder");
-        }
-        let expected = std::fs::read_to_string(&transcript).unwrap_or_default();
-        assert_eq!(
-            all,
-            expected,
-            "{} is not what {engine_name} did; UPDATE_TRANSCRIPTS=1 writes it anew",
-            transcript.display()
-        );
-    }
+        (path, all)
+    };
+    names.into_iter().map(play).collect()
 }

@@ -26,7 +26,9 @@ use clap::Parser;
 use coeval_env as env;
 use coeval_types::planted::Bug;
 use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
-use coeval_workload::faults::dock::{self, Kind, LEVELS, Options, Summary, WORKLOADS, level_name};
+use coeval_workload::faults::dock::{
+    self, Kind, LEVELS, Options, PATIENCE, Summary, WORKLOADS, level_name,
+};
 use coeval_workload::server::{build_coeval, build_coeval_with};
 use tokio::sync::mpsc;
 
@@ -65,6 +67,17 @@ struct Arguments {
     /// Loses packets by no firewall, even where network namespaces are to be had.
     #[arg(long)]
     loopback: bool,
+    /// A setting of the server, such as log-segment-bytes=65536, or several.
+    #[arg(long, value_parser = setting)]
+    set: Vec<(&'static str, u64)>,
+    /// A fault that is in force until the first of the kind is over, such as 'sync takes
+    /// 30', or several.
+    #[arg(long)]
+    fault: Vec<String>,
+    /// How long the server may take after a fault until clients commit again, in
+    /// milliseconds.
+    #[arg(long, default_value_t = PATIENCE.as_millis() as u64)]
+    patience: u64,
     /// How many runs go on at a time: most of each is waiting.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     jobs: u64,
@@ -85,6 +98,13 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn bug(name: &str) -> Result<Bug, String> {
     let all: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
     Bug::named(name).ok_or_else(|| format!("there are {}", all.join(", ")))
+}
+
+/// A name and a number, kept for as long as the process lives.
+fn setting(text: &str) -> Result<(&'static str, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("a setting is NAME=NUMBER")?;
+    let value = value.parse().map_err(|error| format!("{value}: {error}"))?;
+    Ok((name.to_owned().leak(), value))
 }
 
 #[tokio::main]
@@ -124,6 +144,9 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
         &arguments.workload,
         &WORKLOADS.map(|name| (name, name)),
     )?;
+    // Few, and for the whole run.
+    let faults = arguments.fault.iter().map(|fault| &*fault.clone().leak());
+    let faults: Vec<&'static str> = faults.collect();
     let mut all = Vec::new();
     for (at, &kind) in kinds.iter().enumerate() {
         for (beside, &level) in levels.iter().enumerate() {
@@ -133,16 +156,22 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
                 if arguments.quick && which != turn {
                     continue;
                 }
-                all.push(Options {
+                let mut options = Options {
                     rounds: arguments.rounds,
                     clients: usize::try_from(arguments.clients).unwrap_or(1),
                     seed: arguments.seed,
                     load_at_most: Duration::from_millis(arguments.load),
                     operation_timeout: Duration::from_millis(arguments.timeout),
                     loopback: arguments.loopback,
+                    planted: faults.clone(),
+                    patience: Duration::from_millis(arguments.patience),
                     bug: arguments.bug,
                     ..Options::new(workload, level, kind)
-                });
+                };
+                for &(name, value) in &arguments.set {
+                    options.set(name, value);
+                }
+                all.push(options);
             }
         }
     }
@@ -361,4 +390,34 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
         );
     }
     Ok(u8::from(missed > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a command, as a shell takes them.
+    fn words(command: &str) -> Vec<String> {
+        let parts = command.split('\'').enumerate();
+        parts
+            .flat_map(|(at, part)| match at % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_repeats_a_run_says_all_of_it() {
+        let plain = Options::new("bank", LEVELS[1].0, Kind::Cut);
+        let catches = CATCHES.iter().map(|catch| catch.options(7));
+        for options in catches.chain([plain]) {
+            let command = options.command();
+            let (_, said) = command.split_once(" --bin ").unwrap();
+            let said = words(said).into_iter().filter(|word| word != "--");
+            let arguments = Arguments::try_parse_from(said).unwrap();
+            let again = plan(&arguments).unwrap();
+            assert_eq!(format!("{again:?}"), format!("[{options:?}]"), "{command}");
+        }
+    }
 }

@@ -17,6 +17,8 @@ use coeval_env::{self as env, Instant};
 
 /// Below this a sleep may end too late.
 const GRAIN: Duration = Duration::from_millis(2);
+/// Of arrivals that nobody took so many are looked at one by one.
+const SHOWN: u64 = 1 << 20;
 /// A client looks so often whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -45,16 +47,21 @@ impl Arrivals {
         self.began.get_or_init(env::now);
     }
 
-    /// Waits for the next one that nobody has taken. When it should begin; `None`
-    /// when `over` before that.
-    pub(super) async fn next(&self, over: impl Fn() -> bool) -> Option<Instant> {
-        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+    /// When one of them should begin.
+    fn at(&self, number: u64) -> Instant {
         let after = Duration::try_from_secs_f64(number as f64 / self.rate);
         let began = *self.began.get_or_init(env::now);
-        let at = began + after.unwrap_or(Duration::from_secs(1 << 31));
+        began + after.unwrap_or(Duration::from_secs(1 << 31))
+    }
+
+    /// Waits for the next one that nobody has taken. When it should begin; `None`
+    /// when the run has an end by then, which is not after that.
+    pub(super) async fn next(&self, end: impl Fn() -> Option<Instant>) -> Option<Instant> {
+        let at = self.at(self.taken.fetch_add(1, Ordering::Relaxed));
         loop {
             let now = env::now();
-            if over() {
+            // What was due before the end begins, even if its client woke up too late.
+            if end().is_some_and(|end| at >= end) {
                 return None;
             }
             if now >= at {
@@ -71,10 +78,36 @@ impl Arrivals {
         }
     }
 
-    /// How many should have begun within a time and have not.
-    pub(super) fn unserved(&self, elapsed: Duration) -> u64 {
-        let due = (elapsed.as_secs_f64() * self.rate) as u64;
-        due.saturating_sub(self.taken.load(Ordering::Relaxed))
+    /// Shows those that should have begun in a time and that nobody has taken, by how
+    /// long they had waited when it was over: so many, so long. Where there are very
+    /// many, neighbours count as one.
+    pub(super) fn unserved(
+        &self,
+        from: Instant,
+        until: Instant,
+        mut show: impl FnMut(u64, Duration),
+    ) {
+        let began = *self.began.get_or_init(env::now);
+        let due_at = |at: Instant| {
+            let due = at.duration_since(began).as_secs_f64() * self.rate;
+            // The first is due at once.
+            let mut due = due.ceil() as u64;
+            while due > 0 && self.at(due - 1) >= at {
+                due -= 1;
+            }
+            while self.at(due) < at {
+                due += 1;
+            }
+            due
+        };
+        let due = due_at(until);
+        let mut number = self.taken.load(Ordering::Relaxed).max(due_at(from));
+        let together = due.saturating_sub(number).div_ceil(SHOWN).max(1);
+        while number < due {
+            let count = together.min(due - number);
+            show(count, until.duration_since(self.at(number)));
+            number += count;
+        }
     }
 }
 
@@ -86,13 +119,27 @@ mod tests {
     async fn they_come_at_their_rate_and_are_counted() {
         let arrivals = Arrivals::new(10_000.0, true);
         arrivals.begin();
-        let first = arrivals.next(|| false).await.unwrap();
+        let first = arrivals.next(|| None).await.unwrap();
         for _ in 0..9 {
-            arrivals.next(|| false).await.unwrap();
+            arrivals.next(|| None).await.unwrap();
         }
-        let eleventh = arrivals.next(|| false).await.unwrap();
+        let eleventh = arrivals.next(|| None).await.unwrap();
         assert_eq!(eleventh.duration_since(first), Duration::from_millis(1));
-        assert_eq!(arrivals.unserved(Duration::from_millis(2)), 9);
-        assert_eq!(arrivals.next(|| true).await, None);
+        let waits = |from, until| {
+            let mut waits = Vec::new();
+            arrivals.unserved(first + from, first + until, |count, wait| {
+                assert_eq!(count, 1);
+                waits.push(wait.as_micros());
+            });
+            waits
+        };
+        let micros = Duration::from_micros;
+        assert_eq!(waits(micros(0), micros(1350)), [250, 150, 50]);
+        assert_eq!(waits(micros(1250), micros(1350)), [50]);
+        assert_eq!(waits(micros(0), micros(900)), []);
+        // What was due before the end still begins; what was not does not.
+        let end = first + micros(1150);
+        assert!(arrivals.next(|| Some(end)).await.is_some());
+        assert_eq!(arrivals.next(|| Some(end)).await, None);
     }
 }

@@ -52,7 +52,7 @@ impl<W: Workload> Runner<W> {
         drop(ready);
         if !failed {
             if self.record {
-                self.session.record();
+                self.session.record_versions(self.workload.versions());
             }
             self.work().await;
         }
@@ -84,19 +84,16 @@ impl<W: Workload> Runner<W> {
         while control.may_begin() {
             let intended = match &control.arrivals {
                 None => env::now(),
-                Some(arrivals) => {
-                    let over = || control.phase() == Phase::Done;
-                    match arrivals.next(over).await {
-                        Some(at) => at,
-                        None => return,
-                    }
-                }
+                Some(arrivals) => match arrivals.next(|| control.end()).await {
+                    Some(at) => at,
+                    None => return,
+                },
             };
             let request = self.workload.draw(&mut self.client);
             let nature = self.workload.nature(&request);
             loop {
                 let started = env::now();
-                let attempt = self.attempt(&request, nature).await;
+                let attempt = self.patiently(&request, nature).await;
                 if attempt.began && self.record {
                     let since = |at: env::Instant| at.duration_since(origin).as_nanos() as u64;
                     let outcome = match &attempt.failure {
@@ -130,6 +127,27 @@ impl<W: Workload> Runner<W> {
                 // In memory nothing waits by itself, and others share the thread.
                 env::yield_now().await;
             }
+        }
+    }
+
+    /// In an open loop what arrived before the end is waited for after it, but not for
+    /// ever.
+    async fn patiently(&mut self, request: &W::Request, nature: Nature) -> Attempt<W::Effect> {
+        if self.control.arrivals.is_none() {
+            return self.attempt(request, nature).await;
+        }
+        let control = Arc::clone(&self.control);
+        tokio::select! {
+            biased;
+            attempt = self.attempt(request, nature) => attempt,
+            () = control.giving_up() => Attempt {
+                began: true,
+                failure: Some(Failure::Unknown {
+                    cause: "left".into(),
+                    message: "nobody waited for it any more".to_owned(),
+                }),
+                effect: None,
+            },
         }
     }
 
@@ -169,7 +187,8 @@ impl<W: Workload> Runner<W> {
         intended: env::Instant,
     ) -> bool {
         let phase = self.control.phase();
-        let measured = phase == Phase::Measure;
+        let measured = self.control.counts_in(intended);
+        let open = self.control.arrivals.is_some();
         let number = usize::try_from(self.client.number).unwrap_or(0);
         let counter = &self.control.counters[number];
         let kind = nature.kind;
@@ -198,7 +217,14 @@ impl<W: Workload> Runner<W> {
             Some(Failure::Unknown { .. }) => {
                 self.workload.ended(request, attempt.effect, Done::Perhaps);
                 counter.failed();
-                self.tally.unknown += u64::from(measured);
+                if measured && self.control.has_given_up() {
+                    self.tally.unserved(1, intended.elapsed());
+                } else if measured {
+                    self.tally.unknown += 1;
+                    if open {
+                        self.tally.waited.record(intended.elapsed());
+                    }
+                }
                 true
             }
             Some(Failure::Wrong(what)) => {
@@ -225,6 +251,9 @@ impl<W: Workload> Runner<W> {
                 }
                 if !again {
                     counter.failed();
+                    if measured && open && retry {
+                        self.tally.unserved(1, intended.elapsed());
+                    }
                 }
                 !again
             }

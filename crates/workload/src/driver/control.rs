@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use coeval_env::{self as env, Instant};
 use tokio::sync::Notify;
@@ -78,6 +78,11 @@ pub(super) struct Control {
     /// Not a watch channel, whose waiters tokio wakes in an order of its own chance.
     started: Notify,
     origin: OnceLock<Instant>,
+    /// From when to when it is measured.
+    from: OnceLock<Instant>,
+    until: OnceLock<Instant>,
+    /// Nobody waits any more for what is still under way.
+    given_up: AtomicBool,
     pub(super) arrivals: Option<Arrivals>,
     /// How many transactions may still begin while it is measured.
     left: Option<AtomicI64>,
@@ -96,6 +101,9 @@ impl Control {
             phase: AtomicU8::new(Phase::Prepare as u8),
             started: Notify::new(),
             origin: OnceLock::new(),
+            from: OnceLock::new(),
+            until: OnceLock::new(),
+            given_up: AtomicBool::new(false),
             arrivals,
             left,
             counters: (0..clients).map(|_| Counter::default()).collect(),
@@ -126,6 +134,11 @@ impl Control {
 
     /// Goes on to the next phase; the first one lets the clients go.
     pub(super) fn enter(&self, phase: Phase) {
+        match phase {
+            Phase::Measure => self.from.get_or_init(env::now),
+            Phase::Done => self.until.get_or_init(env::now),
+            Phase::Prepare | Phase::WarmUp => self.origin.get_or_init(env::now),
+        };
         self.phase.store(phase as u8, Ordering::Release);
         self.started.notify_waiters();
     }
@@ -137,6 +150,52 @@ impl Control {
         started.as_mut().enable();
         if self.phase() == Phase::Prepare {
             started.await;
+        }
+    }
+
+    /// What is measured lies between these, if it has come so far.
+    pub(super) fn measured(&self) -> Option<(Instant, Instant)> {
+        Some((*self.from.get()?, *self.until.get()?))
+    }
+
+    /// When the run ended, if it has.
+    pub(super) fn end(&self) -> Option<Instant> {
+        let over = self.phase() == Phase::Done;
+        over.then(|| self.until.get().copied().unwrap_or_else(|| self.origin()))
+    }
+
+    /// Whether a request counts that should have begun at a time and ends now: in a
+    /// closed loop what ends while it is measured, in an open one what arrived then.
+    pub(super) fn counts_in(&self, intended: Instant) -> bool {
+        match &self.arrivals {
+            None => self.phase() == Phase::Measure,
+            Some(_) => {
+                self.from.get().is_some_and(|from| intended >= *from)
+                    && self.end().is_none_or(|end| intended < end)
+            }
+        }
+    }
+
+    /// Has clients leave what is still under way.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+        self.started.notify_waiters();
+    }
+
+    /// Whether they have been told to.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// Waits until they are told to.
+    pub(super) async fn giving_up(&self) {
+        let mut told = pin!(self.started.notified());
+        // Waits from here on, so that a word after this look is not missed.
+        told.as_mut().enable();
+        while !self.has_given_up() {
+            told.as_mut().await;
+            told.set(self.started.notified());
+            told.as_mut().enable();
         }
     }
 

@@ -11,7 +11,10 @@
 //! transactions arrive at a rate, whether or not the ones before have been answered; a
 //! free client takes the next one, and its latency counts from when it should have
 //! begun, so that a stall shows in all requests that came during it (what is called
-//! coordinated omission does not happen).
+//! coordinated omission does not happen). That holds for a stall that lasts until the end,
+//! too: what has been taken by then is waited for, as long as clients wait for an
+//! operation, and counts when it ends; what nobody has taken, or nobody saw the end of,
+//! counts with the time that it had waited.
 //!
 //! A transaction that has to give way is tried again with the same request until it is
 //! done, and its latency includes that. Attempts that were undone are counted by cause.
@@ -20,8 +23,10 @@
 //! come through `coeval-env`.
 //!
 //! Invariants:
-//! - What is measured is what ended between the two looks at the clock, and nothing
-//!   else; warm-up and the last transactions of each client are not in it.
+//! - In a closed loop, what is measured is what ended between the two looks at the clock,
+//!   and nothing else; warm-up and the last transactions of each client are not in it.
+//! - In an open loop it is what arrived between them, and all of that: it was completed,
+//!   failed, has an unknown outcome, or was not served.
 //! - No client is under way when the check begins.
 
 mod arrivals;
@@ -34,6 +39,7 @@ mod show;
 mod stop;
 mod tally;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -178,7 +184,7 @@ pub async fn run<W: Workload>(
     let mut running = Running::start(workload, database, options).await?;
     let measured = running.measure(options, progress).await;
     let origin = running.control.origin();
-    let (tally, mut history) = running.finish(options.record).await?;
+    let (tally, mut history) = running.finish(options).await?;
     let mut violations = tally.wrong.clone();
     if options.check {
         progress(&Tick {
@@ -231,7 +237,7 @@ pub async fn look<W: Workload>(
 ) -> Result<Vec<String>, Failure> {
     let mut session = database.session();
     if history.is_some() {
-        session.record();
+        session.record_versions(workload.versions());
     }
     let way = Way {
         isolation: Isolation::SnapshotIsolation,
@@ -268,8 +274,6 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     pub(crate) processor: Duration,
     pub(crate) timeline: Vec<Sample>,
-    /// Transactions that should have begun and found no client.
-    pub(crate) unserved: u64,
 }
 
 /// Clients at work.
@@ -342,7 +346,6 @@ impl Running {
     ) -> Measured {
         let control = Arc::clone(&self.control);
         control.begin();
-        let began = env::now();
         if options.warm_up > Duration::ZERO {
             control.enter(Phase::WarmUp);
             let limit = Length::Time(options.warm_up);
@@ -358,12 +361,10 @@ impl Running {
         control.enter(Phase::Done);
         let elapsed = from.elapsed();
         let processor = processor_time().saturating_sub(processor);
-        let arrivals = control.arrivals.as_ref();
         Measured {
             elapsed,
             processor,
             timeline,
-            unserved: arrivals.map_or(0, |arrivals| arrivals.unserved(began.elapsed())),
         }
     }
 
@@ -423,25 +424,48 @@ impl Running {
     }
 
     /// Waits until every client has ended.
-    async fn finish(mut self, record: bool) -> Result<(Tally, Option<History>), Failure> {
+    async fn finish(mut self, options: &Options) -> Result<(Tally, Option<History>), Failure> {
         let mut tally: Option<Tally> = None;
         let mut transactions = Vec::new();
-        for thread in std::mem::take(&mut self.threads) {
-            let ended = thread.await;
-            let ended = ended.map_err(|error| Failure::Wrong(error.to_string()))?;
-            for client in ended {
-                let recording = client.recording.into_iter();
-                transactions.extend(recording.flat_map(|all| all.into_transactions()));
-                match &mut tally {
-                    None => tally = Some(client.tally),
-                    Some(tally) => tally.add(client.tally),
-                }
+        for client in self.ended(options).await? {
+            let recording = client.recording.into_iter();
+            transactions.extend(recording.flat_map(|all| all.into_transactions()));
+            match &mut tally {
+                None => tally = Some(client.tally),
+                Some(tally) => tally.add(client.tally),
             }
         }
         transactions.sort_by_key(|transaction| transaction.started);
-        let history = record.then_some(History { transactions });
+        let history = options.record.then_some(History { transactions });
         let nobody = || Failure::Wrong("there were no clients".to_owned());
-        Ok((tally.ok_or_else(nobody)?, history))
+        let mut tally = tally.ok_or_else(nobody)?;
+        let control = &self.control;
+        if let (Some(arrivals), Some((from, until))) = (&control.arrivals, control.measured()) {
+            arrivals.unserved(from, until, |count, waited| tally.unserved(count, waited));
+        }
+        Ok((tally, history))
+    }
+
+    /// All clients, as soon as they have ended. Those of an open loop leave what takes
+    /// too long.
+    async fn ended(&mut self, options: &Options) -> Result<Vec<client::Ended>, Failure> {
+        let threads = std::mem::take(&mut self.threads);
+        let mut ending = pin!(async move {
+            let mut ended = Vec::new();
+            for thread in threads {
+                let clients = thread.await;
+                ended.extend(clients.map_err(|error| Failure::Wrong(error.to_string()))?);
+            }
+            Ok(ended)
+        });
+        if self.control.arrivals.is_some() {
+            let patience = options.operation_timeout.unwrap_or(OPERATION_TIMEOUT);
+            if let Ok(ended) = env::timeout(patience, ending.as_mut()).await {
+                return ended;
+            }
+            self.control.give_up();
+        }
+        ending.await
     }
 }
 

@@ -55,7 +55,8 @@ pub struct Report {
     pub first_failure: Option<String>,
     /// Requests of which nobody knows how they ended.
     pub unknown: u64,
-    /// Arrivals for which there was no free client until the end.
+    /// Arrivals for which there was no free client until the end, or that were not done
+    /// when nobody waited for them any more.
     pub unserved_arrivals: u64,
     /// `completed` in a second.
     pub transactions_per_second: f64,
@@ -63,7 +64,8 @@ pub struct Report {
     pub cpu_microseconds_per_transaction: f64,
     /// Whose CPU time that is.
     pub cpu_includes: String,
-    /// From the (intended) beginning of a request to its end.
+    /// From the (intended) beginning of a request to its end; of an arrival whose end
+    /// nobody saw, as far as was waited for it.
     pub latency: Latency,
     /// Attempts that were undone, by cause.
     pub aborts: BTreeMap<String, u64>,
@@ -185,6 +187,7 @@ impl Report {
         let seconds = measured.elapsed.as_secs_f64();
         let mut all = Histogram::new(3).expect("three digits are possible");
         let mut kinds = Vec::new();
+        let _ = all.add(tally.waited.histogram());
         for (name, kind) in facts.kinds.iter().zip(&tally.kinds) {
             // It grows as it has to.
             let _ = all.add(kind.latencies.histogram());
@@ -228,7 +231,7 @@ impl Report {
             failed: tally.failed,
             first_failure: tally.failure.clone(),
             unknown: tally.unknown,
-            unserved_arrivals: measured.unserved,
+            unserved_arrivals: tally.unserved,
             transactions_per_second: per(completed as f64, seconds),
             cpu_microseconds_per_transaction: per(cpu, completed as f64),
             cpu_includes: cpu_includes.to_owned(),

@@ -19,10 +19,15 @@ impl Latencies {
     }
 
     pub(super) fn record(&mut self, latency: Duration) {
+        self.record_many(1, latency);
+    }
+
+    /// So many that took as long.
+    pub(super) fn record_many(&mut self, count: u64, latency: Duration) {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         // An hour and more is an hour: what is longer is not measured by it.
         // Below that it grows as it needs to.
-        let _ = self.0.record(nanoseconds.min(3_600_000_000_000));
+        let _ = self.0.record_n(nanoseconds.min(3_600_000_000_000), count);
     }
 
     pub(super) fn add(&mut self, other: &Self) {
@@ -57,6 +62,10 @@ pub(super) struct Tally {
     pub(super) failure: Option<String>,
     /// Requests of which nobody knows how they ended.
     pub(super) unknown: u64,
+    /// Arrivals of an open loop that were not done before anybody gave up on them.
+    pub(super) unserved: u64,
+    /// How long those had waited that were never seen to be done, as far as it is known.
+    pub(super) waited: Latencies,
     /// Answers that were wrong in themselves, counted from the first transaction on.
     pub(super) wrong: Vec<String>,
 }
@@ -76,8 +85,16 @@ impl Tally {
             failed: 0,
             failure: None,
             unknown: 0,
+            unserved: 0,
+            waited: Latencies::new(),
             wrong: Vec::new(),
         }
+    }
+
+    /// So many arrivals that were not done, and how long they had waited.
+    pub(super) fn unserved(&mut self, count: u64, waited: Duration) {
+        self.unserved += count;
+        self.waited.record_many(count, waited);
     }
 
     pub(super) fn abort(&mut self, kind: usize, cause: Cow<'static, str>) {
@@ -105,6 +122,8 @@ impl Tally {
         self.failed += other.failed;
         self.failure = self.failure.take().or(other.failure);
         self.unknown += other.unknown;
+        self.unserved += other.unserved;
+        self.waited.add(&other.waited);
         for what in other.wrong {
             self.wrong(what);
         }

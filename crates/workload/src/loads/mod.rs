@@ -3,14 +3,16 @@
 //! | workload | is for | at its end |
 //! | --- | --- | --- |
 //! | [`ycsb`] | reads and writes by key, and short scans | every row is whole, every insert is there |
+//! | [`hybrid`] | short transactions, and bulk ones with long scans | every row is whole, and all count the writes that were acknowledged |
 //! | [`bank`] | transfers, and sums of everything beside them | no money has come or gone |
 //! | [`ledger`] | transfers, each with a trace of its own | nothing is lost, invented or torn |
 //! | [`list_append`] | histories that show their own version order | every list has each element once |
 //! | [`rw_register`] | histories of single values | every value has been written |
 //! | [`smallbank`] | short transactions on hot customers | each account holds what it was told |
-//! | [`tpcc`] | the whole of TPC-C | the twelve consistency conditions |
+//! | [`tpcc`] | the whole of TPC-C, and a mix with long scans | the twelve consistency conditions |
 
 pub mod bank;
+pub mod hybrid;
 pub mod ledger;
 pub mod list_append;
 pub mod rw_register;

@@ -16,6 +16,9 @@
 //! That Use Snapshot Isolation*, ICDE 2008; the mix is that of H-Store's version).
 //! Amounts are whole cents.
 //!
+//! An account has a version as well, another after each change: balances come back, and
+//! versions tell a history who has read what.
+//!
 //! At the end each account holds what it opened with and what committed transactions have
 //! changed it by; those of which nobody knows were done whole or not at all. Of tables that
 //! a run before has filled, it is only known that no account is missing.
@@ -24,13 +27,15 @@ mod accounts;
 
 use serde_json::json;
 
-use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Versions};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
 use accounts::{Accounts, Change, Changes};
 
 const SAVINGS: usize = 0;
 const CHECKING: usize = 1;
+/// The column that has another number after each change.
+const VERSION: usize = 2;
 /// What every account opens with.
 const OPENING: i64 = 1_000_000;
 /// For a check that is not covered.
@@ -77,7 +82,7 @@ impl SmallBank {
     #[must_use]
     pub fn new(customers: u64, hot: u64, hot_percent: u64) -> Self {
         let customers = customers.max(2);
-        let columns = [("customer", Kind::Bigint), ("balance", Kind::Bigint)];
+        let columns = ["customer", "balance", "version"].map(|name| (name, Kind::Bigint));
         Self {
             customers,
             hot: hot.clamp(2, customers),
@@ -94,6 +99,7 @@ impl SmallBank {
     async fn change(
         &self,
         session: &mut Session,
+        version: u64,
         table: usize,
         customer: i64,
         change: impl Fn(i64) -> Option<i64>,
@@ -105,7 +111,8 @@ impl SmallBank {
         let old = row.integer(1);
         let new = change(old).ok_or(Failure::Rollback)?;
         row.set_integer(&self.tables[table], 1, new);
-        session.update(table, &row, &[1]).await?;
+        row.set_integer(&self.tables[table], VERSION, version.cast_signed());
+        session.update(table, &row, &[1, VERSION]).await?;
         Ok((account(table, customer), new - old))
     }
 
@@ -145,6 +152,15 @@ impl Workload for SmallBank {
         self.tables.to_vec()
     }
 
+    fn versions(&self) -> Vec<Versions> {
+        let of = |table| Versions {
+            table,
+            column: VERSION,
+            first: 0,
+        };
+        vec![of(SAVINGS), of(CHECKING)]
+    }
+
     fn kinds(&self) -> &'static [&'static str] {
         &KINDS
     }
@@ -163,7 +179,8 @@ impl Workload for SmallBank {
         for (at, table) in self.tables.iter().enumerate() {
             for customer in 0..self.customers {
                 maker.integer(table, customer.cast_signed());
-                maker.integer(table, OPENING).finish(&mut row);
+                maker.integer(table, OPENING);
+                maker.integer(table, 0).finish(&mut row);
                 loader.row(at, &row).await?;
             }
         }
@@ -205,9 +222,10 @@ impl Workload for SmallBank {
     async fn run(
         &self,
         request: &Request,
-        _client: &mut Client,
+        client: &mut Client,
         session: &mut Session,
     ) -> Result<Effect, Failure> {
+        let version = client.unique();
         let &Request {
             kind,
             customers: [one, other],
@@ -222,20 +240,24 @@ impl Workload for SmallBank {
             }
             1 => {
                 let add = |balance| Some(balance + amount);
-                let added = self.change(session, CHECKING, one, add).await?;
+                let added = self.change(session, version, CHECKING, one, add).await?;
                 [added, nothing, nothing]
             }
             2 => {
                 // What is not there cannot be taken.
                 let add = |balance: i64| Some(balance + amount).filter(|new| *new >= 0);
-                let added = self.change(session, SAVINGS, one, add).await?;
+                let added = self.change(session, version, SAVINGS, one, add).await?;
                 [added, nothing, nothing]
             }
             3 => {
-                let savings = self.change(session, SAVINGS, one, |_| Some(0)).await?;
-                let checking = self.change(session, CHECKING, one, |_| Some(0)).await?;
+                let savings = self
+                    .change(session, version, SAVINGS, one, |_| Some(0))
+                    .await?;
+                let checking = self
+                    .change(session, version, CHECKING, one, |_| Some(0))
+                    .await?;
                 let add = |balance| Some(balance - savings.1 - checking.1);
-                let added = self.change(session, CHECKING, other, add).await?;
+                let added = self.change(session, version, CHECKING, other, add).await?;
                 [savings, checking, added]
             }
             4 => {
@@ -244,14 +266,14 @@ impl Workload for SmallBank {
                     let covered = savings + checking >= amount;
                     Some(checking - amount - if covered { 0 } else { PENALTY })
                 };
-                let taken = self.change(session, CHECKING, one, take).await?;
+                let taken = self.change(session, version, CHECKING, one, take).await?;
                 [taken, nothing, nothing]
             }
             _ => {
                 let take = |balance: i64| Some(balance - amount).filter(|new| *new >= 0);
-                let taken = self.change(session, CHECKING, one, take).await?;
+                let taken = self.change(session, version, CHECKING, one, take).await?;
                 let add = |balance| Some(balance + amount);
-                let added = self.change(session, CHECKING, other, add).await?;
+                let added = self.change(session, version, CHECKING, other, add).await?;
                 [taken, added, nothing]
             }
         };

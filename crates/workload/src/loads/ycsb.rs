@@ -20,11 +20,12 @@
 //!
 //! In a history each field is a register whose value is its tag; of what is recorded
 //! each write has a tag of its own. A field that nobody but the load has written has the
-//! tag 0, and counts as never written.
+//! tag 0, and counts as never written. A scan has read the rows that it has shown; that
+//! there were none between them is not told.
 //!
 //! Source: Cooper et al.: *Benchmarking Cloud Serving Systems with YCSB* (SoCC 2010).
 
-mod fields;
+pub(super) mod fields;
 mod mix;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -246,13 +247,21 @@ impl Ycsb {
                     ..Scan::of(0, &[])
                 };
                 let mut torn = None;
+                let is_recording = session.is_recording();
+                let mut seen = Vec::new();
                 session
                     .scan(&scan, &mut |row| {
                         if is_looked_at && torn.is_none() {
                             torn = self.judge(row);
                         }
+                        if is_recording {
+                            seen.extend(self.reads(row));
+                        }
                     })
                     .await?;
+                for read in seen {
+                    session.note(|| read);
+                }
                 if let Some(torn) = torn {
                     return Err(Failure::Wrong(torn));
                 }
@@ -290,15 +299,21 @@ impl Ycsb {
         if !session.is_recording() {
             return;
         }
+        for read in self.reads(row) {
+            session.note(|| read);
+        }
+    }
+
+    fn reads(&self, row: RowRef<'_>) -> impl Iterator<Item = Noted> {
         let key = row.integer(0).cast_unsigned();
-        for field in 0..self.settings.fields {
+        (0..self.settings.fields).map(move |field| {
             let value = tag(row.text(field + 1)).filter(|tag| *tag != 0);
             let value = value.map(i64::from);
-            session.note(|| Noted::Read {
+            Noted::Read {
                 key: self.register(key, field),
                 value: Some(value.map_or(Register::Absent, Register::Value)),
-            });
-        }
+            }
+        })
     }
 
     /// What is wrong with so many rows.
@@ -422,12 +437,12 @@ impl Workload for Ycsb {
                     wrong = self.judge(row);
                 }
                 if is_recording {
-                    all.push(row.bytes().to_vec());
+                    all.extend(self.reads(row));
                 }
             })
             .await?;
-        for row in &all {
-            self.note_read(RowRef::trusted(row), session);
+        for read in all {
+            session.note(|| read);
         }
         Ok(wrong
             .into_iter()

@@ -256,6 +256,19 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_turn_sharply_are_drawn() {
+        let mut chart = chart();
+        let heights = [0.0, 1_000.0, 0.0, 900.0, 900.0];
+        chart.series[0].points = (0..).map(f64::from).zip(heights).collect();
+        let pixels = png::read(&chart.png().unwrap());
+        let Colour(red, green, blue) = COLOURS[0];
+        let of = pixels
+            .chunks(3)
+            .filter(|pixel| **pixel == [red, green, blue]);
+        assert!(of.count() > 1_000);
+    }
+
+    #[test]
     fn what_lies_higher_is_drawn_higher() {
         let shapes = chart().shapes();
         let dots: Vec<(f64, f64)> = shapes

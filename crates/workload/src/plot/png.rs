@@ -11,7 +11,7 @@ use embedded_graphics::geometry::{OriginDimensions, Point, Size};
 use embedded_graphics::mono_font::MonoTextStyle;
 use embedded_graphics::mono_font::iso_8859_1::{FONT_6X12, FONT_9X18_BOLD};
 use embedded_graphics::pixelcolor::{Rgb888, RgbColor};
-use embedded_graphics::primitives::{Circle, Polyline, Primitive, PrimitiveStyle};
+use embedded_graphics::primitives::{Circle, Line, Primitive, PrimitiveStyle};
 use embedded_graphics::text::{Alignment, Text};
 
 use super::{Anchor, Colour, SIZE, Shape};
@@ -64,9 +64,13 @@ fn draw(shape: &Shape, picture: &mut Picture) -> Result<(), Infallible> {
             colour,
             width,
         } => {
-            let points: Vec<Point> = points.iter().copied().map(point).collect();
             let style = PrimitiveStyle::with_stroke(rgb(*colour), width.round() as u32);
-            Polyline::new(&points).into_styled(style).draw(picture)
+            // Piece by piece: where long pieces of a polyline meet the library multiplies
+            // beyond its numbers.
+            points.windows(2).try_for_each(|ends| {
+                let piece = Line::new(point(ends[0]), point(ends[1]));
+                piece.into_styled(style).draw(picture)
+            })
         }
         Shape::Dot { at, colour } => Circle::with_center(point(*at), 7)
             .into_styled(PrimitiveStyle::with_fill(rgb(*colour)))

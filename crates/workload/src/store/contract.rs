@@ -241,16 +241,22 @@ impl Contract {
         delete().map_err(|error| Failure::aborted(&error))
     }
 
-    pub(super) fn scan(
+    pub(super) async fn scan(
         &mut self,
         scan: &Scan<'_>,
         visit: &mut Visit<'_>,
+        interleaved: bool,
     ) -> Result<usize, Failure> {
-        self.scan_chunks(scan, visit)
-            .map_err(|error| Failure::aborted(&error))
+        let shown = self.scan_chunks(scan, visit, interleaved).await;
+        shown.map_err(|error| Failure::aborted(&error))
     }
 
-    fn scan_chunks(&mut self, scan: &Scan<'_>, visit: &mut Visit<'_>) -> Result<usize, Error> {
+    async fn scan_chunks(
+        &mut self,
+        scan: &Scan<'_>,
+        visit: &mut Visit<'_>,
+        interleaved: bool,
+    ) -> Result<usize, Error> {
         let (mut lower, mut upper) = self.bounds(scan);
         let transaction = Self::statement(&mut self.transaction)?;
         let has_order = scan.index.is_some() || self.tables[scan.table].key > 0;
@@ -288,6 +294,9 @@ impl Contract {
                 ScanProgress::Complete => break,
                 ScanProgress::More(at) if scan.backward => upper = Bound::Excluded(at),
                 ScanProgress::More(at) => lower = Bound::Excluded(at),
+            }
+            if interleaved {
+                coeval_env::yield_now().await;
             }
         }
         Ok(shown)

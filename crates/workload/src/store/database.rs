@@ -76,6 +76,17 @@ impl Database {
         }
     }
 
+    /// The same database; in this process sessions of one thread [take
+    /// turns](Pace::interleaved) within their transactions, so that these overlap as they
+    /// would on a core for each.
+    #[must_use]
+    pub fn interleaved(mut self) -> Self {
+        if let Place::Engine(_, pace) = &mut self.place {
+            pace.interleaved = true;
+        }
+        self
+    }
+
     /// What it is, for reports: the engine's name, or `wire`.
     #[must_use]
     pub fn backend(&self) -> &'static str {
@@ -137,11 +148,12 @@ impl Database {
         let tables = Arc::clone(&self.tables);
         match &self.place {
             Place::Engine(engine, pace) => {
-                let contract = Contract::new(Arc::clone(engine), tables);
-                Session::new(Backend::Contract(contract)).at(*pace)
+                let contract = Contract::new(Arc::clone(engine), Arc::clone(&tables));
+                Session::new(Backend::Contract(contract), tables).at(*pace)
             }
             Place::Server(server) => {
-                Session::new(Backend::Wire(Wire::new(Arc::clone(server), tables)))
+                let wire = Wire::new(Arc::clone(server), Arc::clone(&tables));
+                Session::new(Backend::Wire(wire), tables)
             }
         }
     }

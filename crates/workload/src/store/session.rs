@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use coeval_check::history::Operation;
+use std::sync::Arc;
+
+use coeval_check::history::{Operation, Outcome};
 use coeval_txn::Isolation;
 use coeval_types::RowRef;
 
 use super::contract::Contract;
 use super::recording::{Head, Recording};
+use super::registers::{self, Versions};
+use super::schema::Table;
 use super::wire::Wire;
 use super::{Failure, Row, Value};
 
@@ -64,8 +68,8 @@ pub struct Way {
     pub single: bool,
 }
 
-/// What a session does to simulated time, where an engine in the same process answers at
-/// once.
+/// What a session does between its statements, where an engine in the same process answers
+/// at once: to simulated time, or for the others of its thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// The longest rest before a statement, of which chance decides, so that others come
@@ -77,6 +81,9 @@ pub struct Pace {
     pub write: Duration,
     /// What beginning and committing cost together.
     pub commit: Duration,
+    /// Before each statement, and within a scan of many rows, the others of the thread go
+    /// on: so many transactions overlap as there are clients, not threads.
+    pub interleaved: bool,
 }
 
 /// Sees one row of a scan.
@@ -94,6 +101,9 @@ pub(super) enum Backend {
 pub struct Session {
     pub(super) backend: Backend,
     recording: Option<Recording>,
+    tables: Arc<[Table]>,
+    /// What is noted of rows that are read and written.
+    versions: Vec<Versions>,
     pace: Pace,
 }
 
@@ -109,6 +119,9 @@ macro_rules! either {
 impl Pace {
     /// Before a statement.
     async fn wait(self, cost: Duration) {
+        if self.interleaved {
+            coeval_env::yield_now().await;
+        }
         if !cost.is_zero() {
             coeval_env::spend(cost);
         }
@@ -121,15 +134,18 @@ impl Pace {
 }
 
 impl Session {
-    pub(super) const fn new(backend: Backend) -> Self {
+    pub(super) const fn new(backend: Backend, tables: Arc<[Table]>) -> Self {
         Self {
             backend,
             recording: None,
+            tables,
+            versions: Vec::new(),
             pace: Pace {
                 think: Duration::ZERO,
                 read: Duration::ZERO,
                 write: Duration::ZERO,
                 commit: Duration::ZERO,
+                interleaved: false,
             },
         }
     }
@@ -155,6 +171,13 @@ impl Session {
         self.recording = Some(Recording::new());
     }
 
+    /// The same, and these columns of all rows that are read and written by key, or read
+    /// in a range.
+    pub fn record_versions(&mut self, versions: Vec<Versions>) {
+        self.record();
+        self.versions = versions;
+    }
+
     /// Whether anybody wants to know.
     #[must_use]
     pub const fn is_recording(&self) -> bool {
@@ -173,7 +196,21 @@ impl Session {
     #[inline]
     pub fn noted(&mut self, head: impl FnOnce() -> Head) {
         if let Some(recording) = &mut self.recording {
-            recording.close(head());
+            let head = head();
+            if head.outcome == Outcome::Aborted && !self.versions.is_empty() {
+                recording.take();
+            }
+            recording.close(head);
+        }
+    }
+
+    /// Takes part in a history with a row that was read.
+    #[inline]
+    fn note_read(&mut self, table: usize, row: &Row) {
+        if let Some(recording) = &mut self.recording {
+            registers::reads(&self.versions, &self.tables, table, row, |operation| {
+                recording.note(operation);
+            });
         }
     }
 
@@ -200,9 +237,13 @@ impl Session {
     /// Reads the row with this primary key, if there is one.
     pub async fn get(&mut self, table: usize, key: &[i64], row: &mut Row) -> Result<bool, Failure> {
         self.pace.wait(self.pace.read).await;
-        either!(self,
+        let found = either!(self,
             session => session.get(table, key, row),
-            wire => wire.get(table, key, row).await)
+            wire => wire.get(table, key, row).await)?;
+        if found {
+            self.note_read(table, row);
+        }
+        Ok(found)
     }
 
     /// Reads the newest row with this primary key, if there is one, and keeps others
@@ -214,9 +255,13 @@ impl Session {
         row: &mut Row,
     ) -> Result<bool, Failure> {
         self.pace.wait(self.pace.write).await;
-        either!(self,
+        let found = either!(self,
             session => session.lock(table, key, row).await,
-            wire => wire.lock(table, key, row).await)
+            wire => wire.lock(table, key, row).await)?;
+        if found {
+            self.note_read(table, row);
+        }
+        Ok(found)
     }
 
     /// Writes a row that this transaction has locked, in which no other columns than
@@ -228,6 +273,10 @@ impl Session {
         columns: &[usize],
     ) -> Result<(), Failure> {
         self.pace.wait(self.pace.write).await;
+        if let Some(recording) = &mut self.recording {
+            let note = |operation| recording.note(operation);
+            registers::writes(&self.versions, &self.tables, table, row, columns, note);
+        }
         either!(self,
             session => session.update(table, row).await,
             wire => wire.update(table, row, columns).await.map(drop))
@@ -270,13 +319,30 @@ impl Session {
         visit: &mut (dyn FnMut(RowRef<'_>) + Send),
     ) -> Result<usize, Failure> {
         self.pace.wait(self.pace.read).await;
+        let (versions, tables) = (&self.versions, &self.tables);
+        let is_noted = versions.iter().any(|version| version.table == scan.table);
+        let mut noting;
+        let visit: &mut (dyn FnMut(RowRef<'_>) + Send) = match &mut self.recording {
+            Some(recording) if is_noted => {
+                noting = move |row: RowRef<'_>| {
+                    let note = |operation| recording.note(operation);
+                    registers::reads(versions, tables, scan.table, &row, note);
+                    visit(row);
+                };
+                &mut noting
+            }
+            _ => visit,
+        };
         either!(self,
-            session => session.scan(scan, visit),
+            session => session.scan(scan, visit, self.pace.interleaved).await,
             wire => wire.scan(scan, visit).await)
     }
 
     /// Commits, and waits until it is durable.
     pub async fn commit(&mut self) -> Result<(), Failure> {
+        if self.pace.interleaved {
+            coeval_env::yield_now().await;
+        }
         if !self.pace.commit.is_zero() {
             coeval_env::spend(self.pace.commit);
         }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_env as env;
+use coeval_env::Work;
 use coeval_types::RowRef;
 use futures_util::TryStreamExt;
 use tokio_postgres::config::Host;
@@ -126,6 +127,7 @@ async fn within<T>(
     limit: Option<Duration>,
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Trouble> {
+    env::work(Work::Ask, 1);
     match limit {
         None => Ok(work.await?),
         Some(limit) => match env::timeout(limit, work).await {

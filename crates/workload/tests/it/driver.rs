@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use coeval_check::history::{Operation, Outcome};
+use coeval_check::history::{History, Operation, Outcome, Register};
+use coeval_check::transactions::{Level, judge};
 use coeval_workload::driver::Options;
 use coeval_workload::loads::bank::Bank;
 use coeval_workload::loads::list_append::ListAppend;
+use coeval_workload::loads::smallbank::SmallBank;
+use coeval_workload::loads::ycsb::Letter;
+use coeval_workload::workload::Workload;
 
-use crate::support::{options, run};
+use crate::support::{options, run, tpcc, ycsb};
 
 #[tokio::test]
 async fn a_history_has_every_transaction_and_its_elements_once() {
@@ -84,4 +88,81 @@ async fn json_and_csv_say_the_same() {
     let columns = lines[0].split(',').count();
     assert!(lines.iter().all(|line| line.split(',').count() == columns));
     assert!(lines[3].contains(",all,100,"), "{csv}");
+}
+
+/// The reads of a register, and its writes, of a transaction's operations.
+fn accesses(operations: &mut [Operation], of: u64) -> (Vec<&mut Option<Register>>, usize) {
+    let (mut reads, mut writes) = (Vec::new(), 0);
+    for operation in operations {
+        match operation {
+            Operation::Read { key, value } if *key == of => reads.push(value),
+            Operation::Write { key, .. } if *key == of => writes += 1,
+            _ => {}
+        }
+    }
+    (reads, writes)
+}
+
+/// As if the second of two transactions that have changed a register had not seen the
+/// first.
+fn lose_an_update(history: &mut History, key: u64) -> bool {
+    let mut seen = None;
+    for transaction in &mut history.transactions {
+        let (mut reads, writes) = accesses(&mut transaction.operations, key);
+        if writes != 1 || reads.len() != 1 {
+            continue;
+        }
+        match seen {
+            None => seen = *reads[0],
+            Some(seen) => {
+                *reads[0] = Some(seen);
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Judges a run of it, whole and with an update lost.
+async fn is_judged<W: Workload>(workload: W) {
+    let name = workload.name();
+    let outcome = run(workload, &options(300)).await;
+    let mut history = outcome.history.expect("it was recorded");
+    let level = Level::StrictSerializable;
+    let judged = judge(&history, &[level]).expect("no value is there twice");
+    assert!(judged.permits(level), "{name}: not even in turn");
+    let all = history.transactions.iter();
+    let changed: BTreeSet<u64> = all
+        .flat_map(|transaction| &transaction.operations)
+        .filter(|operation| operation.is_write())
+        .map(Operation::key)
+        .collect();
+    let mut keys = changed.into_iter();
+    assert!(
+        keys.any(|key| lose_an_update(&mut history, key)),
+        "{name}: nobody changed what another had"
+    );
+    let judged = judge(&history, &[level]).expect("no value is there twice");
+    assert!(!judged.permits(level), "{name}: a lost update");
+}
+
+#[tokio::test]
+async fn histories_of_balances_and_counts_are_judged() {
+    is_judged(SmallBank::new(20, 5, 90)).await;
+    is_judged(tpcc(2)).await;
+    is_judged(tpcc(2).with_rewards(15)).await;
+}
+
+#[tokio::test]
+async fn a_scan_has_read_what_it_has_shown() {
+    let outcome = run(ycsb(Letter::E), &options(100)).await;
+    let history = outcome.history.expect("it was recorded");
+    let judged = judge(&history, &[Level::StrictSerializable]).unwrap();
+    assert!(judged.permits(Level::StrictSerializable));
+    let empty = |history: &History| {
+        let all = history.transactions.iter();
+        all.filter(|transaction| transaction.operations.is_empty())
+            .count()
+    };
+    assert_eq!(empty(&history), 0, "every scan begins where there are rows");
 }

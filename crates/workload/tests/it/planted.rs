@@ -10,10 +10,10 @@ use coeval_workload::loads::list_append::ListAppend;
 use coeval_workload::loads::rw_register::RwRegister;
 use coeval_workload::loads::smallbank::SmallBank;
 use coeval_workload::loads::ycsb::Letter;
-use coeval_workload::store::{Cells, Maker, Row, Session, Way};
+use coeval_workload::store::{Cells, Kind, Maker, Row, Session, Way};
 use coeval_workload::workload::Workload;
 
-use crate::support::{database, options, tpcc, ycsb};
+use crate::support::{database, hybrid, options, tpcc, ycsb};
 
 /// Runs a workload, lets somebody meddle with the tables, and asks the check.
 async fn after<W: Workload>(workload: W, meddle: impl AsyncFnOnce(&mut Session)) -> Vec<String> {
@@ -122,6 +122,54 @@ async fn a_lost_row_and_a_torn_row() {
     assert_eq!(found.await.len(), 1);
 }
 
+#[tokio::test]
+async fn a_write_more_or_less_and_a_row_too_few() {
+    let model = hybrid();
+    let found = after(hybrid(), async |session| {
+        add(&model, session, 0, &[7], 2).await;
+    })
+    .await;
+    assert!(found.len() == 1 && found[0].contains("acknowledged"));
+    let found = after(hybrid(), async |session| {
+        let mut row = Row::default();
+        assert!(session.lock(0, &[299], &mut row).await.unwrap());
+        session.delete(0, &row).await.unwrap();
+    })
+    .await;
+    assert_eq!(found[0], "299 rows instead of 300");
+}
+
+/// Of what customers have beyond payments and deliveries, only rewards are explained, and
+/// those only that were given.
+#[tokio::test]
+async fn rewards_that_nobody_gave() {
+    let rewarding = || tpcc(1).with_rewards(10);
+    let model = rewarding();
+    let found = after(rewarding(), async |session| {
+        add(&model, session, 2, &[1, 2, 3], 16).await;
+    })
+    .await;
+    assert!(found[0].contains("no rewards"), "{found:?}");
+    let found = after(rewarding(), async |session| {
+        for (table, key, column, by) in [
+            (2, &[1, 2, 3][..], 16, 5_000),
+            (1, &[1, 2], 9, -5_000),
+            (0, &[1], 8, -5_000),
+        ] {
+            let mut row = Row::default();
+            assert!(session.lock(table, key, &mut row).await.unwrap());
+            let definition = &model.tables()[table];
+            row.set_integer(definition, column, row.integer(column) + by);
+            session.update(table, &row, &[column]).await.unwrap();
+        }
+    })
+    .await;
+    assert!(
+        found.len() == 1 && found[0].starts_with("rewards: "),
+        "{found:?}"
+    );
+}
+
 /// Tables, keys and columns of TPC-C, and which condition sees it when the number there
 /// is one more. (Each of the twelve is tried on its own beside the judge.)
 #[tokio::test]
@@ -147,6 +195,40 @@ async fn damage_in_tpcc() {
         let seen = found.iter().any(|complaint| complaint.contains(condition));
         assert!(seen, "{condition}: {found:?}");
     }
+    // A new order long after it was delivered: between it and the others there is a gap.
+    let model = tpcc(1);
+    let found = after(tpcc(1), async |session| {
+        let new_order = &model.tables()[4];
+        let (mut maker, mut row) = (Maker::new(), Row::default());
+        for part in [1, 2, 1] {
+            maker.integer(new_order, part);
+        }
+        maker.finish(&mut row);
+        session.insert(4, &row).await.unwrap();
+    })
+    .await;
+    let seen = found.iter().any(|found| found.contains("3.3.2.3 "));
+    assert!(seen, "{found:?}");
+    // A line without a date, of an order that was delivered.
+    let found = after(tpcc(1), async |session| {
+        let mut row = Row::default();
+        assert!(session.lock(6, &[1, 2, 3, 1], &mut row).await.unwrap());
+        session.delete(6, &row).await.unwrap();
+        let lines = &model.tables()[6];
+        let (mut maker, mut undated) = (Maker::new(), Row::default());
+        for (at, column) in lines.columns.iter().enumerate() {
+            match column.kind {
+                _ if at == 6 => maker.null(),
+                Kind::Text => maker.text(row.text(at)),
+                Kind::Int | Kind::Bigint => maker.integer(lines, row.integer(at)),
+            };
+        }
+        maker.finish(&mut undated);
+        session.insert(6, &undated).await.unwrap();
+    })
+    .await;
+    let seen = found.iter().any(|found| found.contains("3.3.2.7 "));
+    assert!(seen, "{found:?}");
     for (table, key, condition) in [
         (4, &[1, 2, 20][..], "3.3.2.5 "),
         (6, &[1, 2, 20, 1], "3.3.2.6 "),

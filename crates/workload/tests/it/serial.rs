@@ -8,7 +8,7 @@ use coeval_workload::loads::smallbank::SmallBank;
 use coeval_workload::loads::ycsb::Letter;
 use coeval_workload::workload::Workload;
 
-use crate::support::{options, run, tpcc, ycsb};
+use crate::support::{self, options, run, tpcc, ycsb};
 
 async fn sound<W: Workload>(workload: W, transactions: u64) {
     let name = workload.name();
@@ -31,6 +31,11 @@ async fn all_letters_of_ycsb() {
     }
     let report = run(ycsb(Letter::C), &options(100)).await.report;
     assert!(report.is_sound() && report.kinds[1].completed == 0);
+}
+
+#[tokio::test]
+async fn hybrid() {
+    sound(support::hybrid(), 400).await;
 }
 
 #[tokio::test]
@@ -62,4 +67,13 @@ async fn tpcc_of_two_warehouses() {
     assert!(report.kinds.iter().all(|kind| kind.completed > 0));
     assert!(report.rolled_back > 0, "one new order in a hundred");
     assert_eq!(report.parameters["scaled_down"], true);
+}
+
+#[tokio::test]
+async fn tpcc_with_rewards() {
+    let outcome = run(tpcc(2).with_rewards(15), &options(1_000)).await;
+    let report = outcome.report;
+    assert!(report.is_sound(), "{report:?}");
+    assert!(report.kinds.iter().all(|kind| kind.completed > 0));
+    assert_eq!(report.parameters["rewarded_of"], 15);
 }

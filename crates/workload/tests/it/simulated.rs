@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_check::history::History;
+use coeval_env as env;
 use coeval_env::sim::World;
 use coeval_workload::driver::{self, Length, Options, Report};
 use coeval_workload::loads::list_append::ListAppend;
+use coeval_workload::store::{Failure, Loader, Session, Table};
+use coeval_workload::workload::{Client, Nature, Parameters, Workload};
 
 use crate::support::{database, options};
 
@@ -61,4 +64,105 @@ fn an_open_loop_keeps_its_rate_and_a_warm_up_does_not_count() {
     // In simulated time a transaction in memory takes none, and a sleep is exact to a millisecond.
     assert!(report.latency.max < 2_000.0, "{:?}", report.latency);
     assert!(report.timeline.len() >= 290);
+}
+
+/// Transactions that take no time, until one moment: what runs then stands still until
+/// another.
+struct Stall {
+    from: env::Instant,
+    until: Duration,
+}
+
+impl Workload for Stall {
+    type Request = ();
+    type Effect = ();
+
+    fn name(&self) -> &'static str {
+        "stall"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        Vec::new()
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["nothing"]
+    }
+
+    fn parameters(&self) -> Parameters {
+        Parameters::new()
+    }
+
+    async fn load(&self, _: u64, _: &mut Loader) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn draw(&self, _: &mut Client) {}
+
+    fn nature(&self, (): &()) -> Nature {
+        Nature {
+            kind: 0,
+            read_only: true,
+            single: false,
+        }
+    }
+
+    async fn run(&self, (): &(), _: &mut Client, _: &mut Session) -> Result<(), Failure> {
+        if self.from.elapsed() >= Duration::from_secs(60) {
+            let until = self.until.saturating_sub(self.from.elapsed());
+            env::sleep(until).await;
+        }
+        Ok(())
+    }
+
+    async fn check(&self, _: &mut Session) -> Result<Vec<String>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
+/// Eighty seconds, ten transactions in each, of which the first ten are the warm-up; the
+/// last twenty nothing moves, and then not for so long.
+fn stalled(longer: Duration, operation_timeout: Option<Duration>) -> Report {
+    let world = World::new(1);
+    let node = world.node();
+    let options = Options {
+        threads: 1,
+        clients: 3,
+        warm_up: Duration::from_secs(10),
+        length: Length::Time(Duration::from_secs(70)),
+        rate: Some(10.0),
+        exact: false,
+        operation_timeout,
+        ..options(0)
+    };
+    let ran = world.run(node, async move {
+        let workload = Arc::new(Stall {
+            from: env::now(),
+            until: Duration::from_secs(80) + longer,
+        });
+        let database = database(&*workload);
+        driver::run(&workload, &database, &options, &mut |_| {}).await
+    });
+    ran.expect("no crash").expect("it runs").report
+}
+
+#[test]
+fn a_stall_that_reaches_the_end_counts_in_full() {
+    let seconds = Duration::from_secs;
+    let near = |micros: f64, seconds: f64| (micros / 1e6 - seconds).abs() < 0.2;
+    // It ends five seconds after the run: the three that were under way are done then.
+    let report = stalled(seconds(5), Some(seconds(30)));
+    assert_eq!((report.completed, report.unserved_arrivals), (503, 197));
+    assert!(near(report.latency.max, 25.0), "{:?}", report.latency);
+    assert!(near(report.kinds[0].latency.max, 25.0));
+    // Of those that nobody took, half had waited for ten seconds and more.
+    assert!(report.latency.p50 < 200_000.0, "{:?}", report.latency);
+    assert!(near(report.latency.p90, 13.0), "{:?}", report.latency);
+    // It does not end while anybody waits: what is known is how long they did.
+    for (timeout, waited) in [(Some(seconds(30)), 50.0), (None, 80.0)] {
+        let report = stalled(seconds(3600), timeout);
+        assert_eq!((report.completed, report.unserved_arrivals), (500, 200));
+        assert!(near(report.latency.max, waited), "{:?}", report.latency);
+        assert_eq!((report.failed, report.unknown), (0, 0));
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use coeval_txn::{Isolation, Serial};
 use coeval_workload::driver::{self, Length, Options, Outcome};
+use coeval_workload::loads::hybrid::{self, Hybrid};
 use coeval_workload::loads::tpcc::{Scale, Tpcc};
 use coeval_workload::loads::ycsb::{Letter, Settings, Ycsb};
 use coeval_workload::store::Database;
@@ -45,6 +46,16 @@ pub fn ycsb(letter: Letter) -> Ycsb {
         fields: 3,
         field_bytes: 20,
         ..Settings::default()
+    })
+}
+
+/// Hybrid YCSB with few and small rows.
+pub fn hybrid() -> Hybrid {
+    Hybrid::new(hybrid::Settings {
+        records: 300,
+        field_bytes: 20,
+        scan: 20,
+        ..hybrid::Settings::default()
     })
 }
 

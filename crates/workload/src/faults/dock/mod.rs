@@ -77,7 +77,7 @@ pub use kind::{Kind, LEVELS, level_name};
 
 /// How long anything may take that nothing is wrong with: a machine may be slow, and
 /// this is not there to measure it.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 /// So many transactions that write are to commit before a fault, and after it: a machine
 /// that is slow takes its time for that.
 const WORK: u64 = 20;
@@ -159,13 +159,37 @@ impl Options {
         }
     }
 
+    /// Another value for a setting of the server.
+    pub fn set(&mut self, name: &'static str, value: u64) {
+        self.settings.retain(|(other, _)| *other != name);
+        self.settings.push((name, value));
+    }
+
     /// What repeats the attempt.
     #[must_use]
     pub fn command(&self) -> String {
-        let bug = self.bug.map(|bug| format!(" --bug {bug}"));
+        let usual = Self::new(self.workload, self.level, self.kind);
+        let mut further = String::new();
+        if self.loopback {
+            further.push_str(" --loopback");
+        }
+        for setting @ (name, value) in &self.settings {
+            if !usual.settings.contains(setting) {
+                further += &format!(" --set {name}={value}");
+            }
+        }
+        for fault in &self.planted {
+            further += &format!(" --fault '{fault}'");
+        }
+        if self.patience != usual.patience {
+            further += &format!(" --patience {}", self.patience.as_millis());
+        }
+        if let Some(bug) = self.bug {
+            further += &format!(" --bug {bug}");
+        }
         format!(
             "cargo run -p coeval-workload --bin dock -- --workload {} --level '{}' --kind {} \
-             --rounds {} --clients {} --seed {} --load {} --timeout {}{}",
+             --rounds {} --clients {} --seed {} --load {} --timeout {}{further}",
             self.workload,
             level_name(self.level),
             self.kind.name(),
@@ -174,7 +198,6 @@ impl Options {
             self.seed,
             self.load_at_most.as_millis(),
             self.operation_timeout.as_millis(),
-            bug.unwrap_or_default(),
         )
     }
 }

@@ -22,7 +22,7 @@ use coeval_types::planted::Bug;
 use super::{Error, Kind, Options, level_name, run};
 
 /// Seeds that a bug has in which to be caught.
-pub const SEEDS: u64 = 8;
+pub const SEEDS: u64 = 32;
 
 /// A bad server, and what catches it.
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +38,15 @@ pub struct Catch {
     /// What is said of it, in one of the objections, or instead of a verdict.
     pub says: &'static str,
     /// What makes the moment longer in which it matters: further faults, settings of the
-    /// server, how often the fault happens, the longest time under load and the time that
-    /// clients wait, in milliseconds.
+    /// server, how often the fault happens, and in milliseconds the longest time under
+    /// load, the time that clients wait, and the time in which the server has to do what
+    /// is demanded of it.
     faults: &'static [&'static str],
     settings: &'static [(&'static str, u64)],
     rounds: u32,
     load: u64,
     timeout: u64,
+    patience: u64,
 }
 
 const fn by(
@@ -65,6 +67,7 @@ const fn by(
         rounds: 1,
         load: 100,
         timeout: 2000,
+        patience: 4000,
     }
 }
 
@@ -106,6 +109,7 @@ pub const CATCHES: &[Catch] = &[
     ),
     Catch {
         settings: IDLE,
+        rounds: 5,
         ..by(
             Bug::SessionOutlivesTimeout,
             Kind::Pause,
@@ -170,16 +174,20 @@ pub const CATCHES: &[Catch] = &[
             Kind::Power,
             "list-append",
             ReadCommitted,
-            "",
+            "incompatible-order",
         )
     },
-    by(
-        Bug::IgnoreFailedSync,
-        Kind::Sync,
-        "ledger",
-        ReadCommitted,
-        "goes on although its disk does not sync",
-    ),
+    Catch {
+        // Later it may end for another reason: its log needs a new file.
+        patience: 300,
+        ..by(
+            Bug::IgnoreFailedSync,
+            Kind::Sync,
+            "ledger",
+            ReadCommitted,
+            "goes on although its disk does not sync",
+        )
+    },
     by(
         Bug::LoseUpdate,
         Kind::Slow,
@@ -237,17 +245,11 @@ impl Catch {
             bug: Some(self.bug),
             // The proxy is the same everywhere.
             loopback: true,
-            // A server that is to be caught by it is waited for in full; one whose disk does
-            // not sync may end later for another reason, when its log needs a new file.
-            patience: match self.kind {
-                Kind::Sync => Duration::from_millis(300),
-                _ => Duration::from_secs(4),
-            },
+            patience: Duration::from_millis(self.patience),
             ..Options::new(self.workload, self.level, self.kind)
         };
         for (name, value) in self.settings {
-            options.settings.retain(|(other, _)| other != name);
-            options.settings.push((name, *value));
+            options.set(name, *value);
         }
         options
     }

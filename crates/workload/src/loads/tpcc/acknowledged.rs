@@ -9,6 +9,7 @@
 //! | new orders | by how much D_NEXT_O_ID has grown, over all districts |
 //! | payments | by how much W_YTD has grown, over all warehouses |
 //! | deliveries | C_DELIVERY_CNT, over all customers |
+//! | rewards | what customers have been given, over all of them ([`super::reward`]) |
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -52,6 +53,8 @@ pub enum Effect {
     Payment(i64),
     /// So many deliveries.
     Deliveries(i64),
+    /// A reward.
+    Reward,
 }
 
 /// All that was told.
@@ -62,6 +65,7 @@ pub(super) struct Acknowledged {
     orders: Count,
     payments: Count,
     deliveries: Count,
+    rewards: Count,
 }
 
 impl Acknowledged {
@@ -76,6 +80,7 @@ impl Acknowledged {
             Effect::Order => self.orders.add(1, done),
             Effect::Payment(amount) => self.payments.add(amount, done),
             Effect::Deliveries(count) => self.deliveries.add(count, done),
+            Effect::Reward => self.rewards.add(1, done),
         }
     }
 
@@ -84,19 +89,20 @@ impl Acknowledged {
         if !self.from_the_start.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let customers = i64::from(scale.customers);
+        let each = i64::from(scale.customers);
         let districts = || warehouses.iter().flat_map(|warehouse| &warehouse.districts);
-        let orders = districts().map(|district| district.next_order - customers - 1);
+        let orders = districts().map(|district| district.next_order - each - 1);
         let paid = warehouses.iter().map(|warehouse| warehouse.ytd);
-        let opened = DISTRICTS * customers * PAID * warehouses.len() as i64;
-        let deliveries = districts()
-            .flat_map(|district| &district.customers)
-            .map(|customer| customer.deliveries);
+        let opened = DISTRICTS * each * PAID * warehouses.len() as i64;
+        let customers = || districts().flat_map(|district| &district.customers);
+        let deliveries = customers().map(|customer| customer.deliveries);
+        let rewards = customers().map(|customer| customer.rewards);
         [
             self.orders.judge("new orders", orders.sum()),
             self.payments
                 .judge("cents of payments", paid.sum::<i64>() - opened),
             self.deliveries.judge("deliveries", deliveries.sum()),
+            self.rewards.judge("rewards", rewards.sum()),
         ]
         .into_iter()
         .flatten()

@@ -33,6 +33,8 @@ pub struct Customer {
     pub history: i64,
     /// The sum of the lines that were delivered to them.
     pub delivered: i64,
+    /// Rewards, which were taken back from their balance.
+    pub rewards: i64,
 }
 
 /// What an order has.
@@ -187,6 +189,7 @@ mod tests {
             deliveries: 1,
             history: 30,
             delivered: 100,
+            rewards: 0,
         };
         Warehouse {
             id: 1,

@@ -7,6 +7,7 @@ use crate::store::{Cells, Failure, Scan, Session, Value};
 
 use super::Tpcc;
 use super::conditions::{Customer, District, Order, Warehouse, judge};
+use super::reward::take_back;
 use super::schema::{
     CUSTOMER, DISTRICT, HISTORY, NEW_ORDER, ORDER, ORDER_LINE, WAREHOUSE, c, d, h, o, ol, w,
 };
@@ -43,7 +44,10 @@ impl Tpcc {
             .await?;
         let (mut complaints, mut warehouses) = (Vec::new(), Vec::new());
         for id in 1..=i64::from(self.scale.warehouses) {
-            let warehouse = gather(id, &payments, session).await?;
+            let mut warehouse = gather(id, &payments, session).await?;
+            if self.rewarded_of.is_some() {
+                complaints.extend(take_back(&mut warehouse));
+            }
             if warehouse.districts.len() != 10 {
                 let count = warehouse.districts.len();
                 complaints.push(format!("warehouse {id} has {count} districts"));
@@ -99,7 +103,7 @@ async fn gather(id: i64, payments: &Payments, session: &mut Session) -> Result<W
                     paid: row.integer(c::YTD_PAYMENT),
                     deliveries: row.integer(c::DELIVERY_CNT),
                     history: payments.customers.get(&who).copied().unwrap_or(0),
-                    delivered: 0,
+                    ..Customer::default()
                 });
             }
         })

@@ -27,6 +27,12 @@
 //! At the end all twelve consistency conditions of clause 3.3.2 are looked at
 //! ([`conditions`]), and whether what was acknowledged is there ([`acknowledged`]).
 //!
+//! # Modified
+//!
+//! [`Tpcc::with_rewards`] has a sixth kind, [`reward`], which scans hundreds of customers
+//! or thousands; of a hundred transactions 40 are new-order, 40 payment, 10 reward, 4
+//! order-status, 4 delivery and 2 stock-level (ROCC §3.5.2).
+//!
 //! Source: TPC Benchmark C, Standard Specification, revision 5.11.
 
 pub mod acknowledged;
@@ -38,13 +44,18 @@ mod payment;
 mod population;
 mod queries;
 mod random;
+mod reward;
 mod schema;
+
+use std::sync::Arc;
 
 use serde_json::json;
 
 use crate::chance::Chance;
-use crate::store::{Failure, Loader, Session, Table};
+use crate::store::{Failure, Loader, Session, Table, Versions};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
+
+use schema::{CUSTOMER, DISTRICT, STOCK, WAREHOUSE, c, d, s, w};
 
 use acknowledged::{Acknowledged, Effect};
 use random::Constants;
@@ -101,17 +112,20 @@ const DISTRICTS: i64 = 10;
 /// What each customer has paid at the beginning, in cents.
 const PAID: i64 = 1_000;
 
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 6] = [
     "new-order",
     "payment",
     "order-status",
     "delivery",
     "stock-level",
+    "reward",
 ];
 
 /// Of a hundred transactions, so many of each kind: the least that clause 5.2.3 allows
 /// of all but the first.
-const MIX: [u64; 5] = [45, 43, 4, 4, 4];
+const MIX: [u64; 6] = [45, 43, 4, 4, 4, 0];
+/// The same of the modified TPC-C.
+const MODIFIED_MIX: [u64; 6] = [40, 40, 4, 4, 2, 10];
 
 /// The workload.
 #[derive(Debug)]
@@ -119,7 +133,9 @@ pub struct Tpcc {
     scale: Scale,
     constants: Constants,
     tables: Vec<Table>,
-    acknowledged: Acknowledged,
+    acknowledged: Arc<Acknowledged>,
+    /// Customers that a reward looks at; none is given in the standard's mix.
+    rewarded_of: Option<u32>,
 }
 
 /// One transaction.
@@ -135,6 +151,8 @@ pub enum Request {
     Delivery(delivery::Request),
     /// Clause 2.8.
     StockLevel(queries::StockLevel),
+    /// ROCC §3.5.2.
+    Reward(reward::Request),
 }
 
 /// A customer, as a terminal knows them.
@@ -154,15 +172,38 @@ impl Tpcc {
             scale: scale.bounded(),
             constants: Constants::new(&mut Chance::of(seed, u64::MAX)),
             tables: schema::tables(),
-            acknowledged: Acknowledged::default(),
+            acknowledged: Arc::default(),
+            rewarded_of: None,
         }
     }
 
-    fn draw_kind(chance: &mut Chance) -> usize {
-        let mut left = chance.within(0..MIX.iter().sum());
+    /// The modified TPC-C on the same tables, whose rewards look at so many customers, one
+    /// at least. What is acknowledged to either is one count, so that both can run on one
+    /// database, one after the other.
+    #[must_use]
+    pub fn with_rewards(&self, customers: u32) -> Self {
+        Self {
+            scale: self.scale,
+            constants: self.constants,
+            tables: self.tables.clone(),
+            acknowledged: Arc::clone(&self.acknowledged),
+            rewarded_of: Some(customers.clamp(1, self.scale.customers)),
+        }
+    }
+
+    fn mix(&self) -> &'static [u64; 6] {
+        match self.rewarded_of {
+            None => &MIX,
+            Some(_) => &MODIFIED_MIX,
+        }
+    }
+
+    fn draw_kind(&self, chance: &mut Chance) -> usize {
+        let mix = self.mix();
+        let mut left = chance.within(0..mix.iter().sum());
         let mut kind = 0;
-        while left >= MIX[kind] {
-            left -= MIX[kind];
+        while left >= mix[kind] {
+            left -= mix[kind];
             kind += 1;
         }
         kind
@@ -214,18 +255,46 @@ impl Workload for Tpcc {
         self.tables.clone()
     }
 
+    fn versions(&self) -> Vec<Versions> {
+        let customers = i64::from(self.scale.customers);
+        let versions = |table, column, first| Versions {
+            table,
+            column,
+            first,
+        };
+        let mut all = vec![
+            versions(DISTRICT, d::NEXT_O_ID, customers + 1),
+            versions(CUSTOMER, c::PAYMENT_CNT, 1),
+            versions(CUSTOMER, c::DELIVERY_CNT, 0),
+            versions(STOCK, s::ORDER_CNT, 0),
+        ];
+        // A reward takes from these, so they have what they had before.
+        if self.rewarded_of.is_none() {
+            all.push(versions(WAREHOUSE, w::YTD, DISTRICTS * customers * PAID));
+            all.push(versions(DISTRICT, d::YTD, customers * PAID));
+        }
+        all
+    }
+
     fn kinds(&self) -> &'static [&'static str] {
-        &KINDS
+        match self.rewarded_of {
+            None => &KINDS[..5],
+            Some(_) => &KINDS,
+        }
     }
 
     fn parameters(&self) -> Parameters {
         let scale = self.scale;
-        Parameters::from([
+        let mut parameters = Parameters::from([
             ("warehouses".to_owned(), json!(scale.warehouses)),
             ("items".to_owned(), json!(scale.items)),
             ("customers_per_district".to_owned(), json!(scale.customers)),
             ("scaled_down".to_owned(), json!(!scale.is_standard())),
-        ])
+        ]);
+        if let Some(customers) = self.rewarded_of {
+            parameters.insert("rewarded_of".to_owned(), json!(customers));
+        }
+        parameters
     }
 
     fn parts(&self) -> u64 {
@@ -239,13 +308,14 @@ impl Workload for Tpcc {
 
     fn draw(&self, client: &mut Client) -> Request {
         let home = self.home(client);
-        let kind = Self::draw_kind(&mut client.chance);
+        let kind = self.draw_kind(&mut client.chance);
         match kind {
             0 => Request::NewOrder(self.draw_new_order(home, &mut client.chance)),
             1 => Request::Payment(self.draw_payment(home, &mut client.chance)),
             2 => Request::OrderStatus(self.draw_order_status(home, &mut client.chance)),
             3 => Request::Delivery(Self::draw_delivery(home, &mut client.chance)),
-            _ => Request::StockLevel(Self::draw_stock_level(home, client)),
+            4 => Request::StockLevel(Self::draw_stock_level(home, client)),
+            _ => Request::Reward(self.draw_reward(home, &mut client.chance)),
         }
     }
 
@@ -256,6 +326,7 @@ impl Workload for Tpcc {
             Request::OrderStatus(_) => (2, true),
             Request::Delivery(_) => (3, false),
             Request::StockLevel(_) => (4, true),
+            Request::Reward(_) => (5, false),
         };
         Nature {
             kind,
@@ -290,6 +361,10 @@ impl Workload for Tpcc {
             Request::StockLevel(request) => {
                 self.stock_level(request, session).await?;
                 Ok(Effect::None)
+            }
+            Request::Reward(request) => {
+                self.reward(request, session).await?;
+                Ok(Effect::Reward)
             }
         }
     }
@@ -343,13 +418,17 @@ mod tests {
 
     #[test]
     fn the_mix_is_what_it_says() {
-        let mut chance = Chance::new(3);
-        let mut counts = [0_u64; 5];
-        for _ in 0..100_000 {
-            counts[Tpcc::draw_kind(&mut chance)] += 1;
-        }
-        for (count, share) in counts.iter().zip(MIX) {
-            assert!(count.abs_diff(share * 1_000) < 500, "{counts:?}");
+        let standard = Tpcc::new(Scale::standard(1), 1);
+        let modified = standard.with_rewards(100);
+        for (tpcc, mix) in [(&standard, MIX), (&modified, MODIFIED_MIX)] {
+            let mut chance = Chance::new(3);
+            let mut counts = [0_u64; 6];
+            for _ in 0..100_000 {
+                counts[tpcc.draw_kind(&mut chance)] += 1;
+            }
+            for (count, share) in counts.iter().zip(mix) {
+                assert!(count.abs_diff(share * 1_000) < 500, "{counts:?}");
+            }
         }
     }
 }

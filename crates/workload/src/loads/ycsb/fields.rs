@@ -10,10 +10,10 @@ use crate::chance::Chance;
 use crate::store::Cells;
 
 /// Bytes of a tag.
-pub(super) const TAG: usize = 8;
+pub(in super::super) const TAG: usize = 8;
 
 /// Makes a field's text. Of the tag 32 bits count.
-pub(super) fn fill(text: &mut String, key: u64, field: usize, tag: u64, bytes: usize) {
+pub(in super::super) fn fill(text: &mut String, key: u64, field: usize, tag: u64, bytes: usize) {
     use std::fmt::Write;
     text.clear();
     let tag = tag as u32;
@@ -35,12 +35,12 @@ fn chance(key: u64, field: usize, tag: u32) -> Chance {
 }
 
 /// The tag of a field, if it has one.
-pub(super) fn tag(text: &str) -> Option<u32> {
+pub(in super::super) fn tag(text: &str) -> Option<u32> {
     u32::from_str_radix(text.get(..TAG)?, 16).ok()
 }
 
 /// Whether the fields of a row are what their tags and its key say.
-pub(super) fn is_whole(row: RowRef<'_>, fields: usize, bytes: usize) -> bool {
+pub(in super::super) fn is_whole(row: RowRef<'_>, fields: usize, bytes: usize) -> bool {
     let key = row.integer(0).cast_unsigned();
     (0..fields).all(|field| {
         let Some(tag) = tag(row.text(field + 1)) else {

@@ -27,11 +27,21 @@
 //! `dropped`: every position before it has drawn, and the largest of their
 //! timestamps is kept; only these may be overwritten. `settled`: the same, but
 //! moved by readers, and only past timestamps within their snapshot; a predicate
-//! starts there. A reader whose snapshot is older than the settled prefix starts
-//! at the dropped cursor, which costs it time, not correctness.
+//! starts there. Where it has been is marked ([`prefix`]), so that a reader finds its
+//! start without a lock, and a reader with an older snapshot finds one too. One that is
+//! older than all marks starts at the dropped cursor, which costs it time, not
+//! correctness.
 //!
 //! Invariants: `dropped <= settled <= head`; a slot at or after `dropped` is
 //! never overwritten, so a slot that has not drawn never is.
+//!
+//! # A ring that follows another
+//!
+//! The ring of a range that was made from others starts behind position 0, which stands
+//! for all that it does not know: whoever asks for something as old finds that position
+//! overwritten, and the largest timestamp that was there.
+
+mod prefix;
 
 use std::sync::OnceLock;
 
@@ -41,6 +51,8 @@ use coeval_memory::sync::{Backoff, Mutex};
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Timestamp, TransactionId};
 
+use self::prefix::{Mark, Marks, Prefix};
+use super::account::Account;
 use super::footprint::{Footprint, WORDS};
 
 /// A slot's state before its owner has drawn a timestamp.
@@ -62,17 +74,12 @@ struct Slot {
     words: [AtomicU64; WORDS],
 }
 
-/// Everything before `position` has drawn nothing above `newest`.
-#[derive(Clone, Copy, Debug)]
-struct Prefix {
-    position: u64,
-    newest: u64,
-}
-
 #[derive(Debug)]
 struct Cursors {
     dropped: Prefix,
     settled: Prefix,
+    /// Which mark was moved last.
+    mark: usize,
 }
 
 /// What a validator reads in a slot.
@@ -95,51 +102,109 @@ pub(crate) enum Failure {
     Overflow,
 }
 
+/// A registration that another ring has to know as well.
+#[derive(Debug)]
+pub(crate) struct Survivor {
+    owner: TransactionId,
+    timestamp: u64,
+    pub(crate) footprint: Footprint,
+}
+
+/// What a ring leaves to those that follow it.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    pub(crate) survivors: Vec<Survivor>,
+    /// Nobody else has drawn a timestamp above this one.
+    newest: u64,
+}
+
 /// A ring of registrations.
 #[derive(Debug)]
 pub(crate) struct Ring {
     capacity: u64,
-    head: CachePadded<AtomicU64>,
-    /// `cursors.dropped.position`, to be read without the mutex.
-    dropped: AtomicU64,
-    cursors: Mutex<Cursors>,
+    /// The first position that is given out.
+    first: u64,
+    /// `cursors.dropped`, to be read without the mutex.
+    dropped: Mark,
     /// Made when they are first written, a segment at a time: most ranges of a young
     /// database have few registrations, or none.
     segments: Box<[OnceLock<Box<[Slot]>>]>,
+    account: Account,
+    head: CachePadded<AtomicU64>,
+    marks: Marks,
+    cursors: Mutex<Cursors>,
 }
 
 /// Slots made at once.
 const SEGMENT: usize = 64;
+/// A reader that has walked past so many settled slots moves the settled cursor.
+const WALK: u64 = 16;
 
 impl Ring {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// A ring that knows of everybody who registers from the beginning of its space.
+    pub(crate) fn new(capacity: usize, account: Account) -> Self {
+        Self::starting(0, capacity, account)
+    }
+
+    /// A ring that follows others, from which it has yet to [`Ring::inherit`].
+    pub(crate) fn following(capacity: usize, account: Account) -> Self {
+        Self::starting(1, capacity, account)
+    }
+
+    fn starting(first: u64, capacity: usize, account: Account) -> Self {
         assert!(capacity >= 4, "a ring has at least four slots");
         let start = Prefix {
-            position: 0,
+            position: first,
             newest: 0,
         };
         Self {
             capacity: capacity as u64,
-            head: CachePadded(AtomicU64::new(0)),
-            dropped: AtomicU64::new(0),
-            cursors: Mutex::new(Cursors {
-                dropped: start,
-                settled: start,
-            }),
+            first,
+            dropped: Mark::new(start),
             segments: (0..capacity.div_ceil(SEGMENT))
                 .map(|_| OnceLock::new())
                 .collect(),
+            account,
+            head: CachePadded(AtomicU64::new(first)),
+            marks: Marks::new(start),
+            cursors: Mutex::new(Cursors {
+                dropped: start,
+                settled: start,
+                mark: 0,
+            }),
         }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Bytes of the list of segments.
+    pub(crate) fn directory_bytes(&self) -> usize {
+        size_of_val(&*self.segments)
+    }
+
+    /// Bytes that its slots take now.
+    pub(crate) fn slot_bytes(&self) -> usize {
+        let made = self.segments.iter().filter(|slots| slots.get().is_some());
+        made.count() * SEGMENT * size_of::<Slot>()
     }
 
     fn slot(&self, position: u64) -> &Slot {
         let at = (position % self.capacity) as usize;
-        let segment = self.segments[at / SEGMENT]
-            .get_or_init(|| (0..SEGMENT).map(|_| Slot::default()).collect());
+        let segment = self.segments[at / SEGMENT].get_or_init(|| {
+            self.account.add(SEGMENT * size_of::<Slot>());
+            (0..SEGMENT).map(|_| Slot::default()).collect()
+        });
         &segment[at % SEGMENT]
     }
 
     /// How many registrations there have been.
+    pub(crate) fn registrations(&self) -> u64 {
+        self.head() - self.first
+    }
+
+    /// The next position.
     pub(crate) fn head(&self) -> u64 {
         self.head.load(Ordering::SeqCst)
     }
@@ -148,7 +213,7 @@ impl Ring {
     /// timestamp, waiting for nobody, and say so with [`Ring::drawn`].
     pub(crate) fn register(&self, owner: TransactionId, footprint: &Footprint) -> u64 {
         let position = self.head.fetch_add(1, Ordering::SeqCst);
-        if position >= self.dropped.load(Ordering::Acquire) + self.capacity {
+        if position >= self.dropped.position() + self.capacity {
             self.make_room(position);
         }
         let slot = self.slot(position);
@@ -203,9 +268,9 @@ impl Ring {
             }
             if cursors.settled.position < cursors.dropped.position {
                 cursors.settled = cursors.dropped;
+                self.mark(&mut cursors);
             }
-            self.dropped
-                .store(cursors.dropped.position, Ordering::Release);
+            self.dropped.set(cursors.dropped);
             if cursors.dropped.position >= needed {
                 return;
             }
@@ -214,14 +279,24 @@ impl Ring {
         }
     }
 
-    /// The timestamp drawn at a position that cannot be overwritten now, 0 for one
-    /// that gave up, or `None` when it has not drawn yet.
+    fn mark(&self, cursors: &mut Cursors) {
+        let settled = cursors.settled;
+        self.marks.advance(&mut cursors.mark, settled);
+    }
+
+    /// The timestamp drawn at a position, 0 for one that gave up, or `None` when it has
+    /// not drawn yet or is overwritten.
     fn drawn_at(&self, position: u64) -> Option<u64> {
         let slot = self.slot(position);
         if slot.sequence.load(Ordering::Acquire) != position + 1 {
             return None;
         }
-        match slot.state.load(Ordering::Acquire) {
+        let state = slot.state.load(Ordering::Acquire);
+        fence(Ordering::Acquire);
+        if slot.sequence.load(Ordering::Relaxed) != position + 1 {
+            return None;
+        }
+        match state {
             DRAWING => None,
             ABORTED => Some(0),
             timestamp => Some(timestamp),
@@ -232,30 +307,100 @@ impl Ring {
     /// registration has drawn a timestamp within the snapshot, or is dropped.
     pub(crate) fn first_unsettled(&self, snapshot: Timestamp) -> u64 {
         let snapshot = snapshot.to_bits();
-        if self.head() == 0 {
-            return 0;
-        }
-        let mut cursors = self.cursors.lock().expect("no panic in a ring");
-        if cursors.settled.newest > snapshot {
+        let Some(start) = self.marks.start(snapshot) else {
             // Where even what was dropped is not within the snapshot, the first
             // position ever: it has been overwritten, which says overflow.
-            return if cursors.dropped.newest > snapshot {
+            let dropped = self.dropped.get();
+            return if dropped.newest > snapshot {
                 0
             } else {
-                cursors.dropped.position
+                dropped.position
             };
+        };
+        let end = self.head().min(start + WALK);
+        let settled = |position: u64| {
+            let drawn = self.drawn_at(position);
+            drawn.is_some_and(|timestamp| timestamp <= snapshot)
+        };
+        let at = (start..end).find(|position| !settled(*position));
+        let at = at.unwrap_or(end);
+        if at < start + WALK {
+            return at;
+        }
+        // Readers do not stand in line for what only saves time.
+        let Ok(mut cursors) = self.cursors.try_lock() else {
+            return at;
+        };
+        if cursors.settled.newest > snapshot {
+            return at;
         }
         let head = self.head();
-        while cursors.settled.position < head {
-            match self.drawn_at(cursors.settled.position) {
-                Some(newest) if newest <= snapshot => {
-                    cursors.settled.position += 1;
-                    cursors.settled.newest = cursors.settled.newest.max(newest);
+        while cursors.settled.position < head
+            && let Some(drawn) = self.drawn_at(cursors.settled.position)
+            && drawn <= snapshot
+        {
+            cursors.settled.position += 1;
+            cursors.settled.newest = cursors.settled.newest.max(drawn);
+        }
+        self.mark(&mut cursors);
+        cursors.settled.position.max(at)
+    }
+
+    /// What the rings that follow this one have to know of the registrations before
+    /// `head`, when no snapshot is older than `horizon`. `None` while one of these
+    /// registrations has not drawn yet.
+    pub(crate) fn legacy(&self, head: u64, horizon: Timestamp) -> Option<Legacy> {
+        // Nothing is overwritten while the mutex is held.
+        let cursors = self.cursors.lock().expect("no panic in a ring");
+        let mut legacy = Legacy {
+            survivors: Vec::new(),
+            newest: cursors.dropped.newest,
+        };
+        for position in cursors.dropped.position..head {
+            match self.read(position) {
+                Found::Unpublished | Found::Registration { state: DRAWING, .. } => {
+                    #[cfg(shuttle)]
+                    if super::faults::COPY_UNDRAWN.is_there() {
+                        continue;
+                    }
+                    return None;
                 }
-                Some(_) | None => break,
+                Found::Overwritten => unreachable!("it is not dropped"),
+                Found::Registration { state: ABORTED, .. } => {}
+                Found::Registration {
+                    owner,
+                    state: timestamp,
+                    footprint,
+                } => {
+                    if timestamp <= horizon.to_bits() {
+                        legacy.newest = legacy.newest.max(timestamp);
+                    } else {
+                        legacy.survivors.push(Survivor {
+                            owner,
+                            timestamp,
+                            footprint,
+                        });
+                    }
+                }
             }
         }
-        cursors.settled.position
+        Some(legacy)
+    }
+
+    /// Takes over what is known of those who have no slot any more.
+    pub(crate) fn inherit(&self, legacy: &Legacy) {
+        let mut cursors = self.cursors.lock().expect("no panic in a ring");
+        let newest = legacy.newest;
+        cursors.dropped.newest = cursors.dropped.newest.max(newest);
+        cursors.settled.newest = cursors.settled.newest.max(newest);
+        self.dropped.raise(newest);
+        self.marks.raise(newest);
+    }
+
+    /// Registers what another ring knows.
+    pub(crate) fn copy(&self, survivor: &Survivor) {
+        let position = self.register(survivor.owner, &survivor.footprint);
+        self.drawn(position, Timestamp::from_bits(survivor.timestamp));
     }
 
     fn read(&self, position: u64) -> Found {
@@ -267,7 +412,7 @@ impl Ring {
         if sequence != position + 1 {
             // Being written: by this position's owner or, if the position is
             // dropped already, by a later one's.
-            return if position < self.dropped.load(Ordering::Acquire) {
+            return if position < self.dropped.position() {
                 Found::Overwritten
             } else {
                 Found::Unpublished
@@ -294,17 +439,50 @@ impl Ring {
         }
     }
 
-    /// Whether nobody else wrote between `lower` and `upper` with a timestamp
-    /// after `snapshot` and before `own`. `start` is what [`Ring::first_unsettled`]
-    /// said for the snapshot; the caller has drawn `own` and fenced since.
+    /// The same, found by looking at every registration that somebody whose snapshot is
+    /// `oldest` or later may have to meet.
+    pub(crate) fn first_unsettled_of_all(
+        &self,
+        oldest: Timestamp,
+        snapshot: Timestamp,
+        mut look: impl FnMut(TransactionId),
+    ) -> u64 {
+        let head = self.head();
+        let first = self.first_unsettled(oldest);
+        let kept = first.max(head.saturating_sub(self.capacity));
+        let mut start = head;
+        for position in kept..head {
+            let settled = match self.read(position) {
+                Found::Registration { owner, state, .. } => {
+                    look(owner);
+                    state == ABORTED || state != DRAWING && state <= snapshot.to_bits()
+                }
+                Found::Unpublished | Found::Overwritten => false,
+            };
+            if !settled {
+                start = start.min(position);
+            }
+        }
+        if kept > first {
+            // Some are lost to `oldest`, and perhaps to `snapshot` as well.
+            return self.first_unsettled(snapshot).min(start);
+        }
+        start
+    }
+
+    /// Whether nobody else wrote, with a timestamp after `snapshot` and before `own`,
+    /// what `meets` says yes to; it is asked of each who drew such a timestamp. Then says
+    /// how many it has said no to. `start` is what [`Ring::first_unsettled`] said for the
+    /// snapshot; the caller has drawn `own` and fenced since.
     pub(crate) fn validate(
         &self,
         start: u64,
         snapshot: Timestamp,
         me: TransactionId,
         own: Timestamp,
-        meets: impl Fn(&Footprint) -> bool,
-    ) -> Result<(), Failure> {
+        mut meets: impl FnMut(TransactionId, &Footprint) -> bool,
+    ) -> Result<u64, Failure> {
+        let mut elsewhere = 0;
         let head = self.head();
         let start = start + u64::from(is_planted(Bug::WrongSlot));
         for position in start..head {
@@ -313,8 +491,7 @@ impl Ring {
                 match self.read(position) {
                     Found::Unpublished => break,
                     Found::Overwritten => {
-                        let cursors = self.cursors.lock().expect("no panic in a ring");
-                        if cursors.dropped.newest > snapshot.to_bits() {
+                        if self.dropped.get().newest > snapshot.to_bits() {
                             return Err(Failure::Overflow);
                         }
                         break;
@@ -331,183 +508,23 @@ impl Ring {
                             backoff.wait();
                             continue;
                         }
-                        if state > snapshot.to_bits() && state < own.to_bits() && meets(&footprint)
-                        {
-                            return Err(Failure::Conflict(owner));
+                        if state > snapshot.to_bits() && state < own.to_bits() {
+                            if meets(owner, &footprint) {
+                                return Err(Failure::Conflict(owner));
+                            }
+                            elsewhere += 1;
                         }
                         break;
                     }
                 }
             }
         }
-        Ok(())
+        Ok(elsewhere)
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
-mod tests {
-    use super::*;
-
-    const ME: TransactionId = TransactionId(1);
-    const OTHER: TransactionId = TransactionId(2);
-
-    const fn at(bits: u64) -> Timestamp {
-        Timestamp::from_bits(bits)
-    }
-
-    fn commit(ring: &Ring, key: &[u8], timestamp: u64) -> u64 {
-        let position = ring.register(OTHER, &Footprint::of_key(key));
-        ring.drawn(position, at(timestamp));
-        position
-    }
-
-    fn validate(ring: &Ring, start: u64, snapshot: u64, own: u64) -> Result<(), Failure> {
-        ring.validate(start, at(snapshot), ME, at(own), |footprint| {
-            footprint.may_meet(b"c", Some(b"f"))
-        })
-    }
-
-    #[test]
-    fn a_write_between_snapshot_and_commit_is_a_conflict() {
-        let ring = Ring::new(16);
-        commit(&ring, b"d", 10);
-        let start = ring.first_unsettled(at(10));
-        assert_eq!(start, 1, "what the snapshot includes is settled");
-        assert_eq!(validate(&ring, start, 10, 30), Ok(()));
-        commit(&ring, b"a", 20);
-        assert_eq!(validate(&ring, start, 10, 30), Ok(()), "elsewhere");
-        commit(&ring, b"d", 40);
-        assert_eq!(validate(&ring, start, 10, 30), Ok(()), "later than me");
-        commit(&ring, b"d", 25);
-        assert_eq!(
-            validate(&ring, start, 10, 30),
-            Err(Failure::Conflict(OTHER))
-        );
-    }
-
-    #[test]
-    fn a_writer_that_registered_before_the_scan_is_met() {
-        let ring = Ring::new(16);
-        let position = ring.register(OTHER, &Footprint::of_key(b"d"));
-        let start = ring.first_unsettled(at(10));
-        assert_eq!(start, position, "it may still draw a number after 10");
-        ring.drawn(position, at(20));
-        assert_eq!(
-            validate(&ring, start, 10, 30),
-            Err(Failure::Conflict(OTHER))
-        );
-        ring.aborted(position, at(20));
-        assert_eq!(validate(&ring, start, 10, 30), Ok(()), "it hurts nobody");
-    }
-
-    #[test]
-    fn an_older_snapshot_starts_further_back() {
-        let ring = Ring::new(16);
-        commit(&ring, b"d", 10);
-        commit(&ring, b"d", 20);
-        assert_eq!(ring.first_unsettled(at(20)), 2);
-        assert_eq!(ring.first_unsettled(at(10)), 0, "20 is not within 10");
-        assert_eq!(validate(&ring, 0, 10, 30), Err(Failure::Conflict(OTHER)));
-        assert_eq!(validate(&ring, 0, 20, 30), Ok(()));
-    }
-
-    #[test]
-    fn a_ring_that_went_round_cannot_clear_an_old_predicate() {
-        let ring = Ring::new(8);
-        let start = ring.first_unsettled(at(1));
-        for timestamp in 2..30 {
-            commit(&ring, b"x", timestamp);
-        }
-        assert_eq!(validate(&ring, start, 1, 40), Err(Failure::Overflow));
-        assert_eq!(validate(&ring, start, 29, 40), Ok(()), "all within 29");
-        let late = ring.first_unsettled(at(1));
-        assert_eq!(validate(&ring, late, 1, 40), Err(Failure::Overflow));
-        let start = ring.first_unsettled(at(29));
-        assert_eq!(start, 28);
-    }
-}
-
-/// Run with `RUSTFLAGS="--cfg shuttle" cargo test -p coeval-occ --lib shuttled`.
 #[cfg(all(test, shuttle))]
-mod shuttled {
-    use std::sync::Arc;
-
-    use coeval_memory::sync::Mutex;
-    use shuttle::thread;
-
-    use super::*;
-
-    struct World {
-        ring: Ring,
-        clock: AtomicU64,
-        /// Who wrote when, and who was cleared when.
-        written: Mutex<Vec<u64>>,
-        cleared: Mutex<Vec<u64>>,
-    }
-
-    /// Two writers and two validators with the snapshot of the beginning. None that
-    /// was cleared may have a writer before it. `late` draws before registering,
-    /// which is the fault the order of a commit avoids.
-    fn race(late: bool) {
-        let world = Arc::new(World {
-            ring: Ring::new(4),
-            clock: AtomicU64::new(2),
-            written: Mutex::new(Vec::new()),
-            cleared: Mutex::new(Vec::new()),
-        });
-        let snapshot = Timestamp::from_bits(1);
-        let draw = |world: &World| world.clock.fetch_add(1, Ordering::SeqCst);
-        let mut threads = Vec::new();
-        for writer in 1..3 {
-            let world = Arc::clone(&world);
-            threads.push(thread::spawn(move || {
-                for _ in 0..3 {
-                    let early = late.then(|| draw(&world));
-                    let footprint = Footprint::of_key(b"k");
-                    let position = world.ring.register(TransactionId(writer), &footprint);
-                    fence(Ordering::SeqCst);
-                    let drawn = early.unwrap_or_else(|| draw(&world));
-                    world.ring.drawn(position, Timestamp::from_bits(drawn));
-                    world.written.lock().expect("no panic").push(drawn);
-                }
-            }));
-        }
-        for validator in 3..5 {
-            let world = Arc::clone(&world);
-            threads.push(thread::spawn(move || {
-                let start = world.ring.first_unsettled(snapshot);
-                let own = draw(&world);
-                fence(Ordering::SeqCst);
-                let me = TransactionId(validator);
-                let own_timestamp = Timestamp::from_bits(own);
-                let valid = world
-                    .ring
-                    .validate(start, snapshot, me, own_timestamp, |_| true);
-                if valid.is_ok() {
-                    world.cleared.lock().expect("no panic").push(own);
-                }
-            }));
-        }
-        for thread in threads {
-            thread.join().expect("no panic");
-        }
-        let written = world.written.lock().expect("no panic");
-        for cleared in world.cleared.lock().expect("no panic").iter() {
-            assert!(
-                written.iter().all(|written| written > cleared),
-                "cleared at {cleared} with writers at {written:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn no_earlier_writer_is_missed() {
-        shuttle::check_random(|| race(false), 3000);
-    }
-
-    #[test]
-    #[should_panic(expected = "cleared at")]
-    fn a_writer_that_draws_before_it_registers_is() {
-        shuttle::check_random(|| race(true), 3000);
-    }
-}
+#[path = "models.rs"]
+mod shuttled;
+#[cfg(all(test, not(shuttle)))]
+mod tests;

@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# What the scripts of this folder have in common; to be sourced.
+
+# The head of the script that was called.
+usage() {
+    awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"
+    exit 2
+}
+
+# read_options "NAME …" "$@": sets the variable of each name that stands behind --NAME, and
+# keep_record to no for --no-record.
+read_options() {
+    local names=" $1 " name
+    shift
+    keep_record=yes
+    while [ $# -gt 0 ]; do
+        name=${1#--}
+        if [ "$1" = --no-record ]; then
+            keep_record=no
+            shift
+        elif [ "$1" != "$name" ] && [[ $names == *" $name "* ]] && [ $# -ge 2 ]; then
+            printf -v "$name" %s "$2"
+            shift 2
+        else
+            usage
+        fi
+    done
+}
+
+# What a figure means little without.
+machine_facts() {
+    printf 'date: %s\n' "$(date -u +%FT%TZ)"
+    printf 'commit: %s\n' "$(commit)"
+    printf 'rustc: %s\n' "$(rustc --version 2>/dev/null || echo unknown)"
+    printf 'kernel: %s\n' "$(uname -srvm)"
+    printf 'load average before: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
+    grep MemTotal /proc/meminfo
+    lscpu
+}
+
+# The source that is measured.
+commit() {
+    local commit
+    commit=$(git rev-parse --short=10 HEAD 2>/dev/null || echo unknown)
+    [ -z "$(git status --porcelain 2>/dev/null | grep -v '^?? bench/record')" ] ||
+        commit=$commit-changed
+    printf '%s\n' "$commit"
+}
+
+# Where a record of today belongs.
+record_folder() { printf 'bench/record/%s-%s\n' "$(date -u +%F)" "$(commit)"; }
+
+# keep FILE …: in the record, unless nobody wants one.
+keep() {
+    local record
+    [ "$keep_record" = yes ] || return 0
+    record=$(record_folder)
+    mkdir -p "$record"
+    cp "$@" "$record/"
+    printf 'kept in %s\n' "$record"
+}

@@ -1,0 +1,305 @@
+//! The order of a register's states, as a tree.
+//!
+//! A transaction that reads a and then writes b puts b *over* a. Each write is over one
+//! state at most, so these steps make a tree under the initial state, and a is an
+//! ancestor of b exactly if b's number in preorder falls into the range of a's subtree:
+//!
+//! ```text
+//!                                  state     initial   1   2   4   3   5
+//! initial ─┬─ 1 ─┬─ 2 ─── 4        number    0         1   2   3   4   5
+//!          │     └─ 3              up to     5         4   3   3   4   5
+//!          └─ 5
+//!                                  1 is older than 4: 3 is one of 1 to 4
+//! ```
+//!
+//! To these steps come those of time: a is older than b when a's write was acknowledged
+//! before b's started. Such a step may stand behind steps of the tree and before others,
+//! so each state has two moments:
+//!
+//! - `until`: when the first of its subtree, itself included, was acknowledged,
+//! - `since`: when the last of its ancestors, itself included, was started.
+//!
+//! Then a is older than b exactly if b is in a's subtree, or a's `until` is before b's
+//! `since`. (A second step of time adds nothing: who read a value finished after its
+//! write had started. Of histories in which values are read before they are written,
+//! less is said than could be; they are accused by other judges.)
+//!
+//! Writes of unknown outcome have their place in the tree, since others may have seen
+//! them. Those of aborted transactions have none.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::known::{Write, all, may_be_seen};
+use crate::history::{History, Operation, Register};
+use crate::transactions::Unjudgeable;
+
+/// No state.
+const NONE: u32 = u32::MAX;
+
+/// A state, by its place among all.
+pub(super) type State = u32;
+
+/// What is known of one state.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// What it is over.
+    over: State,
+    /// When its write was acknowledged; `u64::MAX` when it never was.
+    acknowledged: u64,
+    since: u64,
+    until: u64,
+    /// In preorder, itself and the last of its subtree.
+    number: u32,
+    last: u32,
+    /// The first acknowledged of its subtree, itself left out.
+    replaced_by: State,
+}
+
+/// The states of all registers that are written.
+pub(super) struct Registers {
+    /// Sorted by key; the initial state of each stands first.
+    states: Vec<(u64, Register)>,
+    writers: Vec<usize>,
+    known: Vec<Known>,
+    /// Acknowledged ones by key, then by when; each with the greatest `since` up to it.
+    by_time: Vec<(u64, u64, State, u64)>,
+}
+
+impl Registers {
+    pub(super) fn new(history: &History) -> Result<Self, Unjudgeable> {
+        let mut writes = all(history, |operation| match operation {
+            Operation::Write { key, value } => Some((*key, *value)),
+            _ => None,
+        })?;
+        writes.retain(|write| may_be_seen(history, write));
+        // With an initial state for each, if need be.
+        if writes.len() > NONE as usize / 2 {
+            return Err(Unjudgeable::TooLarge);
+        }
+        let mut registers = Self {
+            states: Vec::new(),
+            writers: Vec::new(),
+            known: Vec::new(),
+            by_time: Vec::new(),
+        };
+        for of_key in writes.chunk_by(|a, b| a.key == b.key) {
+            registers.add(history, of_key);
+        }
+        registers.put_over(history);
+        let order = registers.number();
+        registers.spread(&order);
+        registers.sort_by_time();
+        Ok(registers)
+    }
+
+    fn add(&mut self, history: &History, of_key: &[Write]) {
+        let initial = self.states.len();
+        let initial = State::try_from(initial).expect("few enough writes");
+        let key = of_key[0].key;
+        let mut add = |state, writer, over, started, acknowledged| {
+            self.states.push((key, state));
+            self.writers.push(writer);
+            self.known.push(Known {
+                over,
+                acknowledged,
+                since: started,
+                until: acknowledged,
+                number: NONE,
+                last: 0,
+                replaced_by: NONE,
+            });
+        };
+        add(Register::Absent, usize::MAX, NONE, 0, u64::MAX);
+        for write in of_key {
+            let transaction = &history.transactions[write.transaction];
+            let at = transaction.acknowledged_at().unwrap_or(u64::MAX);
+            let state = Register::Value(write.value);
+            add(state, write.transaction, initial, transaction.started, at);
+        }
+    }
+
+    /// The place of a state; none of what nobody wrote.
+    pub(super) fn find(&self, key: u64, state: Register) -> Option<State> {
+        let place = self.states.binary_search(&(key, state)).ok()?;
+        u32::try_from(place).ok()
+    }
+
+    /// Who made a state, and with which value; nobody the initial one.
+    pub(super) fn write(&self, state: State) -> Option<(usize, i64)> {
+        match self.states[state as usize].1 {
+            Register::Absent => None,
+            Register::Value(value) => Some((self.writers[state as usize], value)),
+        }
+    }
+
+    fn at(&self, state: State) -> &Known {
+        &self.known[state as usize]
+    }
+
+    /// Notes which write is over which state.
+    fn put_over(&mut self, history: &History) {
+        for transaction in &history.transactions {
+            let mut met: BTreeMap<u64, State> = BTreeMap::new();
+            for operation in &transaction.operations {
+                let (key, state, writes) = match operation {
+                    Operation::Write { key, value } => (*key, Register::Value(*value), true),
+                    Operation::Read {
+                        key,
+                        value: Some(state),
+                    } => (*key, *state, false),
+                    _ => continue,
+                };
+                // What an aborted transaction wrote, or nobody, has no place in the order.
+                let Some(state) = self.find(key, state) else {
+                    met.remove(&key);
+                    continue;
+                };
+                if let Some(before) = met.insert(key, state)
+                    && writes
+                    && before != state
+                {
+                    self.known[state as usize].over = before;
+                }
+            }
+        }
+    }
+
+    /// Numbers all states in preorder, and returns them in it. Where writes go in a
+    /// circle, the step that closes it is forgotten.
+    fn number(&mut self) -> Vec<State> {
+        let count = self.states.len();
+        let mut first = vec![0_u32; count + 1];
+        for known in self.known.iter().filter(|known| known.over != NONE) {
+            first[known.over as usize + 1] += 1;
+        }
+        for place in 0..count {
+            first[place + 1] += first[place];
+        }
+        let mut free = first.clone();
+        let mut below = vec![NONE; first[count] as usize];
+        for (state, known) in (0..).zip(&self.known) {
+            if known.over != NONE {
+                let place = &mut free[known.over as usize];
+                below[*place as usize] = state;
+                *place += 1;
+            }
+        }
+        let mut order = Vec::with_capacity(count);
+        let mut stack: Vec<State> = Vec::new();
+        let roots = (0..)
+            .zip(&self.known)
+            .filter(|(_, known)| known.over == NONE);
+        let roots: Vec<State> = roots.map(|(state, _)| state).collect();
+        let every = 0..State::try_from(count).expect("few enough writes");
+        for root in roots.into_iter().chain(every) {
+            if self.at(root).number != NONE {
+                continue;
+            }
+            self.known[root as usize].over = NONE;
+            stack.push(root);
+            while let Some(state) = stack.pop() {
+                let number = State::try_from(order.len()).expect("few enough writes");
+                let known = &mut self.known[state as usize];
+                (known.number, known.last) = (number, number);
+                order.push(state);
+                let range = first[state as usize] as usize..first[state as usize + 1] as usize;
+                // The root of a circle stands below another of its members, too.
+                stack.extend(below[range].iter().filter(|state| **state != root));
+            }
+        }
+        order
+    }
+
+    /// Passes moments down the trees, and up.
+    fn spread(&mut self, order: &[State]) {
+        for state in order {
+            let known = *self.at(*state);
+            if known.over != NONE {
+                let since = self.at(known.over).since;
+                // Else it would be later than itself.
+                if since <= known.acknowledged {
+                    self.known[*state as usize].since = known.since.max(since);
+                }
+            }
+        }
+        for state in order.iter().rev() {
+            let known = *self.at(*state);
+            if known.over == NONE {
+                continue;
+            }
+            let below = match known.replaced_by {
+                NONE => *state,
+                other if self.at(other).acknowledged < known.acknowledged => other,
+                _ => *state,
+            };
+            let first = self.at(below).acknowledged;
+            let replaced_by = self.at(known.over).replaced_by;
+            let is_first = replaced_by == NONE || first < self.at(replaced_by).acknowledged;
+            let over = &mut self.known[known.over as usize];
+            over.last = over.last.max(known.last);
+            if is_first {
+                over.replaced_by = below;
+            }
+            if over.since <= known.until {
+                over.until = over.until.min(known.until);
+            }
+        }
+    }
+
+    fn sort_by_time(&mut self) {
+        self.by_time = (0..)
+            .zip(self.states.iter().zip(&self.known))
+            .filter(|(_, (_, known))| known.acknowledged != u64::MAX)
+            .map(|(state, ((key, _), known))| (*key, known.acknowledged, state, known.since))
+            .collect();
+        self.by_time.sort_unstable();
+        for place in 1..self.by_time.len() {
+            let (before, since) = (self.by_time[place - 1], self.by_time[place].3);
+            if before.0 == self.by_time[place].0 {
+                self.by_time[place].3 = since.max(before.3);
+            }
+        }
+    }
+
+    /// The first acknowledged of all states that a state is older than, if that was
+    /// before a moment; with when.
+    pub(super) fn missing(&self, state: State, moment: u64) -> Option<(u64, State)> {
+        let key = self.states[state as usize].0;
+        let known = self.at(state);
+        let by_tree = (known.replaced_by != NONE).then_some(known.replaced_by);
+        let first = self.by_time.partition_point(|(of, ..)| *of < key);
+        let of_key = &self.by_time[first..];
+        let place =
+            of_key.partition_point(|(of, _, _, since)| *of == key && *since <= known.acknowledged);
+        let by_time = of_key.get(place).filter(|(of, ..)| *of == key);
+        let candidates = by_tree
+            .into_iter()
+            .chain(by_time.map(|(_, _, state, _)| *state));
+        candidates
+            .map(|state| (self.at(state).acknowledged, state))
+            .filter(|(at, _)| *at < moment)
+            .min()
+    }
+
+    /// When the last of what a state follows was started.
+    pub(super) fn since(&self, state: State) -> u64 {
+        self.at(state).since
+    }
+
+    /// When the first of what a state is followed by, or it itself, was acknowledged.
+    pub(super) fn until(&self, state: State) -> u64 {
+        self.at(state).until
+    }
+
+    /// The number of a state.
+    pub(super) fn place(&self, state: State) -> u32 {
+        self.at(state).number
+    }
+
+    /// The numbers of all states that are over a state.
+    pub(super) fn over(&self, state: State) -> (Bound<u32>, Bound<u32>) {
+        let known = self.at(state);
+        (Bound::Excluded(known.number), Bound::Included(known.last))
+    }
+}

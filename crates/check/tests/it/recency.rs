@@ -1,0 +1,351 @@
+//! Recency and sessions against their definitions, on small random histories.
+//!
+//! Here, what is older is found by following every step of every kind, and what is
+//! missed by asking about every read and every write.
+
+use std::collections::BTreeSet;
+
+use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
+use coeval_check::recency::{self, sessions};
+
+use super::store::{self, Isolation, Random};
+
+/// What is known of the order of states: pairs (older, newer) of one key.
+type Order = BTreeSet<(u64, Register, Register)>;
+
+/// Readers that missed something: who, in which key, how late.
+type Late = Vec<(usize, u64, u64)>;
+
+/// Readers that went back: who, in which key.
+type Back = Vec<(usize, u64)>;
+
+/// Writes that may have been seen, with their transactions.
+fn writes(history: &History) -> Vec<(u64, Register, &Transaction)> {
+    let transactions = history.transactions.iter();
+    let transactions = transactions.filter(|one| one.outcome != Outcome::Aborted);
+    let writes = transactions.flat_map(|one| {
+        one.operations
+            .iter()
+            .filter_map(move |operation| match operation {
+                Operation::Write { key, value } => Some((*key, Register::Value(*value), one)),
+                _ => None,
+            })
+    });
+    writes.collect()
+}
+
+/// Every step from a state to a newer one, and what follows.
+fn order(history: &History) -> Order {
+    let writes = writes(history);
+    let mut order = Order::new();
+    for (key, state, transaction) in &writes {
+        order.insert((*key, Register::Absent, *state));
+        for (other, newer, later) in &writes {
+            if key == other && transaction.precedes(later) {
+                order.insert((*key, *state, *newer));
+            }
+        }
+        let place = |operation: &Operation| match operation {
+            Operation::Write { key: of, value } => (of, Register::Value(*value)) == (key, *state),
+            _ => false,
+        };
+        let place = transaction.operations.iter().position(place).unwrap();
+        let before = transaction.operations[..place].iter().rev();
+        let over = before.filter(|operation| operation.key() == *key);
+        let over = over.filter_map(|operation| match operation {
+            Operation::Write { value, .. } => Some(Register::Value(*value)),
+            Operation::Read { value, .. } => *value,
+            _ => None,
+        });
+        order.extend(over.take(1).map(|over| (*key, over, *state)));
+    }
+    let states: BTreeSet<_> = order
+        .iter()
+        .flat_map(|(key, a, b)| [(*key, *a), (*key, *b)])
+        .collect();
+    for (key, via) in &states {
+        for (of, from) in states.iter().filter(|(of, _)| of == key) {
+            for (_, to) in states.iter().filter(|(of, _)| of == key) {
+                let steps = [(*of, *from, *via), (*of, *via, *to)];
+                if steps.iter().all(|step| order.contains(step)) {
+                    order.insert((*of, *from, *to));
+                }
+            }
+        }
+    }
+    order
+}
+
+fn goes_in_a_circle(order: &Order) -> bool {
+    order.iter().any(|(_, a, b)| a == b)
+}
+
+/// Whether a read does not show what it has to, if it is to show a write.
+fn lacks(order: &Order, read: &Operation, write: &Operation) -> bool {
+    if read.key() != write.key() {
+        return false;
+    }
+    match (read, write) {
+        (
+            Operation::ReadList {
+                elements: Some(elements),
+                ..
+            },
+            Operation::Append { element, .. },
+        ) => !elements.contains(element),
+        (
+            Operation::Read {
+                key,
+                value: Some(value),
+            },
+            Operation::Write { value: newer, .. },
+        ) => order.contains(&(*key, *value, Register::Value(*newer))),
+        _ => false,
+    }
+}
+
+/// By reader and key, how late it was.
+fn missed(history: &History, order: &Order) -> Late {
+    let mut missed = Vec::new();
+    for (place, reader) in history.transactions.iter().enumerate() {
+        if !reader.is_committed() || reader.writes() {
+            continue;
+        }
+        for read in &reader.operations {
+            let writers = history.transactions.iter();
+            let late = writers
+                .filter(|writer| writer.precedes(reader))
+                .filter(|writer| {
+                    let mut operations = writer.operations.iter();
+                    operations.any(|write| lacks(order, read, write))
+                });
+            let late = late.filter_map(Transaction::acknowledged_at).min();
+            missed.extend(late.map(|at| (place, read.key(), reader.started - at)));
+        }
+    }
+    missed
+}
+
+/// What an operation shows or does, as the writes that made it.
+fn met(operation: &Operation) -> Vec<Operation> {
+    match operation {
+        Operation::ReadList {
+            key,
+            elements: Some(elements),
+        } => elements
+            .iter()
+            .map(|element| Operation::Append {
+                key: *key,
+                element: *element,
+            })
+            .collect(),
+        Operation::Read {
+            key,
+            value: Some(Register::Value(value)),
+        } => vec![Operation::Write {
+            key: *key,
+            value: *value,
+        }],
+        operation if operation.is_write() => vec![operation.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// By later transaction and key: reads that lack what its process had met.
+fn went_back(history: &History, order: &Order) -> Back {
+    let mut went_back = Vec::new();
+    for (place, later) in history.transactions.iter().enumerate() {
+        let earlier = history.transactions.iter().filter(|earlier| {
+            earlier.is_committed()
+                && earlier.process == later.process
+                && earlier.started < later.started
+        });
+        let met: Vec<Operation> = earlier
+            .flat_map(|one| &one.operations)
+            .flat_map(met)
+            .collect();
+        for read in later.operations.iter().filter(|_| later.is_committed()) {
+            if met.iter().any(|write| lacks(order, read, write)) {
+                went_back.push((place, read.key()));
+            }
+        }
+    }
+    went_back.sort_unstable();
+    went_back
+}
+
+/// What the judges say, in the same form; and that what they name is what they say it is.
+fn judged(history: &History, order: &Order) -> (Late, Back) {
+    let missed = recency::judge(history).unwrap().missed;
+    for one in &missed {
+        let writer = &history.transactions[one.writer];
+        assert!(writer.precedes(&history.transactions[one.reader]), "{one}");
+        let mut wrote = writer.operations.iter().flat_map(met);
+        let is_it = |wrote: Operation| {
+            wrote.is_write() && lacks_of(history, order, one.reader, &wrote, one.value)
+        };
+        assert!(wrote.any(is_it), "{one}");
+    }
+    let back = sessions::judge(history).unwrap().went_back;
+    for one in &back {
+        let [earlier, later] = [one.earlier, one.later].map(|place| &history.transactions[place]);
+        assert!(
+            earlier.process == later.process && earlier.started < later.started,
+            "{one}"
+        );
+        let mut saw = earlier.operations.iter().flat_map(met);
+        assert!(
+            saw.any(|write| lacks_of(history, order, one.later, &write, one.value)),
+            "{one}"
+        );
+    }
+    let mut back: Vec<_> = back.iter().map(|one| (one.later, one.key)).collect();
+    back.sort_unstable();
+    let missed = missed.iter().map(|one| (one.reader, one.key, one.late_by));
+    (missed.collect(), back)
+}
+
+/// Whether a write is of this value, and some read of a transaction lacks it.
+fn lacks_of(
+    history: &History,
+    order: &Order,
+    reader: usize,
+    write: &Operation,
+    value: i64,
+) -> bool {
+    let is_it = matches!(write, Operation::Append { element: of, .. } | Operation::Write { value: of, .. } if *of == value);
+    let mut reads = history.transactions[reader].operations.iter();
+    is_it && reads.any(|read| lacks(order, read, write))
+}
+
+/// A few transactions of three processes that read anything, whether it can be or not.
+fn any_history(random: &mut Random, lists: bool) -> History {
+    let mut clocks = [0_u64; 3];
+    let mut values = Vec::new();
+    let mut transactions = Vec::new();
+    for _ in 0..3 + random.below(8) {
+        let process = random.below(3);
+        let clock = &mut clocks[process as usize];
+        let started = *clock + 1 + random.below(6);
+        let finished = started + random.below(6);
+        *clock = finished;
+        let outcome = match random.below(8) {
+            0 => Outcome::Aborted,
+            1 => Outcome::Unknown,
+            _ => Outcome::Committed,
+        };
+        let only_reads = random.below(2) == 0;
+        let operations = (0..=random.below(3)).map(|_| {
+            let key = random.below(2);
+            let writes = !only_reads && random.below(3) > 0;
+            let value = values.len() as i64;
+            if writes {
+                values.push(key);
+            }
+            let of_key = (0..).zip(&values).filter(|(_, of)| **of == key);
+            let mut of_key: Vec<i64> = of_key.map(|(value, _)| value).collect();
+            match (lists, writes) {
+                (true, true) => Operation::Append {
+                    key,
+                    element: value,
+                },
+                (false, true) => Operation::Write { key, value },
+                (true, false) => {
+                    of_key.retain(|_| random.below(5) > 0);
+                    let turn = random.below(of_key.len() as u64 + 1) as usize;
+                    of_key.rotate_left(if random.below(3) == 0 { turn } else { 0 });
+                    Operation::ReadList {
+                        key,
+                        elements: Some(of_key),
+                    }
+                }
+                (false, false) => {
+                    let place = random.below(of_key.len() as u64 + 1) as usize;
+                    let value = of_key.get(place).copied();
+                    Operation::Read {
+                        key,
+                        value: Some(value.map_or(Register::Absent, Register::Value)),
+                    }
+                }
+            }
+        });
+        transactions.push(Transaction {
+            process,
+            started,
+            operations: operations.collect(),
+            finished: (outcome != Outcome::Unknown).then_some(finished),
+            outcome,
+            read_only: false,
+        });
+    }
+    History { transactions }
+}
+
+#[test]
+fn lists_are_judged_as_defined() {
+    let mut found = [0; 2];
+    for seed in 0..4_000 {
+        let history = any_history(&mut Random(seed), true);
+        let order = Order::new();
+        let expected = (missed(&history, &order), went_back(&history, &order));
+        found[0] += expected.0.len();
+        found[1] += expected.1.len();
+        assert_eq!(judged(&history, &order), expected, "{seed}: {history:#?}");
+    }
+    assert!(found.iter().all(|found| *found > 1_000), "{found:?}");
+}
+
+/// Of histories that some database might have shown, all is found.
+#[test]
+fn registers_are_judged_as_defined() {
+    let mut found = [0; 2];
+    for isolation in [
+        Isolation::SerialWithStaleReads,
+        Isolation::SessionSnapshot,
+        Isolation::AnySnapshot,
+        Isolation::ReadCommitted,
+        Isolation::ReadUncommitted,
+    ] {
+        for seed in 0..200 {
+            let history = store::history(isolation, false, 8 + seed as usize % 30, seed);
+            let order = order(&history);
+            if goes_in_a_circle(&order) {
+                continue;
+            }
+            let expected = (missed(&history, &order), went_back(&history, &order));
+            found[0] += expected.0.len();
+            found[1] += expected.1.len();
+            assert_eq!(
+                judged(&history, &order),
+                expected,
+                "{isolation:?}, {seed}: {history:#?}"
+            );
+        }
+    }
+    assert!(found.iter().all(|found| *found > 400), "{found:?}");
+}
+
+/// Of all others, nothing is said that is not so.
+#[test]
+fn registers_are_not_accused_wrongly() {
+    let mut found = 0;
+    for seed in 0..4_000 {
+        let history = any_history(&mut Random(seed), false);
+        let order = order(&history);
+        let (late, back) = judged(&history, &order);
+        found += late.len() + back.len();
+        let expected = (missed(&history, &order), went_back(&history, &order));
+        assert!(
+            back.iter().all(|one| expected.1.contains(one)),
+            "{seed}: {history:#?}"
+        );
+        let readers: BTreeSet<_> = expected
+            .0
+            .iter()
+            .map(|(reader, key, _)| (reader, key))
+            .collect();
+        let is_so = |(reader, key, _): &(usize, u64, u64)| readers.contains(&(reader, key));
+        assert!(late.iter().all(is_so), "{seed}: {history:#?}");
+    }
+    assert!(found > 1_000, "{found}");
+}

@@ -1,0 +1,303 @@
+//! A load, and a checkpoint beside it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use coeval_env::{self as env, Instant};
+use coeval_measure::{Chance, Output};
+use coeval_occ::{Engine, Settings};
+
+use super::table::{self, Change};
+use super::{Arguments, Failure, median};
+
+/// Rows that a transaction changes.
+const COMMIT: usize = 4;
+
+/// How long the load runs before the checkpoint, of which the first does not count.
+const BEFORE: Duration = Duration::from_secs(4);
+const WARM: Duration = Duration::from_secs(1);
+/// How long a checkpoint may take to begin.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often somebody looks whether there is one.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What the load is to keep of its throughput, in per cent, when it is paced.
+const AIM: f64 = 85.0;
+
+/// One transaction: when it was done, since the load began, and how long it took.
+type Done = (Duration, Duration);
+
+/// Clients at work; each says how many rows it changed, and what it has done.
+type Clients = Vec<env::JoinHandle<Result<(u64, Vec<Done>), Failure>>>;
+
+/// What clients share.
+struct Load {
+    engine: Engine,
+    rows: u64,
+    begun: Instant,
+    /// Time between two transactions' intended starts; `None` for none.
+    period: Option<Duration>,
+    next: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// A part of a run.
+struct Window {
+    seconds: f64,
+    per_second: f64,
+    /// Microseconds.
+    middle: f64,
+    high: f64,
+}
+
+/// One run.
+struct Run {
+    before: Window,
+    during: Window,
+}
+
+impl Load {
+    fn new(engine: Engine, rows: u64, per_second: Option<f64>) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            rows,
+            begun: env::now(),
+            period: per_second.map(|rate| Duration::from_secs_f64(1.0 / rate)),
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// Transactions, one after the other; how many rows they changed.
+    async fn client(&self, seed: u64) -> Result<(u64, Vec<Done>), Failure> {
+        let (mut chance, mut changed, mut done) = (Chance::new(seed), 0, Vec::new());
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let intended = match self.period {
+                Some(period) => self.begun + period.mul_f64(number as f64),
+                None => env::now(),
+            };
+            env::sleep_until(intended).await;
+            // In one order, so that nobody waits for each other.
+            let key = |_| chance.below(self.rows as usize) as u64;
+            let mut keys: Vec<u64> = (0..COMMIT).map(key).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let committed = table::update(&self.engine, &keys, Change::Counter, 0).await?;
+            coeval_txn::durable(&self.engine, committed).await?;
+            let now = env::now();
+            changed += keys.len() as u64;
+            done.push((now.duration_since(self.begun), now.duration_since(intended)));
+        }
+        Ok((changed, done))
+    }
+
+    /// Waits until a checkpoint has begun, or has ended; when that was.
+    async fn checkpoint(&self, running: bool) -> Result<Duration, Failure> {
+        let asked = env::now();
+        while self.engine.checkpoint_status().running.is_some() != running {
+            if asked.elapsed() > PATIENCE {
+                return Err("no checkpoint".into());
+            }
+            env::sleep(LOOK).await;
+        }
+        Ok(self.begun.elapsed())
+    }
+}
+
+/// Measures every pace and every limit, and prints what they came to.
+pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    if arguments.load_rows == 0 {
+        return Ok(());
+    }
+    let directory = arguments.directory()?;
+    let engine = Engine::open(directory.path(), settings(0)).await?.0;
+    table::attach(&engine)?;
+    table::fill(&engine, arguments.load_rows).await?;
+    coeval_txn::Engine::checkpoint(&engine).await?;
+    engine.close().await?;
+    drop(engine);
+
+    let mut bench = Bench {
+        arguments,
+        directory: directory.path(),
+        updates: 0,
+    };
+    let (most, bytes) = bench.most().await?;
+    let pace = most * arguments.pace as f64 / 100.0;
+    let limit = Settings::default().checkpoint_bytes_per_second;
+    output.say(&format!(
+        "\na load of {COMMIT} updates a transaction, durable, by {} clients on {} rows, beside a \
+         checkpoint: medians of {} rounds\n\
+         {:<10} {:>10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}",
+        arguments.clients,
+        arguments.load_rows,
+        arguments.rounds,
+        "load",
+        "limit",
+        "took, s",
+        "before",
+        "during",
+        "kept, %",
+        "p50, us",
+        "during",
+        "p99, us",
+        "during"
+    ));
+    let mut csv = String::from(
+        "load,limit_bytes_per_second,round,checkpoint_seconds,\
+         before_per_second,during_per_second,\
+         before_p50_us,during_p50_us,before_p99_us,during_p99_us\n",
+    );
+    for (load, rate) in [("paced", Some(pace)), ("saturated", None)] {
+        for limited in [true, false] {
+            let mut runs = Vec::new();
+            for round in 0..arguments.rounds {
+                let log = rate.unwrap_or(most) * bytes * BEFORE.as_secs_f64();
+                let run = bench.run(rate, limited.then_some(log as u64)).await?;
+                let _ = writeln!(
+                    csv,
+                    "{load},{},{round},{:.3},{:.0},{:.0},{:.0},{:.0},{:.0},{:.0}",
+                    if limited { limit } else { 0 },
+                    run.during.seconds,
+                    run.before.per_second,
+                    run.during.per_second,
+                    run.before.middle,
+                    run.during.middle,
+                    run.before.high,
+                    run.during.high
+                );
+                runs.push(run);
+            }
+            let of = |number: fn(&Run) -> f64| median(runs.iter().map(number));
+            let kept = of(|run| run.during.per_second / run.before.per_second * 100.0);
+            let limit = format!("{} MiB/s", limit >> 20);
+            let mut line = format!(
+                "{load:<10} {:>10} {:>9.2} {:>8.0} {:>8.0} {kept:>8.1} {:>9.0} {:>9.0} {:>9.0} \
+                 {:>9.0}",
+                if limited { &limit } else { "none" },
+                of(|run| run.during.seconds),
+                of(|run| run.before.per_second),
+                of(|run| run.during.per_second),
+                of(|run| run.before.middle),
+                of(|run| run.during.middle),
+                of(|run| run.before.high),
+                of(|run| run.during.high)
+            );
+            if rate.is_some() && limited {
+                let verdict = if kept >= AIM { "reached" } else { "missed" };
+                let _ = write!(line, "  aim {AIM:.0} %: {verdict}");
+            }
+            output.say(&line);
+        }
+    }
+    output.file("recovery-beside.csv", csv.as_bytes())?;
+    Ok(())
+}
+
+fn settings(checkpoint_log_bytes: u64) -> Settings {
+    Settings {
+        checkpoint_log_bytes,
+        ..Settings::default()
+    }
+}
+
+/// The database that all runs work on.
+struct Bench<'arguments> {
+    arguments: &'arguments Arguments,
+    directory: &'arguments Path,
+    /// What the clients were told so far.
+    updates: u64,
+}
+
+impl Bench<'_> {
+    async fn open(&self, checkpoint_log_bytes: u64) -> Result<Engine, Failure> {
+        let settings = settings(checkpoint_log_bytes);
+        let (engine, _) = Engine::open(self.directory, settings).await?;
+        table::attach(&engine)?;
+        let totals = table::totals(&engine).await?;
+        if (totals.rows, totals.updates) != (self.arguments.load_rows, self.updates) {
+            return Err(format!("{totals:?} instead of {} updates", self.updates).into());
+        }
+        Ok(engine)
+    }
+
+    /// How many transactions there are in a second at most, and bytes of log of each.
+    async fn most(&mut self) -> Result<(f64, f64), Failure> {
+        let engine = self.open(0).await?;
+        let before = engine.checkpoint_status().log_bytes;
+        let (load, clients) = self.begin(engine, None);
+        env::sleep(BEFORE).await;
+        let log = load.engine.checkpoint_status().log_bytes - before;
+        let done = self.end(&load, clients).await?;
+        let per_second = window(&done, WARM, BEFORE).per_second;
+        let all = done.iter().filter(|done| done.0 <= BEFORE).count();
+        Ok((per_second, log as f64 / all as f64))
+    }
+
+    /// A load, and a checkpoint when there is so much log, or when somebody asks for it.
+    async fn run(&mut self, rate: Option<f64>, log: Option<u64>) -> Result<Run, Failure> {
+        let engine = self.open(log.unwrap_or(0)).await?;
+        let (load, clients) = self.begin(engine, rate);
+        if log.is_none() {
+            env::sleep(BEFORE).await;
+            // Goes on when it is dropped.
+            drop(coeval_txn::Engine::checkpoint(&load.engine));
+        }
+        let begun = load.checkpoint(true).await?;
+        let ended = load.checkpoint(false).await?;
+        let done = self.end(&load, clients).await?;
+        Ok(Run {
+            before: window(&done, WARM, begun),
+            during: window(&done, begun, ended),
+        })
+    }
+
+    fn begin(&self, engine: Engine, rate: Option<f64>) -> (Arc<Load>, Clients) {
+        let load = Load::new(engine, self.arguments.load_rows, rate);
+        let clients = (0..self.arguments.clients as u64)
+            .map(|client| {
+                let load = Arc::clone(&load);
+                env::spawn("client", async move { load.client(client + 1).await })
+            })
+            .collect();
+        (load, clients)
+    }
+
+    /// Ends a load, leaves a checkpoint behind, and returns what was done.
+    async fn end(&mut self, load: &Load, clients: Clients) -> Result<Vec<Done>, Failure> {
+        load.stop.store(true, Ordering::Relaxed);
+        let mut all = Vec::new();
+        for client in clients {
+            let ended = client.await.map_err(|error| format!("{error:?}"))?;
+            let (changed, done) = ended?;
+            self.updates += changed;
+            all.extend(done);
+        }
+        coeval_txn::Engine::checkpoint(&load.engine).await?;
+        load.engine.close().await?;
+        Ok(all)
+    }
+}
+
+/// What was done between two moments.
+fn window(done: &[Done], from: Duration, to: Duration) -> Window {
+    let within = done.iter().filter(|done| done.0 >= from && done.0 < to);
+    let mut latencies: Vec<Duration> = within.map(|done| done.1).collect();
+    latencies.sort_unstable();
+    let quantile = |share: f64| {
+        let at = (latencies.len() as f64 * share) as usize;
+        let latency = latencies.get(at.min(latencies.len().saturating_sub(1)));
+        latency.map_or(0.0, |latency| latency.as_secs_f64() * 1e6)
+    };
+    let seconds = to.saturating_sub(from).as_secs_f64();
+    Window {
+        seconds,
+        per_second: latencies.len() as f64 / seconds,
+        middle: quantile(0.5),
+        high: quantile(0.99),
+    }
+}

@@ -1,0 +1,557 @@
+//! The keeper: decides which ranges are split, merged or given another ring.
+//!
+//! # When ranges are cut at all
+//!
+//! A range costs a writer a look-up and cache lines that it shares with nobody; it saves
+//! a validator the registrations of those who wrote elsewhere. So a space has one range
+//! until validators have looked at some registrations in vain, and is cut from then on,
+//! until nothing has been validated for a while.
+//!
+//! # How large they are
+//!
+//! About [`Limits::records`](super::map::Limits) keys each, and twice, four times … as many
+//! when there would be more ranges than there may be. A range with more than twice the aim is
+//! split into ranges of the aim; neighbours that have the aim together at most are merged.
+//! So a range that was just made is far from both.
+//!
+//! ```text
+//!   aim 100     [ 90 )[ 250           )[ 40 )[ 30 )[ 20 )[ 80 )
+//!                      split            merged            as it is
+//!               [ 90 )[ 100 )[ 150    )[ 90             )[ 80 )
+//! ```
+//!
+//! # Where the numbers come from
+//!
+//! Keys are counted by walking over them, and only where enough has been registered since
+//! the last time. Registrations say how much was written and not whether keys came or went:
+//! where a new count finds what the old one found, the next one waits for twice as much, up
+//! to a limit. So updates cost next to nothing, and no commit counts anything.
+//!
+//! # Rings
+//!
+//! One range alone has the largest ring; the more ranges there are, the smaller are theirs,
+//! since each sees fewer writers. A range whose ring went round before a predicate could be
+//! decided gets one of four times the slots, as far as memory allows. One that has
+//! not been written for a while, and whose registrations no running transaction can have to
+//! meet, gets an empty one: that is how slots are given back.
+//!
+//! # In small steps
+//!
+//! A *pass* goes over all ranges in the order of keys; a step of it counts a few thousand
+//! keys, or replaces some ranges ([`super::replace`]). Passes that find nothing to do
+//! become rarer.
+
+use std::ops::ControlFlow;
+
+use coeval_types::Timestamp;
+
+use super::map::{Map, RangeMap};
+use super::range::{Range, UNKNOWN};
+use super::replace::{Change, Replacement};
+
+/// After so many rounds without a predicate validated, it is one range again: a minute.
+const UNUSED_ROUNDS: u32 = 1200;
+/// Passes are at most so many rounds apart.
+const MOST_PAUSE: u32 = 16;
+/// Keys counted in a step.
+const COUNTED: u64 = 4096;
+/// Ranges looked at in a step.
+const LOOKED_AT: usize = 1024;
+/// Ranges made in a step, about.
+const MADE: usize = 64;
+/// No ring has fewer slots, unless all have.
+const FEWEST_SLOTS: usize = 64;
+/// All rings of a space together have about so many times the slots of the largest, and
+/// at least the fewest each.
+const LARGEST_RINGS: usize = 16;
+/// A range is counted again at the latest when so many times the aim was written.
+const PATIENCE: u64 = 16;
+
+/// What the keeper needs to know of a space at each step.
+pub(crate) struct Ground<'walk> {
+    /// About how many keys there are.
+    pub(crate) keys: u64,
+    /// No registered snapshot is older.
+    pub(crate) horizon: Timestamp,
+    /// Visits the keys at or above the first and below the second, in order.
+    pub(crate) walk: &'walk Walk<'walk>,
+}
+
+/// See [`Ground::walk`].
+pub(crate) type Walk<'walk> =
+    dyn Fn(&[u8], Option<&[u8]>, &mut dyn FnMut(&[u8]) -> ControlFlow<()>) + 'walk;
+
+/// What is left to do after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing, in this round.
+    Done,
+    /// Another step.
+    More,
+    /// Another step, once commits that are under way have drawn.
+    Waiting,
+}
+
+/// What it keeps from step to step.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    /// Registrations that were looked at in vain, of late.
+    in_vain: u64,
+    unused_rounds: u32,
+    /// How many keys a range shall have; `u64::MAX` for all of them.
+    aim: u64,
+    /// Rounds until the next pass, and how many that were at the last.
+    pause: u32,
+    last_pause: u32,
+    /// Whether the next pass shall count everything.
+    recount: bool,
+    /// Slots of all rings, when they were last added up.
+    slots: usize,
+    pass: Option<Pass>,
+    /// What is being replaced, and where the pass goes on behind it.
+    replacement: Option<(Replacement, usize)>,
+}
+
+impl Default for Keeper {
+    fn default() -> Self {
+        Self {
+            in_vain: 0,
+            unused_rounds: 0,
+            aim: u64::MAX,
+            pause: 0,
+            last_pause: 1,
+            recount: false,
+            slots: 0,
+            pass: None,
+            replacement: None,
+        }
+    }
+}
+
+/// A way over all ranges.
+#[derive(Debug, Default)]
+struct Pass {
+    at: usize,
+    recounts: bool,
+    changed: bool,
+    counting: Option<Counting>,
+    /// Neighbours that may be merged.
+    run: Option<Run>,
+    planned: Vec<Planned>,
+    /// Of all ranges that it has come by.
+    records: u64,
+    slots: usize,
+}
+
+#[derive(Debug)]
+struct Planned {
+    change: Change,
+    /// How many keys each new range has.
+    records: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Run {
+    first: usize,
+    count: usize,
+    records: u64,
+}
+
+/// A count that may take several steps.
+#[derive(Debug)]
+struct Counting {
+    from: Vec<u8>,
+    written: u64,
+    total: u64,
+    /// Keys behind the last boundary.
+    behind: u64,
+    /// A key for each time the aim was reached.
+    boundaries: Vec<Box<[u8]>>,
+}
+
+/// How a range is split.
+struct Parts {
+    boundaries: Vec<Box<[u8]>>,
+    records: Vec<u64>,
+}
+
+/// Where planning stopped.
+enum Stop {
+    /// The step has done enough.
+    Step,
+    /// What is planned shall be done.
+    Full,
+    /// The last range.
+    End,
+}
+
+impl Pass {
+    fn plan(&mut self, change: Change, records: Vec<u64>) {
+        self.planned.push(Planned { change, records });
+    }
+
+    /// How many more ranges there are when all is done that is planned.
+    fn growth(&self) -> isize {
+        let growth =
+            |planned: &Planned| planned.records.len() as isize - planned.change.count as isize;
+        self.planned.iter().map(growth).sum()
+    }
+
+    fn end_run(&mut self, aim: u64, slots: usize) {
+        if let Some(run) = self.run.take().filter(|run| run.count > 1) {
+            let change = Change {
+                first: run.first,
+                count: run.count,
+                boundaries: Vec::new(),
+                slots,
+            };
+            let records = if aim == u64::MAX {
+                UNKNOWN
+            } else {
+                run.records
+            };
+            self.plan(change, vec![records]);
+        }
+    }
+
+    /// A range that stays as it is, or is merged with neighbours.
+    fn keep(&mut self, records: u64, aim: u64, slots: usize) {
+        // Where all become one, it does not matter.
+        let records = match aim {
+            u64::MAX => known(records),
+            _ => records,
+        };
+        let fits = |run: &Run| run.records.saturating_add(records) <= aim;
+        match &mut self.run {
+            Some(run) if fits(run) => {
+                run.count += 1;
+                run.records += records;
+            }
+            _ => {
+                self.end_run(aim, slots);
+                self.run = Some(Run {
+                    first: self.at,
+                    count: 1,
+                    records,
+                });
+            }
+        }
+    }
+}
+
+impl Counting {
+    fn of(range: &Range) -> Self {
+        Self {
+            from: range.lower.to_vec(),
+            written: range.written(),
+            total: 0,
+            behind: 0,
+            boundaries: Vec::new(),
+        }
+    }
+
+    /// Goes on; says whether it has come to the range's end, or to boundaries enough.
+    fn go_on(&mut self, range: &Range, aim: u64, budget: &mut u64, walk: &Walk<'_>) -> bool {
+        let from = std::mem::take(&mut self.from);
+        let mut ended = true;
+        walk(&from, range.upper.as_deref(), &mut |key| {
+            if *budget == 0 {
+                self.from = key.to_vec();
+                ended = false;
+                return ControlFlow::Break(());
+            }
+            *budget -= 1;
+            if self.behind == aim {
+                self.boundaries.push(key.into());
+                self.behind = 0;
+                if self.boundaries.len() == MADE {
+                    return ControlFlow::Break(());
+                }
+            }
+            self.behind += 1;
+            self.total += 1;
+            ControlFlow::Continue(())
+        });
+        ended
+    }
+
+    /// Where the range shall be split so that at most `room` ranges more are there, and
+    /// how many keys each part has.
+    fn parts(mut self, aim: u64, room: usize) -> Option<Parts> {
+        // Where boundaries were enough, the last part has not been counted.
+        let unfinished = self.boundaries.len() == MADE;
+        if !unfinished && self.behind < aim / 2 && self.boundaries.pop().is_some() {
+            self.behind += aim;
+        }
+        if self.boundaries.is_empty() || room == 0 {
+            return None;
+        }
+        // With too little room each part is so many times the aim.
+        let times = self.boundaries.len().div_ceil(room);
+        let left = self.boundaries.len() % times;
+        let boundaries = self.boundaries.into_iter();
+        let boundaries: Vec<_> = boundaries.skip(times - 1).step_by(times).collect();
+        let mut records = vec![aim * times as u64; boundaries.len()];
+        records.push(match unfinished {
+            true => UNKNOWN,
+            false => self.behind + aim * left as u64,
+        });
+        Some(Parts {
+            boundaries,
+            records,
+        })
+    }
+}
+
+impl RangeMap {
+    /// A round begins: says whether there is something to do. There are about so many keys.
+    pub(crate) fn begin_round(&self, keys: u64) -> bool {
+        let Ok(mut keeper) = self.keeper.try_lock() else {
+            return false;
+        };
+        let keeper = &mut *keeper;
+        let (used, in_vain) = self.demand.take();
+        keeper.in_vain = (keeper.in_vain / 2).saturating_add(in_vain);
+        keeper.unused_rounds = if used { 0 } else { keeper.unused_rounds + 1 };
+        if keeper.pass.is_some() {
+            return true;
+        }
+        let still = keeper.aim != u64::MAX && keeper.unused_rounds < UNUSED_ROUNDS;
+        let aim = if still || keeper.in_vain >= self.limits.in_vain {
+            self.aim(keys)
+        } else {
+            u64::MAX
+        };
+        keeper.pause = keeper.pause.saturating_sub(1);
+        if aim == keeper.aim && keeper.pause > 0 {
+            return false;
+        }
+        keeper.aim = aim;
+        keeper.pass = Some(Pass {
+            recounts: std::mem::take(&mut keeper.recount),
+            ..Pass::default()
+        });
+        true
+    }
+
+    /// How many keys a range shall have when there are so many.
+    fn aim(&self, keys: u64) -> u64 {
+        let most = self.limits.ranges as u64;
+        let mut aim = self.limits.records;
+        // Some room: ranges that are half full must not stop others from being split.
+        while keys > aim.saturating_mul(most) / 4 * 3 {
+            aim = aim.saturating_mul(2);
+        }
+        aim
+    }
+
+    /// How many slots a ring gets when there will be so many ranges.
+    fn share(&self, ranges: usize) -> usize {
+        let largest = self.limits.slots;
+        let share = largest * LARGEST_RINGS / ranges.max(1);
+        share.clamp(FEWEST_SLOTS.min(largest), largest)
+    }
+
+    /// How many slots all rings may have, so that some may have more than their share.
+    fn most_slots(&self, ranges: usize) -> usize {
+        let largest = self.limits.slots;
+        2 * LARGEST_RINGS * largest + ranges * FEWEST_SLOTS.min(largest)
+    }
+
+    /// One small step of this round.
+    pub(crate) fn step(&self, ground: &Ground<'_>) -> Progress {
+        let Ok(mut keeper) = self.keeper.try_lock() else {
+            return Progress::Done;
+        };
+        let keeper = &mut *keeper;
+        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground.horizon) {
+            return Progress::Waiting;
+        }
+        let Some(mut pass) = keeper.pass.take() else {
+            return Progress::Done;
+        };
+        let map = self.map();
+        let stop = self.plan(keeper, &mut pass, &map, ground);
+        if let Stop::Step = stop {
+            keeper.pass = Some(pass);
+            return Progress::More;
+        }
+        if pass.planned.is_empty() {
+            if let Stop::End = stop {
+                end_pass(keeper, &pass, ground.keys);
+                return Progress::Done;
+            }
+        } else {
+            pass.changed = true;
+            let next = pass.at.saturating_add_signed(pass.growth());
+            let planned = std::mem::take(&mut pass.planned);
+            let (changes, records): (Vec<_>, Vec<_>) = planned
+                .into_iter()
+                .map(|planned| (planned.change, planned.records))
+                .unzip();
+            let patience = patience(match keeper.aim {
+                u64::MAX => self.limits.records,
+                aim => aim,
+            });
+            let replacement = self.link(&changes, |change, at, range| {
+                range.tally.set(records[change][at], 0, patience);
+            });
+            keeper.replacement = Some((replacement, next));
+        }
+        keeper.pass = Some(pass);
+        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground.horizon) {
+            return Progress::Waiting;
+        }
+        Progress::More
+    }
+
+    fn finish_replacement(&self, keeper: &mut Keeper, horizon: Timestamp) -> bool {
+        let Some((replacement, next)) = &mut keeper.replacement else {
+            return true;
+        };
+        if !self.settle(replacement, horizon) {
+            return false;
+        }
+        if let Some(pass) = &mut keeper.pass {
+            pass.at = *next;
+        }
+        keeper.replacement = None;
+        true
+    }
+
+    /// Goes over ranges, and notes what is to be changed.
+    fn plan(&self, keeper: &Keeper, pass: &mut Pass, map: &Map, ground: &Ground<'_>) -> Stop {
+        let aim = keeper.aim;
+        let now = map.ranges().len();
+        let expected = match aim {
+            u64::MAX => 1,
+            aim => (ground.keys / aim).min(self.limits.ranges as u64) as usize,
+        };
+        let share = self.share(now.max(expected));
+        let merged = self.share(expected);
+        let mut budget = COUNTED;
+        for _ in 0..LOOKED_AT {
+            let Some(range) = map.ranges().get(pass.at) else {
+                pass.end_run(aim, merged);
+                return Stop::End;
+            };
+            let room = self.limits.ranges as isize - now as isize - pass.growth();
+            let room = room.max(0) as usize;
+            if pass.counting.is_none() && is_due(range, aim, pass.recounts, room) {
+                pass.counting = Some(Counting::of(range));
+            }
+            let mut parts = None;
+            if let Some(counting) = &mut pass.counting {
+                if !counting.go_on(range, aim, &mut budget, ground.walk) {
+                    return Stop::Step;
+                }
+                let counting = pass.counting.take().expect("it has just ended");
+                parts = note_count(range, counting, aim, room);
+            }
+            let change = |boundaries, slots| Change {
+                first: pass.at,
+                count: 1,
+                boundaries,
+                slots,
+            };
+            if let Some(parts) = parts {
+                let change = change(parts.boundaries, share);
+                pass.end_run(aim, merged);
+                let unfinished = parts.records.last() == Some(&UNKNOWN);
+                pass.plan(change, parts.records);
+                if unfinished {
+                    // The pass goes on with the last part.
+                    return Stop::Full;
+                }
+            } else if let Some(slots) = self.other_ring(keeper, range, share, ground.horizon) {
+                let change = change(Vec::new(), slots);
+                pass.end_run(aim, merged);
+                pass.plan(change, vec![UNKNOWN]);
+            } else {
+                pass.keep(range.tally.records(), aim, merged);
+            }
+            pass.at += 1;
+            pass.records = pass.records.saturating_add(known(range.tally.records()));
+            pass.slots += range.ring.capacity();
+            if pass.planned.len() >= MADE {
+                pass.end_run(aim, merged);
+                return Stop::Full;
+            }
+        }
+        Stop::Step
+    }
+
+    /// How many slots the range's ring should have, if another should take its place.
+    fn other_ring(
+        &self,
+        keeper: &Keeper,
+        range: &Range,
+        share: usize,
+        horizon: Timestamp,
+    ) -> Option<usize> {
+        let ring = &range.ring;
+        let capacity = ring.capacity();
+        if range.has_overflowed() && capacity < self.limits.slots {
+            let slots = (capacity * 4).min(self.limits.slots);
+            let most = self.most_slots(self.count());
+            return (keeper.slots + slots - capacity <= most).then_some(slots);
+        }
+        let head = ring.head();
+        let quiet = range.tally.is_quiet(head) && ring.slot_bytes() > 0;
+        let legacy = quiet.then(|| ring.legacy(head, horizon)).flatten()?;
+        legacy.survivors.is_empty().then_some(share)
+    }
+}
+
+fn known(records: u64) -> u64 {
+    if records == UNKNOWN { 0 } else { records }
+}
+
+fn patience(aim: u64) -> u64 {
+    (aim / 2).max(1)
+}
+
+/// Whether the range's keys are to be counted.
+fn is_due(range: &Range, aim: u64, recounts: bool, room: usize) -> bool {
+    if aim == u64::MAX {
+        return false;
+    }
+    let (tally, records) = (&range.tally, range.tally.records());
+    // One that is known to have too many is counted for where to split it.
+    records == UNKNOWN
+        || (records > aim.saturating_mul(2) && room > 0)
+        || recounts
+        || range.written() - tally.counted_at() >= tally.patience()
+}
+
+/// Notes what was counted. Says how the range is to be split, if it is.
+fn note_count(range: &Range, counting: Counting, aim: u64, room: usize) -> Option<Parts> {
+    let (total, before) = (counting.total, range.tally.records());
+    let same = before != UNKNOWN && total.abs_diff(before) <= before / 4;
+    let next = if same {
+        let longer = range.tally.patience().saturating_mul(2);
+        longer.clamp(patience(aim), aim.saturating_mul(PATIENCE))
+    } else {
+        patience(aim)
+    };
+    range.tally.set(total, counting.written, next);
+    if total <= aim.saturating_mul(2) {
+        return None;
+    }
+    counting.parts(aim, room)
+}
+
+fn end_pass(keeper: &mut Keeper, pass: &Pass, keys: u64) {
+    keeper.last_pause = if pass.changed {
+        1
+    } else {
+        (keeper.last_pause * 2).min(MOST_PAUSE)
+    };
+    keeper.pause = keeper.last_pause;
+    keeper.slots = pass.slots;
+    // Keys that went were registered before they went; what was counted too early shows
+    // in the sum.
+    let aim = keeper.aim;
+    let too_many = keys.saturating_mul(2).saturating_add(aim.saturating_mul(2));
+    keeper.recount = !pass.recounts && pass.records > too_many;
+}

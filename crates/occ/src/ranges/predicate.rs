@@ -1,0 +1,203 @@
+//! Predicates: what a scan leaves, and how it is checked.
+//!
+//! A predicate names its range by number. When the scan's transaction commits, that range
+//! may have been replaced; then the ranges that stand for its keys now are asked instead.
+//! They know every registration that the replaced ones knew and that any running
+//! transaction may have to meet, or say that they do not (overflow). So a predicate keeps
+//! no range alive, and a scan writes nothing that others read.
+
+use coeval_types::{Timestamp, TransactionId};
+
+use super::footprint::Footprint;
+use super::map::{RangeMap, Space};
+use super::range::Range;
+use super::ring::Failure;
+
+/// How far back a predicate is looked for that a scan's next part continues. More than
+/// one, because a part that is scanned backwards leaves its last range first.
+const CONTINUED: usize = 4;
+
+/// That nothing changes between two keys of a range, as seen from a snapshot.
+#[derive(Debug)]
+pub(crate) struct Predicate {
+    space: Space,
+    /// The range's number, and where it stood in the map.
+    range: u64,
+    at: usize,
+    /// Its ring's first unsettled position.
+    start: u64,
+    /// Whether it was left by a scan of the whole space.
+    whole: bool,
+    pub(crate) lower: Vec<u8>,
+    pub(crate) upper: Option<Vec<u8>>,
+}
+
+/// Extends one of the latest predicates, if it is on this range and continued by this.
+pub(super) fn continue_one(
+    predicates: &mut [Predicate],
+    space: Space,
+    range: &Range,
+    lower: &[u8],
+    upper: Option<&[u8]>,
+) -> bool {
+    let latest = predicates.iter_mut().rev().take(CONTINUED);
+    let mut its =
+        latest.filter(|predicate| predicate.range == range.id && predicate.space == space);
+    its.any(|predicate| predicate.extend(lower, upper))
+}
+
+/// Who validates: one who has drawn `own`, and fenced since.
+#[derive(Clone, Copy)]
+struct Asker {
+    snapshot: Timestamp,
+    me: TransactionId,
+    own: Timestamp,
+}
+
+impl Predicate {
+    /// Which keys it is about.
+    pub(crate) fn space(&self) -> Space {
+        self.space
+    }
+
+    pub(super) fn is_of_whole(&self, space: Space) -> bool {
+        self.whole && self.space == space
+    }
+
+    /// On a part of a range, which has this place in the map.
+    pub(super) fn new(
+        (space, at, whole): (Space, usize, bool),
+        range: &Range,
+        start: u64,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) -> Self {
+        Self {
+            space,
+            range: range.id,
+            at,
+            start,
+            whole,
+            lower: lower.to_vec(),
+            upper: upper.map(<[u8]>::to_vec),
+        }
+    }
+
+    /// Takes in what it covers already, or what lies right beside it, in the same range.
+    fn extend(&mut self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let covers_upper = match (&self.upper, upper) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(end), Some(upper)) => **end >= *upper,
+        };
+        if *self.lower <= *lower && covers_upper {
+            return true;
+        }
+        if self.upper.as_deref() == Some(lower) {
+            self.upper = upper.map(<[u8]>::to_vec);
+            true
+        } else if upper.is_some() && Some(&*self.lower) == upper {
+            self.lower.clear();
+            self.lower.extend_from_slice(lower);
+            true
+        } else {
+            false
+        }
+    }
+
+    pub(super) fn covers(&self, range: &Range) -> bool {
+        let whole_above = match (&self.upper, &range.upper) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(upper), Some(end)) => **upper >= **end,
+        };
+        *self.lower <= *range.lower && whole_above
+    }
+
+    fn is_above(&self, range: &Range) -> bool {
+        range
+            .upper
+            .as_deref()
+            .is_some_and(|end| end <= &*self.lower)
+    }
+
+    fn is_below(&self, range: &Range) -> bool {
+        let upper = self.upper.as_deref();
+        upper.is_some_and(|upper| upper <= &*range.lower)
+    }
+
+    /// Checks it against everybody who has drawn a timestamp after `snapshot` and
+    /// before `own`. Of each of their registrations in its ranges `meets` says whether
+    /// it is a conflict; it hears whether the predicate covers the range, and then no
+    /// key need be looked at.
+    pub(crate) fn validate(
+        &self,
+        ranges: &RangeMap,
+        snapshot: Timestamp,
+        me: TransactionId,
+        own: Timestamp,
+        mut meets: impl FnMut(TransactionId, &Footprint, bool) -> bool,
+    ) -> Result<(), Failure> {
+        let asker = Asker { snapshot, me, own };
+        let map = ranges.map();
+        let its = map.ranges().get(self.at);
+        let checked = match its.filter(|range| range.id == self.range) {
+            Some(range) => self.check(range, asker, &mut meets),
+            None => map.ranges()[map.position(&self.lower)..]
+                .iter()
+                .take_while(|range| !self.is_below(range))
+                .try_fold(0, |in_vain, range| {
+                    Ok(in_vain + self.check(range, asker, &mut meets)?)
+                }),
+        };
+        // A failure may be due to what a coarse range could not tell.
+        ranges.demand.note(checked.unwrap_or(1));
+        checked.map(drop)
+    }
+
+    /// Whether a registration may be of a key it is about.
+    pub(crate) fn may_be_met(&self, footprint: &Footprint) -> bool {
+        footprint.may_meet(&self.lower, self.upper.as_deref())
+    }
+
+    /// Whether a registration is of a key it is about, beyond doubt.
+    pub(crate) fn is_surely_met(&self, footprint: &Footprint) -> bool {
+        footprint.surely_meets(&self.lower, self.upper.as_deref())
+    }
+
+    /// Checks what a range knows of its keys, and those who follow it. Says how many
+    /// registrations were looked at in vain.
+    fn check(
+        &self,
+        range: &Range,
+        asker: Asker,
+        meets: &mut impl FnMut(TransactionId, &Footprint, bool) -> bool,
+    ) -> Result<u64, Failure> {
+        let Asker { snapshot, me, own } = asker;
+        let start = if range.id == self.range {
+            self.start
+        } else {
+            range.ring.first_unsettled(snapshot)
+        };
+        let covers = self.covers(range);
+        let checked = range
+            .ring
+            .validate(start, snapshot, me, own, |owner, footprint| {
+                meets(owner, footprint, covers)
+            });
+        if checked == Err(Failure::Overflow) {
+            range.note_overflow();
+        }
+        let mut in_vain = checked?;
+        #[cfg(shuttle)]
+        if super::faults::NO_LINKS.is_there() {
+            return Ok(in_vain);
+        }
+        for successor in range.successors().unwrap_or_default() {
+            if !self.is_above(successor) && !self.is_below(successor) {
+                in_vain += self.check(successor, asker, meets)?;
+            }
+        }
+        Ok(in_vain)
+    }
+}

@@ -1,0 +1,160 @@
+//! How ranges are replaced by others while commits go on.
+//!
+//! ```text
+//!   link      the old ranges say who follows                 writers register with both
+//!   settle    everybody who did not find out has drawn;
+//!             registrations that matter are copied
+//!   publish   the new ranges stand in the map
+//! ```
+//!
+//! Nothing waits: whoever settles too early tries again later. From the link on writers
+//! register with the new ranges too, so the old ones have only a few commits left to
+//! wait for, and those are between two instructions.
+//!
+//! A registration matters when a running transaction's snapshot is older. Of the others
+//! only the largest timestamp is kept: it answers whoever asks for something older after
+//! all.
+//!
+//! A transaction that fails after it has drawn marks its registrations, and not their
+//! copies. A copy of one stands for a write that was none, until no transaction runs whose
+//! snapshot is older: it can make others fail, and hides nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use coeval_types::Timestamp;
+
+use super::map::{Map, RangeMap};
+use super::range::Range;
+use super::ring::Legacy;
+
+/// Neighbours of a map that are to be replaced.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// The first of them.
+    pub(super) first: usize,
+    /// How many they are.
+    pub(super) count: usize,
+    /// Where the new ranges begin, without the first.
+    pub(super) boundaries: Vec<Box<[u8]>>,
+    /// Slots of each new range.
+    pub(super) slots: usize,
+}
+
+#[derive(Debug)]
+struct Linked {
+    first: usize,
+    count: usize,
+    successors: Box<[Arc<Range>]>,
+    /// Those whose registrations are not copied yet, and their heads.
+    unsettled: Vec<(Arc<Range>, u64)>,
+}
+
+/// Ranges that are being replaced.
+#[derive(Debug)]
+pub(super) struct Replacement {
+    linked: Vec<Linked>,
+}
+
+impl RangeMap {
+    /// Links the ranges of these changes, which increase and do not overlap, to new ones.
+    /// `known` is told each new range, with the change's position and its own among those
+    /// of the change. Only for who holds the keeper.
+    pub(super) fn link(
+        &self,
+        changes: &[Change],
+        known: impl Fn(usize, usize, &Range),
+    ) -> Replacement {
+        let map = self.map();
+        let link = |(position, change): (usize, &Change)| {
+            let old = &map.ranges()[change.first..][..change.count];
+            let successors = self.successors(old, change);
+            for (at, range) in successors.iter().enumerate() {
+                known(position, at, range);
+            }
+            let unsettled = old
+                .iter()
+                .map(|range| (Arc::clone(range), range.retire(successors.clone())))
+                .collect();
+            Linked {
+                first: change.first,
+                count: change.count,
+                successors,
+                unsettled,
+            }
+        };
+        Replacement {
+            linked: changes.iter().enumerate().map(link).collect(),
+        }
+    }
+
+    fn successors(&self, old: &[Arc<Range>], change: &Change) -> Box<[Arc<Range>]> {
+        let [first, ..] = old else {
+            unreachable!("a change replaces something")
+        };
+        let end = old[old.len() - 1].upper.clone();
+        let boundaries = &change.boundaries;
+        (0..=boundaries.len())
+            .map(|at| {
+                let lower = match at.checked_sub(1) {
+                    None => first.lower.clone(),
+                    Some(before) => boundaries[before].clone(),
+                };
+                let upper = boundaries.get(at).cloned().or_else(|| end.clone());
+                assert!(upper.as_ref().is_none_or(|upper| lower < *upper));
+                let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                Range::following(id, lower, upper, change.slots, &self.account)
+            })
+            .collect()
+    }
+
+    /// Publishes the new ranges if everything is settled; says whether. No registered
+    /// snapshot is older than `horizon`.
+    pub(super) fn settle(&self, replacement: &mut Replacement, horizon: Timestamp) -> bool {
+        for linked in &mut replacement.linked {
+            let successors = &linked.successors;
+            linked.unsettled.retain(|(range, head)| {
+                let legacy = range.ring.legacy(*head, horizon);
+                match &legacy {
+                    Some(legacy) => bequeath(legacy, successors),
+                    None => return true,
+                }
+                false
+            });
+        }
+        if replacement
+            .linked
+            .iter()
+            .any(|linked| !linked.unsettled.is_empty())
+        {
+            return false;
+        }
+        let map = self.map();
+        let mut ranges = Vec::with_capacity(map.ranges().len());
+        let mut copied = 0;
+        for linked in &replacement.linked {
+            ranges.extend_from_slice(&map.ranges()[copied..linked.first]);
+            ranges.extend_from_slice(&linked.successors);
+            copied = linked.first + linked.count;
+        }
+        ranges.extend_from_slice(&map.ranges()[copied..]);
+        self.publish(Map::new(ranges.into()));
+        true
+    }
+}
+
+/// Gives those who follow what they have to know.
+fn bequeath(legacy: &Legacy, successors: &[Arc<Range>]) {
+    for range in successors {
+        range.ring.inherit(legacy);
+    }
+    for survivor in &legacy.survivors {
+        let footprint = &survivor.footprint;
+        let first =
+            footprint.with_least(|key| successors.partition_point(|range| *range.lower <= *key));
+        successors[first.saturating_sub(1)..]
+            .iter()
+            .take_while(|range| footprint.may_meet(&range.lower, range.upper.as_deref()))
+            .for_each(|range| range.ring.copy(survivor));
+    }
+}

@@ -1,0 +1,147 @@
+//! What happens in the background to logical ranges: they follow keys and scans.
+//!
+//! A task of its own, because a round of the [sweeper](crate::sweeper) takes as long as
+//! tables are large. Each round asks every key space whether there is something to do;
+//! where there is, it is done in steps, with a rest nine times as long as each between
+//! them ([`crate::ranges::keeper`]).
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Weak;
+use std::time::Duration;
+
+use coeval_memory::sync::Backoff;
+use coeval_types::IndexId;
+
+use crate::engine::Shared;
+use crate::ranges::keeper::{Ground, Progress};
+use crate::storage::{Storage, find};
+
+/// The least rest between two steps.
+const REST: Duration = Duration::from_millis(1);
+/// How many times as long as a step the rest after it is: a tenth of a core at most.
+const REST_PER_STEP: u32 = 9;
+
+/// After so many storages in which there is nothing to do, others go on.
+const STORAGES_AT_ONCE: usize = 256;
+
+/// Tends the ranges until the engine is gone.
+pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
+    loop {
+        coeval_env::sleep(interval).await;
+        let Some(engine) = shared.upgrade() else {
+            return;
+        };
+        let all = engine.all_storages();
+        drop(engine);
+        for (at, storage) in all.iter().enumerate() {
+            if at % STORAGES_AT_ONCE == STORAGES_AT_ONCE - 1 {
+                coeval_env::yield_now().await;
+            }
+            for space in begin_round(storage) {
+                loop {
+                    let Some(engine) = shared.upgrade() else {
+                        return;
+                    };
+                    let began = coeval_env::now();
+                    if step(&engine, storage, space) == Progress::Done {
+                        break;
+                    }
+                    drop(engine);
+                    let rest = REST_PER_STEP * began.elapsed();
+                    coeval_env::sleep(rest.max(REST)).await;
+                }
+            }
+        }
+    }
+}
+
+/// One round at once.
+pub(crate) fn tend_all(shared: &Shared) {
+    for storage in shared.all_storages() {
+        for space in begin_round(&storage) {
+            let mut backoff = Backoff::default();
+            loop {
+                match step(shared, &storage, space) {
+                    Progress::Done => break,
+                    Progress::More => {}
+                    Progress::Waiting => backoff.wait(),
+                }
+            }
+        }
+    }
+}
+
+/// Which of its key spaces have something to do: indexes, or `None` for the order of RIDs.
+fn begin_round(storage: &Storage) -> Vec<Option<IndexId>> {
+    let mut spaces = Vec::new();
+    if let Some(ranges) = storage.rows_by_rid()
+        && ranges.begin_round(keys(storage, None))
+    {
+        spaces.push(None);
+    }
+    for index in storage.indexes().iter() {
+        if index.ranges.begin_round(keys(storage, Some(index.id))) {
+            spaces.push(Some(index.id));
+        }
+    }
+    spaces
+}
+
+/// About how many keys there are.
+fn keys(storage: &Storage, space: Option<IndexId>) -> u64 {
+    match space {
+        None => storage.records.high_water().0,
+        Some(_) => storage.records.estimated_rows(),
+    }
+}
+
+fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress {
+    let installed = shared.log.installed();
+    let oldest = shared.snapshots.oldest();
+    let horizon = oldest.map_or(installed, |oldest| oldest.min(installed));
+    let keys = keys(storage, space);
+    let Some(id) = space else {
+        let walk = |lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>| {
+            walk_rids(storage, lower, upper, visit);
+        };
+        let ground = Ground {
+            keys,
+            horizon,
+            walk: &walk,
+        };
+        let ranges = storage.rows_by_rid();
+        return ranges.map_or(Progress::Done, |ranges| ranges.step(&ground));
+    };
+    let indexes = storage.indexes();
+    let Ok(index) = find(&indexes, id) else {
+        return Progress::Done;
+    };
+    let walk = |lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>| {
+        let guard = shared.domain.pin();
+        let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
+        let _ = index
+            .entries
+            .scan_forward(Bound::Included(lower), upper, &guard, |entry, _| {
+                visit(entry)
+            });
+    };
+    let ground = Ground {
+        keys,
+        horizon,
+        walk: &walk,
+    };
+    index.ranges.step(&ground)
+}
+
+type Visit<'visit> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'visit;
+
+/// Every RID that there ever was counts as a key.
+fn walk_rids(storage: &Storage, lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>) {
+    let rid = |bound: &[u8]| {
+        // Boundaries are RIDs, all but the first, which is empty.
+        bound.try_into().map_or(0, u64::from_be_bytes)
+    };
+    let end = storage.records.high_water().0;
+    let end = upper.map_or(end, |upper| rid(upper).min(end));
+    let _ = (rid(lower)..end).try_for_each(|rid| visit(&rid.to_be_bytes()));
+}

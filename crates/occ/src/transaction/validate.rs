@@ -1,0 +1,127 @@
+//! Whether what a transaction read is what it would read now: the read set here,
+//! scans by the engine's [validator](crate::validation).
+
+use coeval_memory::epoch::Guard;
+use coeval_memory::sync::Backoff;
+use coeval_txn::{Cause, Error, Place};
+use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Timestamp, TransactionId};
+
+use super::Run;
+use super::state::{Read, State};
+use crate::engine::Shared;
+use crate::ranges::map::Space;
+use crate::running::Drawn;
+use crate::storage::find;
+use crate::validation::{Committer, Others, VisitRanges};
+
+impl Run<'_> {
+    /// Whether nothing that was read has changed between the snapshot and `own`.
+    pub(super) fn validate(&self, own: Timestamp) -> Result<(), Error> {
+        let (shared, state) = (self.shared, &*self.state);
+        let counts = shared.counters.validation();
+        if !state.reads.is_empty() && !is_planted(Bug::SkipRead) {
+            counts.read_again(state.reads.len());
+            let guard = shared.domain.pin();
+            for read in &state.reads {
+                validate_read(shared, state, read, own, &guard)?;
+            }
+        }
+        if !state.notes.has_scans() || shared.skips_predicates() {
+            return Ok(());
+        }
+        let mut others = Others::default();
+        let committer = self.committer(own);
+        let valid =
+            shared
+                .validation
+                .validate(&state.notes, committer, &self.with_ranges(), &mut others);
+        counts.scanned(&others);
+        valid
+    }
+
+    /// Counts why a commit was refused, once nobody waits for it any more.
+    #[cold]
+    pub(super) fn count_refusal(&self, why: Cause, own: Timestamp) {
+        if why == Cause::RangeChanged {
+            let validation = &self.shared.validation;
+            let (notes, committer) = (&self.state.notes, self.committer(own));
+            let certain = validation.is_certain(notes, committer, &self.with_ranges());
+            self.shared.counters.validation().refused(certain);
+        }
+    }
+
+    /// Finds the ranges of spaces that the transaction has scanned.
+    fn with_ranges(&self) -> impl Fn(Space, &mut VisitRanges<'_>) -> Result<(), Error> {
+        let storages = &self.state.storages;
+        |space, visit| {
+            let mut storages = storages.iter();
+            let table = storages
+                .find(|table| table.id == space.storage)
+                .expect("it was scanned");
+            match space.index {
+                None => visit(table.rows_by_rid().expect("it was scanned")),
+                Some(id) => match find(&table.indexes(), id) {
+                    Ok(index) => visit(&index.ranges),
+                    // Forgotten, and with it who has written.
+                    Err(_) => Err(Error::SchemaChanged(table.id)),
+                },
+            }
+        }
+    }
+
+    fn committer(&self, own: Timestamp) -> Committer {
+        Committer {
+            id: self.state.id,
+            snapshot: self.state.snapshot(),
+            own,
+        }
+    }
+}
+
+/// A point read holds when the version that was read is still the newest below
+/// `own`, and nobody is about to put another there.
+fn validate_read(
+    shared: &Shared,
+    state: &State,
+    read: &Read,
+    own: Timestamp,
+    guard: &Guard<'_>,
+) -> Result<(), Error> {
+    let table = &state.storages[read.storage];
+    let conflict = |other| {
+        let place = Place::Row {
+            storage: table.id,
+            rid: read.rid,
+        };
+        Err(Error::conflict(Cause::ReadChanged, place, other))
+    };
+    let Some(record) = table.records.record(read.rid) else {
+        return conflict(None);
+    };
+    let mut backoff = Backoff::default();
+    // The holder first, then the version: who is not holder any more has installed.
+    while let Some(holder) = record.holder().filter(|holder| *holder != state.id) {
+        match shared.running.ask(holder) {
+            Drawn::No => break,
+            Drawn::At(theirs) if theirs < own => return conflict(Some(holder)),
+            Drawn::At(_) => break,
+            Drawn::Drawing | Drawn::Ended => backoff.wait(),
+        }
+    }
+    let mut newest = record.newest_committed(guard);
+    if newest.is_some_and(|version| version.cts() > own) {
+        // Somebody has installed after this one's place in the order. What stands
+        // below is kept: it is newer than every snapshot, or is what was read.
+        newest = record.read(own, TransactionId(0), guard);
+    }
+    match newest {
+        Some(version) if version.cts() == read.cts => Ok(()),
+        version => {
+            let committed = version.map(|version| version.cts());
+            let other = committed.and_then(|at| shared.committers.at(at));
+            conflict(other.map(|party| party.transaction))
+                .map_err(|error| error.with_commit(committed))
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Against all writers since the snapshot, from one list (global write-set validation,
+//! GWV): what HyPer does.
+//!
+//! ```text
+//!   list      … │ t: k 12 │ u: a 17 │ t: x 12 │ v: m 21 │ …      keys of every index
+//!                                       ▲ start                   and table, as they
+//!   scan of [d, p) in t at snapshot 15                            are registered
+//!   commit at 30     x of t and m of v are looked at: neither is in [d, p) of t
+//! ```
+//!
+//! The list is one [`Ring`] for the whole engine. A scan leaves what it looked at, with
+//! no range to look it up in; a commit goes through the list once, from the first
+//! position that was not settled when its transaction first scanned, and holds each
+//! registration against all that its scans have left. So it costs as much as there are
+//! writers, wherever they write.
+//!
+//! Spaces are told apart by a tag of 31 bits in a registration. Two that have the same
+//! tag can make a conflict where there is none, no more.
+//!
+//! A transaction may take as many slots as a 64th of the list; what it writes beyond is
+//! registered as intervals. Slots that have not drawn cannot be overwritten, so the
+//! slots of all threads that commit at once have to fit with room to spare.
+
+use std::cell::Cell;
+
+use coeval_txn::Error;
+use coeval_types::{Timestamp, TransactionId};
+
+use super::{Committer, Scanner, clear, refusal};
+use crate::ranges::account::Account;
+use crate::ranges::footprint::Footprint;
+use crate::ranges::map::Space;
+use crate::ranges::ring::Ring;
+
+/// How many times as long as a range's ring the list is.
+const TIMES_A_RING: usize = 16;
+
+/// The part of the list that one transaction takes at most, about.
+const PART: usize = 64;
+
+/// The writers of all spaces.
+#[derive(Debug)]
+pub(crate) struct WriteList {
+    ring: Ring,
+    slots: usize,
+}
+
+/// Keys that were looked at, and that nobody may write.
+#[derive(Debug)]
+struct Interval {
+    space: Space,
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+}
+
+/// What one transaction has looked at, and registered.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    intervals: Vec<Interval>,
+    /// The first position that was not settled, when the first of them was noted.
+    start: u64,
+    positions: Vec<u64>,
+}
+
+impl Noted {
+    pub(super) fn has_scans(&self) -> bool {
+        !self.intervals.is_empty()
+    }
+
+    pub(super) fn registered(&self) -> usize {
+        self.positions.len()
+    }
+
+    pub(super) fn clear(&mut self, kept: usize) {
+        clear(&mut self.intervals, kept);
+        clear(&mut self.positions, kept);
+    }
+}
+
+impl Interval {
+    /// Takes in what lies right beside it.
+    fn extend(&mut self, space: Space, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        if self.space != space {
+            return false;
+        }
+        if self.upper.as_deref() == Some(lower) {
+            self.upper = upper.map(<[u8]>::to_vec);
+            true
+        } else if upper.is_some() && Some(&*self.lower) == upper {
+            self.lower.clear();
+            self.lower.extend_from_slice(lower);
+            true
+        } else {
+            *self.lower == *lower && self.upper.as_deref() == upper
+        }
+    }
+}
+
+/// What registrations of this space carry.
+fn tag(space: Space) -> u64 {
+    let index = space.index.map_or(0, |index| u64::from(index.0) + 1);
+    let word = (u64::from(space.storage.0) << 32 ^ index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    word >> 32
+}
+
+impl WriteList {
+    pub(super) fn new(range_slots: usize) -> Self {
+        let slots = range_slots.saturating_mul(TIMES_A_RING).max(PART);
+        Self {
+            ring: Ring::new(slots, Account::default()),
+            slots,
+        }
+    }
+
+    pub(super) fn note_scan(
+        &self,
+        noted: &mut Noted,
+        space: Space,
+        scanner: Scanner<'_>,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) {
+        if let Some(last) = noted.intervals.last_mut() {
+            if last.extend(space, lower, upper) {
+                return;
+            }
+        } else {
+            noted.start = self.ring.first_unsettled(scanner.snapshot);
+        }
+        noted.intervals.push(Interval {
+            space,
+            lower: lower.to_vec(),
+            upper: upper.map(<[u8]>::to_vec),
+        });
+    }
+
+    pub(super) fn register(
+        &self,
+        noted: &mut Noted,
+        owner: TransactionId,
+        space: Space,
+        keys: &[&[u8]],
+    ) {
+        let room = (self.slots / PART).saturating_sub(noted.positions.len());
+        for part in keys.chunks(keys.len().div_ceil(room.max(1))) {
+            let footprint = match part {
+                [key] => Footprint::of_key(key),
+                [first, .., last] => Footprint::of_interval(first, last),
+                [] => unreachable!("chunks are not empty"),
+            };
+            let position = self.ring.register(owner, &footprint.tagged(tag(space)));
+            noted.positions.push(position);
+        }
+    }
+
+    pub(super) fn drawn(&self, noted: &Noted, timestamp: Timestamp) {
+        for position in &noted.positions {
+            self.ring.drawn(*position, timestamp);
+        }
+    }
+
+    pub(super) fn withdraw(&self, noted: &Noted, timestamp: Timestamp) {
+        for position in &noted.positions {
+            self.ring.aborted(*position, timestamp);
+        }
+    }
+
+    pub(super) fn validate(
+        &self,
+        noted: &Noted,
+        committer: Committer,
+        look: impl FnMut(TransactionId),
+    ) -> Result<(), Error> {
+        self.check(noted, committer, look, Footprint::may_meet)
+    }
+
+    pub(super) fn is_certain(&self, noted: &Noted, committer: Committer) -> bool {
+        self.check(noted, committer, |_| {}, Footprint::surely_meets)
+            .is_err()
+    }
+
+    fn check(
+        &self,
+        noted: &Noted,
+        committer: Committer,
+        mut look: impl FnMut(TransactionId),
+        meets: impl Fn(&Footprint, &[u8], Option<&[u8]>) -> bool,
+    ) -> Result<(), Error> {
+        let Committer { id, snapshot, own } = committer;
+        let met = Cell::new(0);
+        self.ring
+            .validate(noted.start, snapshot, id, own, |owner, footprint| {
+                look(owner);
+                let hit = noted.intervals.iter().position(|interval| {
+                    footprint.has_tag(tag(interval.space))
+                        && meets(footprint, &interval.lower, interval.upper.as_deref())
+                });
+                met.set(hit.unwrap_or(0));
+                hit.is_some()
+            })
+            .map_err(|failure| {
+                let interval = &noted.intervals[met.get()];
+                let upper = interval.upper.as_deref();
+                refusal(interval.space, &interval.lower, upper, failure)
+            })
+            .map(drop)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use coeval_storage::Snapshots;
+    use coeval_types::{IndexId, StorageId};
+
+    use super::*;
+
+    const fn space(storage: u32) -> Space {
+        Space {
+            storage: StorageId(storage),
+            index: Some(IndexId(1)),
+        }
+    }
+
+    const fn at(bits: u64) -> Timestamp {
+        Timestamp::from_bits(bits)
+    }
+
+    fn scan(list: &WriteList, noted: &mut Noted, storage: u32, lower: &[u8], upper: &[u8]) {
+        let snapshots = Snapshots::new();
+        let scanner = Scanner {
+            snapshot: at(10),
+            snapshots: &snapshots,
+        };
+        list.note_scan(noted, space(storage), scanner, lower, Some(upper));
+    }
+
+    fn write(list: &WriteList, storage: u32, keys: &[&[u8]], timestamp: u64) -> usize {
+        let mut noted = Noted::default();
+        list.register(&mut noted, TransactionId(2), space(storage), keys);
+        list.drawn(&noted, at(timestamp));
+        noted.registered()
+    }
+
+    /// What validation comes to, and how many registrations it looked at.
+    fn validate(list: &WriteList, noted: &Noted) -> (bool, usize) {
+        let committer = Committer {
+            id: TransactionId(1),
+            snapshot: at(10),
+            own: at(100),
+        };
+        let mut looked_at = 0;
+        let valid = list.validate(noted, committer, |_| looked_at += 1);
+        (valid.is_ok(), looked_at)
+    }
+
+    #[test]
+    fn every_writer_is_looked_at_and_only_keys_in_the_scan_meet_it() {
+        let list = WriteList::new(64);
+        write(&list, 1, &[b"e"], 10);
+        let mut noted = Noted::default();
+        scan(&list, &mut noted, 1, b"d", b"g");
+        scan(&list, &mut noted, 1, b"g", b"p");
+        assert_eq!(noted.intervals.len(), 1, "chunks of one scan");
+        scan(&list, &mut noted, 2, b"a", b"b");
+        write(&list, 1, &[b"c", b"p"], 20);
+        write(&list, 2, &[b"e"], 30);
+        assert_eq!(validate(&list, &noted), (true, 3));
+        write(&list, 1, &[b"o"], 101);
+        assert_eq!(validate(&list, &noted), (true, 3), "later than the commit");
+        write(&list, 2, &[b"a"], 40);
+        assert!(!validate(&list, &noted).0);
+    }
+
+    #[test]
+    fn a_large_write_leaves_room_for_others() {
+        let list = WriteList::new(64);
+        let keys: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_be_bytes).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        assert_eq!(write(&list, 1, &keys, 20), list.slots / PART);
+        let mut noted = Noted::default();
+        scan(&list, &mut noted, 1, &[1, 0], &[1, 1]);
+        assert!(!validate(&list, &noted).0);
+    }
+}

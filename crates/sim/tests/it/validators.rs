@@ -1,0 +1,35 @@
+//! The judges find nothing, however scans are validated.
+
+use std::time::Duration;
+
+use coeval_occ::Validator;
+use coeval_sim::{Class, Engine, Load, Options, Scenario, run};
+use coeval_txn::Isolation;
+
+/// Every load under every validator but the usual one, without faults and while the
+/// power fails in turn.
+#[test]
+fn every_load_is_serializable_under_every_validator() {
+    let rivals = Validator::ALL
+        .iter()
+        .filter(|validator| **validator != Validator::default());
+    for (first, validator) in (300..).step_by(100).zip(rivals) {
+        for (seed, &load) in (first..).zip(Load::ALL) {
+            let scenario = Scenario {
+                engine: Engine::Occ,
+                load,
+                isolation: Isolation::Serializable,
+                class: [Class::None, Class::Power][seed as usize % 2],
+            };
+            let options = Options {
+                length: Duration::from_millis(600),
+                validator: *validator,
+                ..Options::new(scenario, seed)
+            };
+            let report = run(&options);
+            let command = options.command();
+            assert_eq!(report.objections, Vec::<String>::new(), "{command}");
+            assert!(report.committed > 0, "{command}: {report}");
+        }
+    }
+}

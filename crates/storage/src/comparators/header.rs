@@ -1,0 +1,87 @@
+//! What the comparators share: headers in one array, each behind a lock.
+
+use coeval_memory::epoch::Guard;
+use coeval_memory::sync::atomic::{AtomicU64, Ordering};
+use coeval_types::{Timestamp, TransactionId};
+
+use super::VersionStorage;
+use crate::record::Version;
+use crate::value::Value;
+
+/// The timestamp of a version that is not committed.
+pub(super) const INFINITE: u64 = Timestamp::INFINITE.to_bits();
+
+/// How one record keeps its versions. Who calls `put` or `stamp` holds its lock; what is
+/// put stays, until the header goes.
+pub trait Header: Send + Sync {
+    /// What it is called.
+    const NAME: &'static str;
+
+    /// One version, of timestamp 1.
+    fn with(first: Value) -> Self;
+
+    /// The newest version committed at or before `snapshot`.
+    fn read(&self, snapshot: Timestamp) -> Option<Version<'_>>;
+
+    /// Adds a private version.
+    fn put(&self, value: Value);
+
+    /// Makes the private version the newest.
+    fn stamp(&self, cts: Timestamp);
+
+    /// Memory that list nodes and values take, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+/// Records with headers of one kind.
+pub struct Headers<H>(Box<[Locked<H>]>);
+
+struct Locked<H> {
+    /// The writer that has it, or 0.
+    holder: AtomicU64,
+    header: H,
+}
+
+impl<H: Header> VersionStorage for Headers<H> {
+    const NAME: &'static str = H::NAME;
+
+    fn filled(records: usize, first: &dyn Fn(usize) -> Value) -> Self {
+        let record = |number| Locked {
+            holder: AtomicU64::new(0),
+            header: H::with(first(number)),
+        };
+        Self((0..records).map(record).collect())
+    }
+
+    #[inline]
+    fn read<'read>(
+        &'read self,
+        record: usize,
+        snapshot: Timestamp,
+        _: &'read Guard<'_>,
+    ) -> Option<Version<'read>> {
+        self.0[record].header.read(snapshot)
+    }
+
+    fn update(&self, record: usize, writer: TransactionId, value: Value, _: &Guard<'_>) -> bool {
+        let Locked { holder, header } = &self.0[record];
+        let taken = holder.compare_exchange(0, writer.0, Ordering::Acquire, Ordering::Relaxed);
+        assert_ne!(taken, Err(writer.0), "locked twice");
+        if taken.is_ok() {
+            header.put(value);
+        }
+        taken.is_ok()
+    }
+
+    fn commit(&self, record: usize, writer: TransactionId, cts: Timestamp) {
+        let Locked { holder, header } = &self.0[record];
+        assert_eq!(holder.load(Ordering::Relaxed), writer.0, "not the holder");
+        header.stamp(cts);
+        holder.store(0, Ordering::Release);
+    }
+
+    fn bytes(&self) -> usize {
+        let lists = self.0.iter().map(|record| record.header.bytes());
+        size_of_val(&*self.0) + lists.sum::<usize>()
+    }
+}

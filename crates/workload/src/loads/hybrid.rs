@@ -1,0 +1,454 @@
+//! Hybrid YCSB: short transactions by key, and bulk ones with a scan among them.
+//!
+//! | kind | does | of a hundred |
+//! | --- | --- | --- |
+//! | simple | five reads and writes by key | 90 |
+//! | bulk | four reads and writes by key, and one scan of so many keys | 10 |
+//!
+//! Half of what is done by key writes. Keys, and where scans begin, follow one Zipfian
+//! distribution; the key of rank *i* is *i*, so that what is met often lies side by
+//! side, and scans meet it:
+//!
+//! ```text
+//!   key      0 1 2 3 4 5 6 7 8 9 …                          n
+//!   met      ▇ ▆ ▅ ▄ ▄ ▃ ▃ ▃ ▂ ▂ ▂ ▂ ▁ ▁ ▁ ▁ ▁ ▁ ▁ ▁ ▁ ▁ ▁ ▁
+//!   a scan       ╶──────────╴
+//! ```
+//!
+//! A write reads the row under its lock, counts itself in it and writes a text, as in
+//! [`ycsb`](super::ycsb), that follows from its tag. So at the end every row is whole,
+//! none is missing or new, and all of them together count as many writes as were
+//! acknowledged: an update that is lost is missed. A scan shows every key of its range
+//! once, in order.
+//!
+//! In a history each row is a register whose value is its tag, and a scan reads all those
+//! of its range. Nothing is inserted or deleted, so that is all a scan depends on, and the
+//! judge of histories sees whether scans were validated.
+//!
+//! # Where the source is silent
+//!
+//! - The share of writes, which is that of YCSB's A here.
+//! - The order of operations. Locks are taken here as rows are written, so keys go up, or
+//!   two transactions would wait for each other. The scan stands at any place among them.
+//! - Transactions that only read. They are not validated here, so of a bulk transaction
+//!   the first operation writes.
+//!
+//! Source: ROCC §3.5.2.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coeval_check::history::{Operation as Noted, Register};
+use coeval_types::RowRef;
+use serde_json::json;
+
+use super::ycsb::fields::{TAG, fill, is_whole, tag};
+use crate::distribution::Zipfian;
+use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
+use crate::workload::{Client, Done, Nature, Parameters, Workload};
+
+/// Rows of one part of the load.
+const PART: u64 = 20_000;
+/// Operations of a transaction.
+const OPERATIONS: usize = 5;
+/// The column of texts, and that of counts.
+const FIELD: usize = 1;
+const WRITES: usize = 2;
+
+/// What there is, and how it is met.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Rows, at least 10.
+    pub records: u64,
+    /// Bytes of a row's text, at least 8.
+    pub field_bytes: usize,
+    /// How uneven keys are met; 0 for evenly.
+    pub theta: f64,
+    /// Of a hundred transactions so many have a scan.
+    pub bulk_percent: u64,
+    /// Keys of a scan, at least 1.
+    pub scan: u64,
+    /// Of a hundred operations by key so many write.
+    pub write_percent: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            records: 100_000,
+            field_bytes: 100,
+            theta: 0.7,
+            bulk_percent: 10,
+            scan: 100,
+            write_percent: 50,
+        }
+    }
+}
+
+/// Writes that were acknowledged, and those of which nobody knows.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    /// Whether the rows were put for it; else nobody knows what they counted before.
+    from_the_start: AtomicU64,
+    certain: AtomicU64,
+    perhaps: AtomicU64,
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Hybrid {
+    settings: Settings,
+    zipfian: Zipfian,
+    table: Table,
+    acknowledged: Arc<Acknowledged>,
+}
+
+/// One operation by key.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    key: u64,
+    /// What is written, if it writes.
+    writes: Option<u32>,
+}
+
+/// One transaction.
+#[derive(Clone, Debug)]
+pub struct Request {
+    points: Vec<Point>,
+    /// Before which of them there is a scan, and where it begins.
+    scan: Option<(usize, u64)>,
+}
+
+impl Request {
+    fn writes(&self) -> u64 {
+        let writes = |point: &&Point| point.writes.is_some();
+        self.points.iter().filter(writes).count() as u64
+    }
+}
+
+impl Hybrid {
+    /// With settings within their bounds, else the nearest.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let records = settings.records.max(2 * OPERATIONS as u64);
+        let settings = Settings {
+            records,
+            field_bytes: settings.field_bytes.max(TAG),
+            theta: settings.theta.max(0.0),
+            bulk_percent: settings.bulk_percent.min(100),
+            scan: settings.scan.clamp(1, records),
+            write_percent: settings.write_percent.min(100),
+        };
+        let columns = [
+            ("key", Kind::Bigint),
+            ("field", Kind::Text),
+            ("writes", Kind::Bigint),
+        ];
+        Self {
+            zipfian: Zipfian::new(settings.records, settings.theta),
+            table: Table::new("hybrid_usertable", 1, &columns),
+            acknowledged: Arc::default(),
+            settings,
+        }
+    }
+
+    /// The same rows, met in another way: what is acknowledged to either is one count,
+    /// so both can run on one database, one after the other. Rows stay as they are.
+    #[must_use]
+    pub fn met(&self, settings: Settings) -> Self {
+        let Settings {
+            records,
+            field_bytes,
+            ..
+        } = self.settings;
+        Self {
+            acknowledged: Arc::clone(&self.acknowledged),
+            ..Self::new(Settings {
+                records,
+                field_bytes,
+                ..settings
+            })
+        }
+    }
+
+    fn row(&self, maker: &mut Maker, key: u64, text: &mut String, row: &mut Row) {
+        fill(text, key, 0, 0, self.settings.field_bytes);
+        maker.integer(&self.table, key.cast_signed()).text(text);
+        maker.integer(&self.table, 0).finish(row);
+    }
+
+    async fn read(&self, key: u64, session: &mut Session, row: &mut Row) -> Result<(), Failure> {
+        if !session.get(0, &[key.cast_signed()], row).await? {
+            return Err(missing(key));
+        }
+        note_read(row.row(), session);
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        key: u64,
+        tag: u64,
+        session: &mut Session,
+        row: &mut Row,
+    ) -> Result<(), Failure> {
+        if !session.lock(0, &[key.cast_signed()], row).await? {
+            return Err(missing(key));
+        }
+        note_read(row.row(), session);
+        session.note(|| Noted::Write {
+            key,
+            // Of a tag 32 bits count.
+            value: i64::from(tag as u32),
+        });
+        let mut text = String::new();
+        fill(&mut text, key, 0, tag, self.settings.field_bytes);
+        row.set_text(FIELD, &text);
+        row.set_integer(&self.table, WRITES, row.integer(WRITES) + 1);
+        session.update(0, row, &[FIELD, WRITES]).await
+    }
+
+    async fn scan(&self, start: u64, session: &mut Session) -> Result<(), Failure> {
+        let first = start.cast_signed();
+        let length = self.settings.scan.cast_signed();
+        let range = Scan {
+            from: Some(first),
+            to: Some(first + length - 1),
+            ..Scan::of(0, &[])
+        };
+        let (mut next, mut in_order, mut writes) = (first, true, 0);
+        let is_recording = session.is_recording();
+        let mut seen = Vec::new();
+        session
+            .scan(&range, &mut |row| {
+                in_order &= row.integer(0) == next;
+                next += 1;
+                writes += row.integer(WRITES);
+                if is_recording {
+                    seen.push(row.bytes().to_vec());
+                }
+            })
+            .await?;
+        std::hint::black_box(writes);
+        for row in &seen {
+            note_read(RowRef::trusted(row), session);
+        }
+        if !in_order || next != first + length {
+            let last = first + length;
+            return Err(Failure::Wrong(format!(
+                "a scan of keys {first} to {last} does not show each of them once, in order"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn missing(key: u64) -> Failure {
+    Failure::Wrong(format!("key {key} is missing"))
+}
+
+/// Reads a row as a register, for a history. Tag 0 is that of the load.
+fn note_read(row: RowRef<'_>, session: &mut Session) {
+    session.note(|| {
+        let written = tag(row.text(FIELD)).filter(|tag| *tag != 0);
+        let value = written.map_or(Register::Absent, |tag| Register::Value(i64::from(tag)));
+        Noted::Read {
+            key: row.integer(0).cast_unsigned(),
+            value: Some(value),
+        }
+    });
+}
+
+impl Workload for Hybrid {
+    type Request = Request;
+    type Effect = ();
+
+    fn name(&self) -> &'static str {
+        "hybrid"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![self.table.clone()]
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["simple", "bulk"]
+    }
+
+    fn parameters(&self) -> Parameters {
+        let settings = &self.settings;
+        Parameters::from([
+            ("records".to_owned(), json!(settings.records)),
+            ("field_bytes".to_owned(), json!(settings.field_bytes)),
+            ("theta".to_owned(), json!(settings.theta)),
+            ("bulk_percent".to_owned(), json!(settings.bulk_percent)),
+            ("scan".to_owned(), json!(settings.scan)),
+            ("write_percent".to_owned(), json!(settings.write_percent)),
+        ])
+    }
+
+    fn parts(&self) -> u64 {
+        self.settings.records.div_ceil(PART)
+    }
+
+    async fn load(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
+        self.acknowledged.from_the_start.store(1, Ordering::Release);
+        let (mut maker, mut row, mut text) = (Maker::new(), Row::default(), String::new());
+        let end = ((part + 1) * PART).min(self.settings.records);
+        for key in part * PART..end {
+            self.row(&mut maker, key, &mut text, &mut row);
+            loader.row(0, &row).await?;
+        }
+        Ok(())
+    }
+
+    fn draw(&self, client: &mut Client) -> Request {
+        let chance = &mut client.chance;
+        let settings = &self.settings;
+        let is_bulk = chance.within(0..100) < settings.bulk_percent;
+        let count = OPERATIONS - usize::from(is_bulk);
+        let mut points: Vec<Point> = Vec::with_capacity(count);
+        while points.len() < count {
+            let key = self.zipfian.rank(chance);
+            if points.iter().any(|point| point.key == key) {
+                continue;
+            }
+            let writes = chance.within(0..100) < settings.write_percent;
+            points.push(Point {
+                key,
+                writes: writes.then_some(chance.next() as u32 | 1),
+            });
+        }
+        points.sort_unstable_by_key(|point| point.key);
+        let scan = is_bulk.then(|| {
+            points[0].writes = Some(chance.next() as u32 | 1);
+            let last = settings.records - settings.scan;
+            let start = self.zipfian.rank(chance).min(last);
+            let before = chance.within(0..count as u64 + 1);
+            (usize::try_from(before).unwrap_or(0), start)
+        });
+        Request { points, scan }
+    }
+
+    fn nature(&self, request: &Request) -> Nature {
+        Nature {
+            kind: usize::from(request.scan.is_some()),
+            read_only: request.writes() == 0,
+            single: false,
+        }
+    }
+
+    async fn run(
+        &self,
+        request: &Request,
+        client: &mut Client,
+        session: &mut Session,
+    ) -> Result<(), Failure> {
+        let mut row = Row::default();
+        let scan_before = |at: usize| request.scan.filter(|scan| scan.0 == at);
+        for (at, point) in request.points.iter().enumerate() {
+            if let Some((_, start)) = scan_before(at) {
+                self.scan(start, session).await?;
+            }
+            let Some(tag) = point.writes else {
+                self.read(point.key, session, &mut row).await?;
+                continue;
+            };
+            let tag = match session.is_recording() {
+                true => client.unique(),
+                false => tag.into(),
+            };
+            self.write(point.key, tag, session, &mut row).await?;
+        }
+        if let Some((_, start)) = scan_before(request.points.len()) {
+            self.scan(start, session).await?;
+        }
+        Ok(())
+    }
+
+    fn ended(&self, request: &Request, effect: Option<()>, done: Done) {
+        // Without an effect it was lost before its end, and cannot have been committed.
+        if effect.is_some() {
+            let count = match done {
+                Done::Committed => &self.acknowledged.certain,
+                Done::Perhaps => &self.acknowledged.perhaps,
+            };
+            count.fetch_add(request.writes(), Ordering::AcqRel);
+        }
+    }
+
+    async fn check(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
+        let (mut rows, mut writes, mut torn) = (0, 0, None);
+        let is_recording = session.is_recording();
+        let mut all = Vec::new();
+        session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                rows += 1;
+                writes += row.integer(WRITES).cast_unsigned();
+                if torn.is_none() && !is_whole(row, 1, self.settings.field_bytes) {
+                    torn = Some(format!("a torn row: {row:?}"));
+                }
+                if is_recording {
+                    all.push(row.bytes().to_vec());
+                }
+            })
+            .await?;
+        for row in &all {
+            note_read(RowRef::trusted(row), session);
+        }
+        let mut wrong: Vec<String> = torn.into_iter().collect();
+        if rows != self.settings.records {
+            wrong.push(format!("{rows} rows instead of {}", self.settings.records));
+        }
+        let told = &self.acknowledged;
+        let least = told.certain.load(Ordering::Acquire);
+        let most = least + told.perhaps.load(Ordering::Acquire);
+        let known = told.from_the_start.load(Ordering::Acquire) == 1;
+        if known && !(least..=most).contains(&writes) {
+            wrong.push(format!(
+                "rows count {writes} writes, and {least} to {most} were acknowledged"
+            ));
+        }
+        Ok(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_what_they_are_said_to_be() {
+        let settings = Settings {
+            records: 1_000,
+            scan: 300,
+            ..Settings::default()
+        };
+        let hybrid = Hybrid::new(settings);
+        let mut client = Client::new(0, 1, 5);
+        let (mut bulk, mut points, mut writes, mut places) = (0, 0, 0, [0; 5]);
+        for _ in 0..20_000 {
+            let request = hybrid.draw(&mut client);
+            let keys: Vec<u64> = request.points.iter().map(|point| point.key).collect();
+            assert!(keys.is_sorted_by(|one, other| one < other));
+            match request.scan {
+                Some((before, start)) => {
+                    assert_eq!(keys.len(), 4);
+                    assert!(start + settings.scan <= settings.records);
+                    assert!(!hybrid.nature(&request).read_only, "it is validated");
+                    bulk += 1;
+                    places[before] += 1;
+                }
+                None => {
+                    assert_eq!(keys.len(), 5);
+                    points += keys.len();
+                    writes += request.writes();
+                }
+            }
+        }
+        assert!((1_850..2_150).contains(&bulk), "{bulk}");
+        assert!(places.iter().all(|&count| count > 300), "{places:?}");
+        let share = writes as f64 / points as f64;
+        assert!((0.48..0.52).contains(&share), "{share}");
+    }
+}
