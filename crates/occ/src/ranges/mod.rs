@@ -25,7 +25,8 @@
 //! - [`map`]: which range a key is in;
 //! - [`range`](mod@range): a range's life, and why nobody is missed when it is replaced;
 //! - [`ring`], [`footprint`]: registrations;
-//! - [`predicate`]: what a scan leaves, and how it is checked;
+//! - [`interval`], [`predicate`]: what a scan leaves, and how it is checked;
+//! - [`committer`]: for whom;
 //! - [`replace`]: how ranges are replaced while commits go on;
 //! - [`keeper`]: which ones, and when;
 //! - [`account`]: what all of it takes.
@@ -33,7 +34,9 @@
 //! The whole story is told in `docs/internals/ranges.md`.
 
 pub(crate) mod account;
+pub(crate) mod committer;
 pub(crate) mod footprint;
+pub(crate) mod interval;
 pub(crate) mod keeper;
 pub(crate) mod map;
 pub(crate) mod predicate;

@@ -8,6 +8,7 @@ use coeval_memory::sync::atomic::{AtomicU64, Ordering, fence};
 use coeval_memory::sync::{Fault, Mutex, thread};
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 
+use super::committer::Committer;
 use super::faults;
 use super::footprint::Footprint;
 use super::map::{Limits, RangeMap, Space};
@@ -71,14 +72,15 @@ impl World {
                 ring.first_unsettled(SNAPSHOT)
             });
         let own = self.draw();
-        let timestamp = Timestamp::from_bits(own);
+        let committer = Committer {
+            id: TransactionId(owner),
+            snapshot: SNAPSHOT,
+            own: Timestamp::from_bits(own),
+        };
         let holds = predicates.iter().all(|predicate| {
-            let me = TransactionId(owner);
             let meets =
                 |_, footprint: &Footprint, covers| covers || predicate.may_be_met(footprint);
-            predicate
-                .validate(&self.map, SNAPSHOT, me, timestamp, meets)
-                .is_ok()
+            predicate.validate(&self.map, committer, meets).is_ok()
         });
         if holds {
             let mut cleared = self.cleared.lock().expect("no panic");

@@ -6,9 +6,11 @@
 //! transaction may have to meet, or say that they do not (overflow). So a predicate keeps
 //! no range alive, and a scan writes nothing that others read.
 
-use coeval_types::{Timestamp, TransactionId};
+use coeval_types::TransactionId;
 
+use super::committer::Committer;
 use super::footprint::Footprint;
+use super::interval::Interval;
 use super::map::{RangeMap, Space};
 use super::range::Range;
 use super::ring::Failure;
@@ -28,8 +30,7 @@ pub(crate) struct Predicate {
     start: u64,
     /// Whether it was left by a scan of the whole space.
     whole: bool,
-    pub(crate) lower: Vec<u8>,
-    pub(crate) upper: Option<Vec<u8>>,
+    interval: Interval,
 }
 
 /// Extends one of the latest predicates, if it is on this range and continued by this.
@@ -43,21 +44,17 @@ pub(super) fn continue_one(
     let latest = predicates.iter_mut().rev().take(CONTINUED);
     let mut its =
         latest.filter(|predicate| predicate.range == range.id && predicate.space == space);
-    its.any(|predicate| predicate.extend(lower, upper))
-}
-
-/// Who validates: one who has drawn `own`, and fenced since.
-#[derive(Clone, Copy)]
-struct Asker {
-    snapshot: Timestamp,
-    me: TransactionId,
-    own: Timestamp,
+    its.any(|predicate| predicate.interval.extend(lower, upper))
 }
 
 impl Predicate {
     /// Which keys it is about.
     pub(crate) fn space(&self) -> Space {
         self.space
+    }
+
+    pub(crate) fn interval(&self) -> &Interval {
+        &self.interval
     }
 
     pub(super) fn is_of_whole(&self, space: Space) -> bool {
@@ -78,76 +75,41 @@ impl Predicate {
             at,
             start,
             whole,
-            lower: lower.to_vec(),
-            upper: upper.map(<[u8]>::to_vec),
-        }
-    }
-
-    /// Takes in what it covers already, or what lies right beside it, in the same range.
-    fn extend(&mut self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        let covers_upper = match (&self.upper, upper) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(end), Some(upper)) => **end >= *upper,
-        };
-        if *self.lower <= *lower && covers_upper {
-            return true;
-        }
-        if self.upper.as_deref() == Some(lower) {
-            self.upper = upper.map(<[u8]>::to_vec);
-            true
-        } else if upper.is_some() && Some(&*self.lower) == upper {
-            self.lower.clear();
-            self.lower.extend_from_slice(lower);
-            true
-        } else {
-            false
+            interval: Interval::new(lower, upper),
         }
     }
 
     pub(super) fn covers(&self, range: &Range) -> bool {
-        let whole_above = match (&self.upper, &range.upper) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(upper), Some(end)) => **upper >= **end,
-        };
-        *self.lower <= *range.lower && whole_above
+        self.interval.covers(&range.lower, range.upper.as_deref())
     }
 
     fn is_above(&self, range: &Range) -> bool {
-        range
-            .upper
-            .as_deref()
-            .is_some_and(|end| end <= &*self.lower)
+        self.interval.is_above(range.upper.as_deref())
     }
 
     fn is_below(&self, range: &Range) -> bool {
-        let upper = self.upper.as_deref();
-        upper.is_some_and(|upper| upper <= &*range.lower)
+        self.interval.is_below(&range.lower)
     }
 
-    /// Checks it against everybody who has drawn a timestamp after `snapshot` and
-    /// before `own`. Of each of their registrations in its ranges `meets` says whether
-    /// it is a conflict; it hears whether the predicate covers the range, and then no
-    /// key need be looked at.
+    /// Checks it against everybody who has drawn a timestamp between the committer's
+    /// snapshot and its own. Of each of their registrations in its ranges `meets` says
+    /// whether it is a conflict; it hears whether the predicate covers the range, and
+    /// then no key need be looked at.
     pub(crate) fn validate(
         &self,
         ranges: &RangeMap,
-        snapshot: Timestamp,
-        me: TransactionId,
-        own: Timestamp,
+        committer: Committer,
         mut meets: impl FnMut(TransactionId, &Footprint, bool) -> bool,
     ) -> Result<(), Failure> {
-        let asker = Asker { snapshot, me, own };
         let map = ranges.map();
         let its = map.ranges().get(self.at);
         let checked = match its.filter(|range| range.id == self.range) {
-            Some(range) => self.check(range, asker, &mut meets),
-            None => map.ranges()[map.position(&self.lower)..]
+            Some(range) => self.check(range, committer, &mut meets),
+            None => map.ranges()[map.position(self.interval.lower())..]
                 .iter()
                 .take_while(|range| !self.is_below(range))
                 .try_fold(0, |in_vain, range| {
-                    Ok(in_vain + self.check(range, asker, &mut meets)?)
+                    Ok(in_vain + self.check(range, committer, &mut meets)?)
                 }),
         };
         // A failure may be due to what a coarse range could not tell.
@@ -157,12 +119,12 @@ impl Predicate {
 
     /// Whether a registration may be of a key it is about.
     pub(crate) fn may_be_met(&self, footprint: &Footprint) -> bool {
-        footprint.may_meet(&self.lower, self.upper.as_deref())
+        footprint.may_meet(self.interval.lower(), self.interval.upper())
     }
 
     /// Whether a registration is of a key it is about, beyond doubt.
     pub(crate) fn is_surely_met(&self, footprint: &Footprint) -> bool {
-        footprint.surely_meets(&self.lower, self.upper.as_deref())
+        footprint.surely_meets(self.interval.lower(), self.interval.upper())
     }
 
     /// Checks what a range knows of its keys, and those who follow it. Says how many
@@ -170,21 +132,18 @@ impl Predicate {
     fn check(
         &self,
         range: &Range,
-        asker: Asker,
+        committer: Committer,
         meets: &mut impl FnMut(TransactionId, &Footprint, bool) -> bool,
     ) -> Result<u64, Failure> {
-        let Asker { snapshot, me, own } = asker;
         let start = if range.id == self.range {
             self.start
         } else {
-            range.ring.first_unsettled(snapshot)
+            range.ring.first_unsettled(committer.snapshot)
         };
         let covers = self.covers(range);
-        let checked = range
-            .ring
-            .validate(start, snapshot, me, own, |owner, footprint| {
-                meets(owner, footprint, covers)
-            });
+        let checked = range.ring.validate(start, committer, |owner, footprint| {
+            meets(owner, footprint, covers)
+        });
         if checked == Err(Failure::Overflow) {
             range.note_overflow();
         }
@@ -195,7 +154,7 @@ impl Predicate {
         }
         for successor in range.successors().unwrap_or_default() {
             if !self.is_above(successor) && !self.is_below(successor) {
-                in_vain += self.check(successor, asker, meets)?;
+                in_vain += self.check(successor, committer, meets)?;
             }
         }
         Ok(in_vain)

@@ -4,6 +4,8 @@ use std::ops::{Bound, ControlFlow};
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 use proptest::prelude::*;
 
+use super::committer::Committer;
+use super::interval::Interval;
 use super::keeper::{Ground, Progress};
 use super::map::{Limits, RangeMap, Registration, Space};
 use super::predicate::Predicate;
@@ -92,7 +94,12 @@ fn note(map: &RangeMap, lower: &[u8], upper: Option<&[u8]>, predicates: &mut Vec
 }
 
 fn holds(map: &RangeMap, predicate: &Predicate, snapshot: u64, own: u64) -> Result<(), Failure> {
-    predicate.validate(map, at(snapshot), ME, at(own), |_, footprint, covers| {
+    let committer = Committer {
+        id: ME,
+        snapshot: at(snapshot),
+        own: at(own),
+    };
+    predicate.validate(map, committer, |_, footprint, covers| {
         covers || predicate.may_be_met(footprint)
     })
 }
@@ -124,7 +131,7 @@ fn a_scan_leaves_one_predicate_for_each_range() {
         .map(|(predicate, range)| predicate.covers(range))
         .collect();
     assert_eq!(covers, [false, true, false]);
-    assert_eq!(predicates[1].lower, b"g");
+    assert_eq!(predicates[1].interval().lower(), b"g");
     assert_eq!(scan(&map, "g", "n").len(), 1);
     assert!(scan(&map, "n", "g").is_empty());
 }
@@ -146,12 +153,11 @@ fn chunks_of_a_scan_become_one_predicate() {
     note(&map, b"c", Some(b"e"), &mut predicates);
     note(&map, b"e", None, &mut predicates);
     assert_eq!(predicates.len(), 1);
-    assert_eq!(predicates[0].lower, b"a");
-    assert_eq!(predicates[0].upper, None);
+    assert_eq!(predicates[0].interval(), &Interval::new(b"a", None));
     let mut backward = scan(&map, "e", "g");
     note(&map, b"c", Some(b"e"), &mut backward);
     assert_eq!(backward.len(), 1);
-    assert_eq!(backward[0].lower, b"c");
+    assert_eq!(backward[0].interval().lower(), b"c");
 }
 
 #[test]

@@ -10,10 +10,11 @@ use coeval_types::{Timestamp, TransactionId};
 use super::Run;
 use super::state::{Read, State};
 use crate::engine::Shared;
+use crate::ranges::committer::Committer;
 use crate::ranges::map::Space;
 use crate::running::Drawn;
 use crate::storage::find;
-use crate::validation::{Committer, Others, VisitRanges};
+use crate::validation::{Others, VisitRanges};
 
 impl Run<'_> {
     /// Whether nothing that was read has changed between the snapshot and `own`.

@@ -13,6 +13,8 @@
 //!
 //! [`Statistics::aborted`]: crate::Statistics::aborted
 
+use std::ops::Sub;
+
 use coeval_memory::counters::{Counter, Sharded};
 
 use super::Others;
@@ -36,6 +38,22 @@ pub struct Validations {
     /// Commits refused for a range although no such key is known: only the range, or
     /// several keys together.
     pub granular: u64,
+}
+
+impl Sub for Validations {
+    type Output = Self;
+
+    /// What it has come to since `before`.
+    fn sub(self, before: Self) -> Self {
+        Self {
+            registrations: self.registrations - before.registrations,
+            scans: self.scans - before.scans,
+            transactions: self.transactions - before.transactions,
+            records: self.records - before.records,
+            certain: self.certain - before.certain,
+            granular: self.granular - before.granular,
+        }
+    }
 }
 
 /// The same while it is counted.

@@ -46,7 +46,9 @@ use coeval_storage::Snapshots;
 use coeval_txn::{Cause, Error, Place};
 use coeval_types::{Timestamp, TransactionId};
 
+use crate::ranges::committer::Committer;
 use crate::ranges::footprint::Footprint;
+use crate::ranges::interval::Interval;
 use crate::ranges::map::{RangeMap, Registration, Space};
 use crate::ranges::predicate::Predicate;
 use crate::ranges::ring::Failure;
@@ -173,14 +175,6 @@ pub(crate) struct Scanner<'a> {
     pub(crate) snapshot: Timestamp,
     /// All that are registered, the scanner's among them.
     pub(crate) snapshots: &'a Snapshots,
-}
-
-/// Who validates: one who has drawn `own`, and fenced since.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Committer {
-    pub(crate) id: TransactionId,
-    pub(crate) snapshot: Timestamp,
-    pub(crate) own: Timestamp,
 }
 
 impl Validation {
@@ -362,18 +356,14 @@ fn check(
     committer: Committer,
     meets: impl FnMut(TransactionId, &Footprint, bool) -> bool,
 ) -> Result<(), Error> {
-    let Committer { id, snapshot, own } = committer;
     predicate
-        .validate(ranges, snapshot, id, own, meets)
-        .map_err(|failure| {
-            let (lower, upper) = (&predicate.lower, &predicate.upper);
-            refusal(predicate.space(), lower, upper.as_deref(), failure)
-        })
+        .validate(ranges, committer, meets)
+        .map_err(|failure| refusal(predicate.space(), predicate.interval(), failure))
 }
 
 /// What the caller is told.
 #[cold]
-fn refusal(space: Space, lower: &[u8], upper: Option<&[u8]>, failure: Failure) -> Error {
+fn refusal(space: Space, interval: &Interval, failure: Failure) -> Error {
     let (cause, other) = match failure {
         Failure::Conflict(other) => (Cause::RangeChanged, Some(other)),
         Failure::Overflow => (Cause::RingOverflow, None),
@@ -384,8 +374,8 @@ fn refusal(space: Space, lower: &[u8], upper: Option<&[u8]>, failure: Failure) -
         Some(index) => Place::Range {
             storage,
             index,
-            lower: lower.to_vec(),
-            upper: upper.map(<[u8]>::to_vec),
+            lower: interval.lower().to_vec(),
+            upper: interval.upper().map(<[u8]>::to_vec),
         },
     };
     Error::conflict(cause, place, other)

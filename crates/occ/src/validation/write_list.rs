@@ -26,9 +26,11 @@ use std::cell::Cell;
 use coeval_txn::Error;
 use coeval_types::{Timestamp, TransactionId};
 
-use super::{Committer, Scanner, clear, refusal};
+use super::{Scanner, clear, refusal};
 use crate::ranges::account::Account;
+use crate::ranges::committer::Committer;
 use crate::ranges::footprint::Footprint;
+use crate::ranges::interval::Interval;
 use crate::ranges::map::Space;
 use crate::ranges::ring::Ring;
 
@@ -45,18 +47,11 @@ pub(crate) struct WriteList {
     slots: usize,
 }
 
-/// Keys that were looked at, and that nobody may write.
-#[derive(Debug)]
-struct Interval {
-    space: Space,
-    lower: Vec<u8>,
-    upper: Option<Vec<u8>>,
-}
-
 /// What one transaction has looked at, and registered.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    intervals: Vec<Interval>,
+    /// Keys that nobody may write.
+    intervals: Vec<(Space, Interval)>,
     /// The first position that was not settled, when the first of them was noted.
     start: u64,
     positions: Vec<u64>,
@@ -74,25 +69,6 @@ impl Noted {
     pub(super) fn clear(&mut self, kept: usize) {
         clear(&mut self.intervals, kept);
         clear(&mut self.positions, kept);
-    }
-}
-
-impl Interval {
-    /// Takes in what lies right beside it.
-    fn extend(&mut self, space: Space, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        if self.space != space {
-            return false;
-        }
-        if self.upper.as_deref() == Some(lower) {
-            self.upper = upper.map(<[u8]>::to_vec);
-            true
-        } else if upper.is_some() && Some(&*self.lower) == upper {
-            self.lower.clear();
-            self.lower.extend_from_slice(lower);
-            true
-        } else {
-            *self.lower == *lower && self.upper.as_deref() == upper
-        }
     }
 }
 
@@ -120,18 +96,15 @@ impl WriteList {
         lower: &[u8],
         upper: Option<&[u8]>,
     ) {
-        if let Some(last) = noted.intervals.last_mut() {
-            if last.extend(space, lower, upper) {
+        if let Some((of, last)) = noted.intervals.last_mut() {
+            if *of == space && last.extend(lower, upper) {
                 return;
             }
         } else {
             noted.start = self.ring.first_unsettled(scanner.snapshot);
         }
-        noted.intervals.push(Interval {
-            space,
-            lower: lower.to_vec(),
-            upper: upper.map(<[u8]>::to_vec),
-        });
+        let interval = Interval::new(lower, upper);
+        noted.intervals.push((space, interval));
     }
 
     pub(super) fn register(
@@ -186,22 +159,20 @@ impl WriteList {
         mut look: impl FnMut(TransactionId),
         meets: impl Fn(&Footprint, &[u8], Option<&[u8]>) -> bool,
     ) -> Result<(), Error> {
-        let Committer { id, snapshot, own } = committer;
         let met = Cell::new(0);
         self.ring
-            .validate(noted.start, snapshot, id, own, |owner, footprint| {
+            .validate(noted.start, committer, |owner, footprint| {
                 look(owner);
-                let hit = noted.intervals.iter().position(|interval| {
-                    footprint.has_tag(tag(interval.space))
-                        && meets(footprint, &interval.lower, interval.upper.as_deref())
+                let hit = noted.intervals.iter().position(|(space, interval)| {
+                    footprint.has_tag(tag(*space))
+                        && meets(footprint, interval.lower(), interval.upper())
                 });
                 met.set(hit.unwrap_or(0));
                 hit.is_some()
             })
             .map_err(|failure| {
-                let interval = &noted.intervals[met.get()];
-                let upper = interval.upper.as_deref();
-                refusal(interval.space, &interval.lower, upper, failure)
+                let (space, interval) = &noted.intervals[met.get()];
+                refusal(*space, interval, failure)
             })
             .map(drop)
     }

@@ -58,7 +58,6 @@ impl Turn {
             let at = AbortCause::ALL.iter().position(|other| *other == cause);
             at.map_or(0, |at| after.aborted[at] - before.aborted[at])
         };
-        let (then, now) = (&before.validation, &after.validation);
         Self {
             cell: cell.clone(),
             threads: arguments.threads,
@@ -71,14 +70,7 @@ impl Turn {
             scans_aborted: kind.aborted,
             latency: [kind.latency.mean, kind.latency.p50, kind.latency.p99],
             causes: CAUSES.map(counted),
-            validation: Validations {
-                registrations: now.registrations - then.registrations,
-                scans: now.scans - then.scans,
-                transactions: now.transactions - then.transactions,
-                records: now.records - then.records,
-                certain: now.certain - then.certain,
-                granular: now.granular - then.granular,
-            },
+            validation: after.validation - before.validation,
         }
     }
 

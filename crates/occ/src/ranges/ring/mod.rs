@@ -53,6 +53,7 @@ use coeval_types::{Timestamp, TransactionId};
 
 use self::prefix::{Mark, Marks, Prefix};
 use super::account::Account;
+use super::committer::Committer;
 use super::footprint::{Footprint, WORDS};
 
 /// A slot's state before its owner has drawn a timestamp.
@@ -470,18 +471,17 @@ impl Ring {
         start
     }
 
-    /// Whether nobody else wrote, with a timestamp after `snapshot` and before `own`,
-    /// what `meets` says yes to; it is asked of each who drew such a timestamp. Then says
-    /// how many it has said no to. `start` is what [`Ring::first_unsettled`] said for the
-    /// snapshot; the caller has drawn `own` and fenced since.
+    /// Whether nobody else wrote, with a timestamp between the committer's snapshot and
+    /// its own, what `meets` says yes to; it is asked of each who drew such a timestamp.
+    /// Then says how many it has said no to. `start` is what [`Ring::first_unsettled`]
+    /// said for the snapshot.
     pub(crate) fn validate(
         &self,
         start: u64,
-        snapshot: Timestamp,
-        me: TransactionId,
-        own: Timestamp,
+        committer: Committer,
         mut meets: impl FnMut(TransactionId, &Footprint) -> bool,
     ) -> Result<u64, Failure> {
+        let Committer { id, snapshot, own } = committer;
         let mut elsewhere = 0;
         let head = self.head();
         let start = start + u64::from(is_planted(Bug::WrongSlot));
@@ -501,7 +501,7 @@ impl Ring {
                         state,
                         footprint,
                     } => {
-                        if owner == me || state == ABORTED {
+                        if owner == id || state == ABORTED {
                             break;
                         }
                         if state == DRAWING {

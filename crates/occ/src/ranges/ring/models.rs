@@ -50,11 +50,12 @@ fn race(late: bool) {
             let start = world.ring.first_unsettled(snapshot);
             let own = draw(&world);
             fence(Ordering::SeqCst);
-            let me = TransactionId(validator);
-            let own_timestamp = Timestamp::from_bits(own);
-            let valid = world
-                .ring
-                .validate(start, snapshot, me, own_timestamp, |_, _| true);
+            let committer = Committer {
+                id: TransactionId(validator),
+                snapshot,
+                own: Timestamp::from_bits(own),
+            };
+            let valid = world.ring.validate(start, committer, |_, _| true);
             if valid.is_ok() {
                 world.cleared.lock().expect("no panic").push(own);
             }

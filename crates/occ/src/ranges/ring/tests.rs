@@ -14,7 +14,12 @@ fn commit(ring: &Ring, key: &[u8], timestamp: u64) -> u64 {
 }
 
 fn validate(ring: &Ring, start: u64, snapshot: u64, own: u64) -> Result<(), Failure> {
-    let checked = ring.validate(start, at(snapshot), ME, at(own), |_, footprint| {
+    let committer = Committer {
+        id: ME,
+        snapshot: at(snapshot),
+        own: at(own),
+    };
+    let checked = ring.validate(start, committer, |_, footprint| {
         footprint.may_meet(b"c", Some(b"f"))
     });
     checked.map(drop)

@@ -1,0 +1,13 @@
+//! Who validates.
+
+use coeval_types::{Timestamp, TransactionId};
+
+/// A transaction that commits: it has drawn `own`, and fenced since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committer {
+    pub(crate) id: TransactionId,
+    /// It has read what was committed up to here.
+    pub(crate) snapshot: Timestamp,
+    /// Its place in the order of commits.
+    pub(crate) own: Timestamp,
+}
