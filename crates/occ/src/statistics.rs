@@ -26,6 +26,7 @@ use coeval_types::Timestamp;
 
 use crate::engine::Shared;
 use crate::memory::{self, MemoryAccounts};
+use crate::ranges::reorganised::Reorganised;
 use crate::transaction::Wait;
 use crate::validation::{self, Validations};
 
@@ -137,6 +138,8 @@ pub(crate) struct Counters {
     sweeps: Counter,
     swept_records: Counter,
     swept_versions: Counter,
+    /// Counted by who keeps the ranges.
+    pub(crate) reorganised: Reorganised,
     samples: Samples,
 }
 
@@ -255,6 +258,10 @@ pub struct Statistics {
     pub rows: u64,
     /// Logical ranges that their keys are cut into.
     pub ranges: u64,
+    /// Ranges that have come by splits.
+    pub range_splits: u64,
+    /// Ranges that have gone by merges.
+    pub range_merges: u64,
     /// What takes memory.
     pub memory: MemoryAccounts,
     /// Rounds the sweeper has made.
@@ -294,6 +301,8 @@ pub(crate) fn read(shared: &Shared) -> Statistics {
         storages: 0,
         rows: 0,
         ranges: 0,
+        range_splits: counters.reorganised.splits.get(),
+        range_merges: counters.reorganised.merges.get(),
         memory: memory::accounts(shared),
         sweeps: counters.sweeps.get(),
         swept_records: counters.swept_records.get(),

@@ -100,6 +100,7 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
     let oldest = shared.snapshots.oldest();
     let horizon = oldest.map_or(installed, |oldest| oldest.min(installed));
     let keys = keys(storage, space);
+    let reorganised = &shared.counters.reorganised;
     let Some(id) = space else {
         let walk = |lower: &[u8], upper: Option<&[u8]>, visit: &mut Visit<'_>| {
             walk_rids(storage, lower, upper, visit);
@@ -108,6 +109,7 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
             keys,
             horizon,
             walk: &walk,
+            reorganised,
         };
         let ranges = storage.rows_by_rid();
         return ranges.map_or(Progress::Done, |ranges| ranges.step(&ground));
@@ -129,6 +131,7 @@ fn step(shared: &Shared, storage: &Storage, space: Option<IndexId>) -> Progress 
         keys,
         horizon,
         walk: &walk,
+        reorganised,
     };
     index.ranges.step(&ground)
 }

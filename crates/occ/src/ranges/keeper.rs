@@ -47,6 +47,7 @@ use coeval_types::Timestamp;
 
 use super::map::{Map, RangeMap};
 use super::range::{Range, UNKNOWN};
+use super::reorganised::Reorganised;
 use super::replace::{Change, Replacement};
 
 /// After so many rounds without a predicate validated, it is one range again: a minute.
@@ -75,6 +76,8 @@ pub(crate) struct Ground<'walk> {
     pub(crate) horizon: Timestamp,
     /// Visits the keys at or above the first and below the second, in order.
     pub(crate) walk: &'walk Walk<'walk>,
+    /// Where splits and merges are counted.
+    pub(crate) reorganised: &'walk Reorganised,
 }
 
 /// See [`Ground::walk`].
@@ -364,7 +367,7 @@ impl RangeMap {
             return Progress::Done;
         };
         let keeper = &mut *keeper;
-        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground.horizon) {
+        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground) {
             return Progress::Waiting;
         }
         let Some(mut pass) = keeper.pass.take() else {
@@ -399,19 +402,20 @@ impl RangeMap {
             keeper.replacement = Some((replacement, next));
         }
         keeper.pass = Some(pass);
-        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground.horizon) {
+        if keeper.replacement.is_some() && !self.finish_replacement(keeper, ground) {
             return Progress::Waiting;
         }
         Progress::More
     }
 
-    fn finish_replacement(&self, keeper: &mut Keeper, horizon: Timestamp) -> bool {
+    fn finish_replacement(&self, keeper: &mut Keeper, ground: &Ground<'_>) -> bool {
         let Some((replacement, next)) = &mut keeper.replacement else {
             return true;
         };
-        if !self.settle(replacement, horizon) {
+        if !self.settle(replacement, ground.horizon) {
             return false;
         }
+        ground.reorganised.note(replacement);
         if let Some(pass) = &mut keeper.pass {
             pass.at = *next;
         }

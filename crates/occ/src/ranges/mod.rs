@@ -29,6 +29,7 @@
 //! - [`committer`]: for whom;
 //! - [`replace`]: how ranges are replaced while commits go on;
 //! - [`keeper`]: which ones, and when;
+//! - [`reorganised`]: how often;
 //! - [`account`]: what all of it takes.
 //!
 //! The whole story is told in `docs/internals/ranges.md`.
@@ -41,6 +42,7 @@ pub(crate) mod keeper;
 pub(crate) mod map;
 pub(crate) mod predicate;
 mod range;
+pub(crate) mod reorganised;
 mod replace;
 pub(crate) mod ring;
 

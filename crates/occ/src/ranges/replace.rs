@@ -56,6 +56,14 @@ pub(super) struct Replacement {
     linked: Vec<Linked>,
 }
 
+impl Replacement {
+    /// How many ranges each change takes away, and how many it makes.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let linked = self.linked.iter();
+        linked.map(|linked| (linked.count, linked.successors.len()))
+    }
+}
+
 impl RangeMap {
     /// Links the ranges of these changes, which increase and do not overlap, to new ones.
     /// `known` is told each new range, with the change's position and its own among those

@@ -10,6 +10,7 @@ use super::keeper::{Ground, Progress};
 use super::map::{Limits, RangeMap, Registration, Space};
 use super::predicate::Predicate;
 use super::range::SLOTS_PER_TRANSACTION;
+use super::reorganised::Reorganised;
 use super::replace::{Change, Replacement};
 use super::ring::Failure;
 
@@ -282,6 +283,7 @@ impl Keys {
             keys: self.0.len() as u64,
             horizon: at(1 << 40),
             walk: &walk,
+            reorganised: &Reorganised::default(),
         };
         if map.begin_round(ground.keys) {
             while map.step(&ground) != Progress::Done {}

@@ -61,8 +61,9 @@ fn an_index_is_cut_once_scans_meet_writers_elsewhere() {
         scan_beside_a_writer(&engine);
     }
     engine.sweep();
-    let ranges = engine.statistics().ranges;
-    assert_eq!(ranges, 21, "of the primary index");
+    let statistics = engine.statistics();
+    assert_eq!(statistics.ranges, 21, "of the primary index");
+    assert_eq!((statistics.range_splits, statistics.range_merges), (19, 0));
     assert!(engine.memory().indexes > memory, "ranges are counted");
     assert_eq!(looked_at(&engine), 0);
 
@@ -75,7 +76,12 @@ fn an_index_is_cut_once_scans_meet_writers_elsewhere() {
     for _ in 0..40 {
         engine.sweep();
     }
-    assert!(engine.statistics().ranges <= 4);
+    let statistics = engine.statistics();
+    assert!(statistics.ranges <= 4);
+    assert_eq!(
+        2 + statistics.range_splits - statistics.range_merges,
+        statistics.ranges
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! what only grows. A family's values are read by a function of the [`Reading`].
 
 use coeval_memory::counters::Distribution;
-use coeval_occ::AbortCause;
+use coeval_occ::{AbortCause, Statistics};
 use coeval_sql::statement::StatementKind;
 
 use super::reading::Reading;
@@ -180,6 +180,32 @@ families! {
     Counter coeval_deadlocks_total [] "deadlocks"
         "Waits that ended because transactions waited for each other."
         = |r, out| out.value(&[], r.engine.deadlocks as f64);
+    Counter coeval_conflicts_total ["kind"] "transactions"
+        "Transactions that were undone because of others: write, a newer version of a row came first; read, what it had read or scanned has changed; granularity, a range of keys that it had scanned in part was written, and no key in that part is known to be; ring_overflow, too many wrote there to tell; lock, a lock was not to be had, deadlocks included. They are in coeval_transactions_aborted_total too."
+        = |r, out| for (kind, count) in conflicts(&r.engine) {
+            out.value(&[("kind", kind)], count as f64);
+        };
+    Counter coeval_validation_scans_total [] "commits"
+        "Commits at SERIALIZABLE that had changed something, and had scanned something or found a key absent: of those the scans are validated."
+        = |r, out| out.value(&[], r.engine.validation.scans as f64);
+    Counter coeval_validation_transactions_total [] "transactions"
+        "Transactions that these commits looked at: those that wrote in the same ranges of keys meanwhile, counting again in each. In proportion to coeval_validation_scans_total it is what validating a scan costs."
+        = |r, out| out.value(&[], r.engine.validation.transactions as f64);
+    Counter coeval_validation_records_total [] "rows"
+        "Rows that were read a second time, at a commit, because they had been read by their key, those of the catalog included."
+        = |r, out| out.value(&[], r.engine.validation.records as f64);
+    Counter coeval_validation_registrations_total [] "registrations"
+        "Registrations that writers have left in ranges of keys, for scans to find, whether anybody scans or not."
+        = |r, out| out.value(&[], r.engine.validation.registrations as f64);
+    Gauge coeval_ranges [] "ranges"
+        "Logical ranges that the keys of all tables and indexes are cut into, those of the catalog included. A table or an index that nobody scans has one."
+        = |r, out| out.value(&[], r.engine.ranges as f64);
+    Counter coeval_range_splits_total [] "ranges"
+        "Ranges that have come by splitting others."
+        = |r, out| out.value(&[], r.engine.range_splits as f64);
+    Counter coeval_range_merges_total [] "ranges"
+        "Ranges that have gone by merging them with neighbours."
+        = |r, out| out.value(&[], r.engine.range_merges as f64);
     Gauge coeval_admission_places [] "transactions"
         "How many transactions may work at once. Without a limit there is no value."
         = |r, out| if r.admission.places != usize::MAX {
@@ -330,6 +356,31 @@ families! {
     Counter coeval_swept_versions_total [] "versions"
         "Old versions the sweeper has removed. Most are removed by writers, on their way."
         = |r, out| out.value(&[], r.engine.swept_versions as f64);
+}
+
+/// Transactions that were undone because of others, by what kind of conflict it was.
+fn conflicts(engine: &Statistics) -> [(&'static str, u64); 5] {
+    let aborted = |causes: &[AbortCause]| {
+        let counts = causes.iter().map(|cause| engine.aborted[*cause as usize]);
+        counts.sum::<u64>()
+    };
+    let locks = [
+        AbortCause::Deadlock,
+        AbortCause::LockOrder,
+        AbortCause::LockTimeout,
+        AbortCause::LockNotAvailable,
+    ];
+    let validation = &engine.validation;
+    [
+        ("write", aborted(&[AbortCause::WriteWrite])),
+        (
+            "read",
+            aborted(&[AbortCause::ReadChanged]) + validation.certain,
+        ),
+        ("granularity", validation.granular),
+        ("ring_overflow", aborted(&[AbortCause::RingOverflow])),
+        ("lock", aborted(&locks)),
+    ]
 }
 
 /// The kinds of statements that return or change rows.

@@ -11,9 +11,16 @@ use crate::support::{settings, with_settings};
 use crate::wire::{Wire, error, query};
 
 fn with_admin<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr, SocketAddr) -> F) {
+    with_admin_and(settings(), test);
+}
+
+fn with_admin_and<F: Future<Output = ()>>(
+    settings: Settings,
+    test: impl FnOnce(SocketAddr, SocketAddr) -> F,
+) {
     let settings = Settings {
         admin_listen: Some(([127, 0, 0, 1], 0).into()),
-        ..settings()
+        ..settings
     };
     with_settings(settings, |server: &RunningServer| {
         test(
@@ -159,6 +166,125 @@ fn waits_and_conflicts_are_counted_by_what_they_are() {
         assert_eq!(after["coeval_lock_wait_seconds_count{lock=\"row\"}"], 2.0);
         assert!(!after.contains_key(waiting));
         assert_eq!(after["coeval_transaction_oldest_age_seconds"], 0.0);
+    });
+}
+
+#[test]
+fn conflicts_of_scans_are_counted_by_what_they_are() {
+    with_admin(|address, admin| async move {
+        let mut one = Wire::connect(address).await;
+        let mut two = Wire::connect(address).await;
+        one.rows("create table t (id int primary key, n int)").await;
+        one.rows("insert into t select i, 0 from generate_series(1, 100) i")
+            .await;
+        // What one reads, what two commits meanwhile, and what that is counted as, if one
+        // has to give way.
+        let scan = "select sum(n) from t where id between 12 and 15";
+        let cases = [
+            (scan, "update t set n = 1 where id = 13", Some("read")),
+            (
+                "select n from t where id = 5",
+                "update t set n = 1 where id = 5",
+                Some("read"),
+            ),
+            (
+                "select n from t where id = 105",
+                "insert into t values (105, 0)",
+                Some("read"),
+            ),
+            // Keys that were written together are registered as all that lies between.
+            (
+                scan,
+                "update t set n = 2 where id % 10 = 0 or id > 95",
+                Some("granularity"),
+            ),
+            (scan, "update t set n = 3 where id = 50", None),
+        ];
+        let kinds = ["write", "read", "granularity", "ring_overflow", "lock"];
+        let conflicts = |kind: &str| format!("coeval_conflicts_total{{kind=\"{kind}\"}}");
+        for (at, (read, write, expected)) in cases.into_iter().enumerate() {
+            let before = metrics(admin).await;
+            one.rows(&format!("begin isolation level serializable; {read}"))
+                .await;
+            two.rows(write).await;
+            let id = 1000 + at;
+            one.rows(&format!("insert into t values ({id}, 0)")).await;
+            let ended = one.query("commit").await;
+            if expected.is_some() {
+                assert_eq!(error(&ended).sqlstate(), "40001", "{write}");
+            }
+            let after = metrics(admin).await;
+            let grown = |series: &str| after[series] - before[series];
+            for kind in kinds {
+                let count = f64::from(u8::from(expected == Some(kind)));
+                assert_eq!(grown(&conflicts(kind)), count, "{kind} after {write}");
+            }
+            let scans = f64::from(u8::from(!read.contains("id = 5")));
+            assert_eq!(grown("coeval_validation_scans_total"), scans, "{read}");
+            assert_eq!(
+                grown("coeval_validation_transactions_total"),
+                scans,
+                "{read}"
+            );
+            // Two's, and one's insertion.
+            assert!(grown("coeval_validation_registrations_total") >= 2.0);
+            assert!(after["coeval_ranges"] >= after["coeval_tables"]);
+        }
+
+        // The first to commit wins, as without scans.
+        let before = metrics(admin).await;
+        one.rows("begin isolation level repeatable read; select n from t")
+            .await;
+        two.rows("update t set n = 3 where id = 1").await;
+        let refused = one.query("update t set n = 4 where id = 1").await;
+        assert_eq!(error(&refused).sqlstate(), "40001");
+        one.rows("rollback").await;
+        // And a lock that is not waited for.
+        one.rows("begin; update t set n = 5 where id = 1").await;
+        two.rows("begin").await;
+        let refused = two
+            .query("select n from t where id = 1 for update nowait")
+            .await;
+        assert_eq!(error(&refused).sqlstate(), "55P03");
+        two.rows("rollback").await;
+        one.rows("commit").await;
+        let after = metrics(admin).await;
+        for kind in kinds {
+            let count = f64::from(u8::from(["write", "lock"].contains(&kind)));
+            let series = conflicts(kind);
+            assert_eq!(after[&series] - before[&series], count, "{kind}");
+        }
+    });
+}
+
+#[test]
+fn scans_that_too_many_wrote_beside_are_counted() {
+    let settings = Settings {
+        range_slots: 64,
+        // Each would add slots.
+        worker_threads: 2,
+        ..settings()
+    };
+    with_admin_and(settings, |address, admin| async move {
+        let mut one = Wire::connect(address).await;
+        let mut two = Wire::connect(address).await;
+        one.rows("create table t (id int primary key, n int)").await;
+        one.rows("insert into t values (1, 0), (5, 0)").await;
+        one.rows("begin isolation level serializable; select n from t where id < 3")
+            .await;
+        for _ in 0..200 {
+            two.rows("update t set n = n + 1 where id = 5").await;
+        }
+        one.rows("insert into t values (9, 0)").await;
+        assert_eq!(error(&one.query("commit").await).sqlstate(), "40001");
+        let after = metrics(admin).await;
+        for kind in ["write", "read", "granularity", "ring_overflow", "lock"] {
+            let count = f64::from(u8::from(kind == "ring_overflow"));
+            let series = format!("coeval_conflicts_total{{kind=\"{kind}\"}}");
+            assert_eq!(after[&series], count, "{kind}");
+        }
+        let aborted = "coeval_transactions_aborted_total{cause=\"ring_overflow\"}";
+        assert_eq!(after[aborted], 1.0);
     });
 }
 
