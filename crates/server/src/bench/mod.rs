@@ -13,10 +13,11 @@ use std::sync::Arc;
 use coeval_check::history::{self, Format, History};
 use coeval_workload::driver::{self, Options, Outcome, Report, Tick};
 use coeval_workload::loads::bank::Bank;
+use coeval_workload::loads::hybrid::{Hybrid, Settings as HybridSettings};
 use coeval_workload::loads::list_append::ListAppend;
 use coeval_workload::loads::rw_register::RwRegister;
 use coeval_workload::loads::smallbank::SmallBank;
-use coeval_workload::loads::tpcc::{Scale, Tpcc};
+use coeval_workload::loads::tpcc::{Rewards, Scale, Tpcc};
 use coeval_workload::loads::ycsb::{Settings as YcsbSettings, Ycsb};
 use coeval_workload::workload::Workload;
 
@@ -25,8 +26,9 @@ use crate::progress::{Progress, Unit};
 /// Which workload, and how large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Load {
-    Tpcc(Scale),
+    Tpcc(Scale, Option<Rewards>),
     Ycsb(YcsbSettings),
+    Hybrid(HybridSettings),
     SmallBank {
         customers: u64,
         hot: u64,
@@ -126,8 +128,15 @@ async fn go(plan: &Plan) -> Result<bool, String> {
         picture(name)?;
     }
     let outcome = match plan.load {
-        Load::Tpcc(scale) => drive(Tpcc::new(scale, plan.options.seed), plan).await,
+        Load::Tpcc(scale, rewards) => {
+            let standard = Tpcc::new(scale, plan.options.seed);
+            match rewards {
+                None => drive(standard, plan).await,
+                Some(rewards) => drive(standard.rewarding(rewards), plan).await,
+            }
+        }
         Load::Ycsb(settings) => drive(Ycsb::new(settings), plan).await,
+        Load::Hybrid(settings) => drive(Hybrid::new(settings), plan).await,
         Load::SmallBank {
             customers,
             hot,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use coeval_txn::Isolation;
 use coeval_workload::driver::{Length, OPERATION_TIMEOUT, Options};
-use coeval_workload::loads::tpcc::Scale;
+use coeval_workload::loads::hybrid::Settings as Hybrid;
+use coeval_workload::loads::tpcc::{Rewards, Scale};
 use coeval_workload::loads::ycsb::{Letter, Settings as Ycsb};
 
 use crate::bench::{self, Load, Place, Plan, Protocol};
@@ -16,6 +17,7 @@ Examples:
   coeval bench tpcc --warehouses 4 --threads 2 --seconds 30
   coeval bench tpcc --url postgres://127.0.0.1:5433 --clients 16 --json result.json
   coeval bench ycsb --workload B --records 1000000 --theta 0.7 --data-dir /tmp/bench
+  coeval bench hybrid --scan-length 1000 --clients 8 --threads 2
   coeval bench bank --isolation read-committed --rate 2000 --clients 32
   coeval bench list-append --clients 8 --transactions 100000 --record history.jsonl
 
@@ -46,6 +48,16 @@ fn fraction(name: &'static str, value: &'static str, help: &'static str) -> Arg 
         .long(name)
         .value_name(value)
         .value_parser(value_parser!(f64))
+        .help(help)
+}
+
+/// Of a hundred so many.
+fn percent(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("N")
+        .default_value(default)
+        .value_parser(value_parser!(u64).range(0..=100))
         .help(help)
 }
 
@@ -159,6 +171,18 @@ pub(super) fn command() -> Command {
                     "Items; fewer than the standard's make a small test",
                 ),
                 number("customers", "3000", "Customers of each district; likewise"),
+                percent(
+                    "reward-percent",
+                    "0",
+                    "Of a hundred transactions so many are rewards: scans of customers, of whom \
+                     one is given money. With 10 it is the modified TPC-C of ROCC. The others \
+                     are 40 : 40 : 4 : 4 : 2 then",
+                ),
+                number(
+                    "reward-customers",
+                    "1000",
+                    "Customers that a reward scans, at most those of a district",
+                ),
             ],
         ))
         .subcommand(workload(
@@ -186,17 +210,41 @@ pub(super) fn command() -> Command {
             ],
         ))
         .subcommand(workload(
+            "hybrid",
+            "Hybrid YCSB: short transactions by key, and some with a long scan among them",
+            vec![
+                number("records", "100000", "Rows, at least 10"),
+                number("field-bytes", "100", "Bytes of a row's text, at least 8"),
+                fraction(
+                    "theta",
+                    "T",
+                    "Skew of the Zipfian keys, which lie side by side; 0 for none [default: 0.7]",
+                ),
+                percent(
+                    "scan-percent",
+                    "10",
+                    "Of a hundred transactions so many have a scan, beside four operations by \
+                     key; the others have five",
+                ),
+                number("scan-length", "100", "Keys of a scan, at most all rows"),
+                percent(
+                    "write-percent",
+                    "50",
+                    "Of a hundred operations by key so many write",
+                ),
+            ],
+        ))
+        .subcommand(workload(
             "smallbank",
             "SmallBank: short transactions on customers, some of them hot",
             vec![
                 number("customers", "100000", "Customers"),
                 number("hot", "100", "Of them, so many are hot"),
-                Arg::new("hot-percent")
-                    .long("hot-percent")
-                    .value_name("N")
-                    .default_value("90")
-                    .value_parser(value_parser!(u64).range(0..=100))
-                    .help("Of a hundred transactions so many are about hot ones"),
+                percent(
+                    "hot-percent",
+                    "90",
+                    "Of a hundred transactions so many are about hot ones",
+                ),
             ],
         ))
         .subcommand(workload(
@@ -204,12 +252,7 @@ pub(super) fn command() -> Command {
             "Transfers between accounts, and sums of everything beside them",
             vec![
                 number("accounts", "1000", "Accounts, at least 2"),
-                Arg::new("totals")
-                    .long("totals")
-                    .value_name("N")
-                    .default_value("10")
-                    .value_parser(value_parser!(u64).range(0..=100))
-                    .help("Of a hundred transactions so many are sums"),
+                percent("totals", "10", "Of a hundred transactions so many are sums"),
             ],
         ))
         .subcommand(workload(
@@ -259,31 +302,68 @@ fn seconds(matches: &ArgMatches, name: &str, default: f64) -> Result<Duration, S
     duration.map_err(|error| format!("--{name} {seconds}: {error}"))
 }
 
+/// Skew on the command line.
+fn theta(matches: &ArgMatches, default: f64) -> Result<f64, String> {
+    let theta = matches.get_one::<f64>("theta").copied().unwrap_or(default);
+    if theta.is_finite() && theta >= 0.0 {
+        Ok(theta)
+    } else {
+        Err("--theta is at least 0".to_owned())
+    }
+}
+
+fn tpcc(matches: &ArgMatches) -> Result<Load, String> {
+    let scale = Scale {
+        warehouses: small(matches, "warehouses")?,
+        items: small(matches, "items")?,
+        customers: small(matches, "customers")?,
+    };
+    let rewards = Rewards {
+        percent: whole(matches, "reward-percent"),
+        customers: small(matches, "reward-customers")?,
+    };
+    Ok(Load::Tpcc(scale, (rewards.percent > 0).then_some(rewards)))
+}
+
+fn hybrid(matches: &ArgMatches) -> Result<Hybrid, String> {
+    let settings = Hybrid {
+        records: whole(matches, "records"),
+        field_bytes: count(matches, "field-bytes")?,
+        theta: theta(matches, Hybrid::default().theta)?,
+        bulk_percent: whole(matches, "scan-percent"),
+        scan: whole(matches, "scan-length"),
+        write_percent: whole(matches, "write-percent"),
+    };
+    if settings.records < 10 || settings.field_bytes < 8 {
+        return Err("there are at least 10 rows, each with a text of 8 bytes or more".to_owned());
+    }
+    if settings.scan > settings.records {
+        let Hybrid { scan, records, .. } = settings;
+        return Err(format!(
+            "--scan-length {scan} is more than all rows, of which there are {records}"
+        ));
+    }
+    Ok(settings)
+}
+
 /// Which workload, and how large.
 fn load(name: &str, matches: &ArgMatches) -> Result<Load, String> {
     Ok(match name {
-        "tpcc" => Load::Tpcc(Scale {
-            warehouses: small(matches, "warehouses")?,
-            items: small(matches, "items")?,
-            customers: small(matches, "customers")?,
-        }),
+        "tpcc" => tpcc(matches)?,
+        "hybrid" => Load::Hybrid(hybrid(matches)?),
         "ycsb" => {
             let letter = text(matches, "workload").and_then(|letter| Letter::parse(&letter));
-            let theta = matches.get_one::<f64>("theta").copied();
             let settings = Ycsb {
                 letter: letter.unwrap_or(Letter::A),
                 records: whole(matches, "records"),
                 fields: count(matches, "fields")?,
                 field_bytes: count(matches, "field-bytes")?,
-                theta: theta.unwrap_or(Ycsb::default().theta),
+                theta: theta(matches, Ycsb::default().theta)?,
                 operations: whole(matches, "operations"),
                 ..Ycsb::default()
             };
             if settings.fields > 60 || settings.field_bytes < 8 {
                 return Err("a row has up to 60 fields of 8 bytes and more".to_owned());
-            }
-            if settings.theta.is_nan() || settings.theta < 0.0 {
-                return Err("--theta is at least 0".to_owned());
             }
             Load::Ycsb(settings)
         }
@@ -401,7 +481,7 @@ mod tests {
     #[test]
     fn what_nobody_says_is_sensible() {
         let plan = planned(&["tpcc", "--warehouses", "4", "--threads", "2"]).unwrap();
-        assert!(matches!(plan.load, Load::Tpcc(scale) if scale == Scale::standard(4)));
+        assert!(matches!(plan.load, Load::Tpcc(scale, None) if scale == Scale::standard(4)));
         assert!(matches!(
             plan.place,
             Place::Engine {
@@ -415,6 +495,40 @@ mod tests {
     }
 
     #[test]
+    fn scans_and_rewards_are_as_it_is_said() {
+        let load = |arguments: &[&str]| planned(arguments).unwrap().load;
+        let Load::Hybrid(hybrid) = load(&["hybrid"]) else {
+            panic!("another workload");
+        };
+        let default = Hybrid::default();
+        assert_eq!(
+            (hybrid.records, hybrid.scan),
+            (default.records, default.scan)
+        );
+        assert_eq!(
+            (hybrid.bulk_percent, hybrid.write_percent),
+            (default.bulk_percent, default.write_percent)
+        );
+        let arguments = ["hybrid", "--scan-length", "300", "--scan-percent", "0"];
+        let Load::Hybrid(hybrid) = load(&arguments) else {
+            panic!("another workload");
+        };
+        assert_eq!((hybrid.scan, hybrid.bulk_percent), (300, 0));
+        let rewards = |arguments: &[&str]| match load(arguments) {
+            Load::Tpcc(_, rewards) => rewards,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(rewards(&["tpcc", "--reward-customers", "5"]), None);
+        assert_eq!(
+            rewards(&["tpcc", "--reward-percent", "10"]),
+            Some(Rewards {
+                percent: Rewards::PERCENT,
+                customers: 1000
+            })
+        );
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         for arguments in [
             &["tpcc", "--warehouses", "0"][..],
@@ -422,6 +536,13 @@ mod tests {
             &["ycsb", "--workload", "Z"],
             &["ycsb", "--fields", "61"],
             &["ycsb", "--theta", "-1"],
+            &["tpcc", "--reward-percent", "101"],
+            &["hybrid", "--scan-length", "101", "--records", "100"],
+            &["hybrid", "--scan-length", "0"],
+            &["hybrid", "--scan-percent", "101"],
+            &["hybrid", "--records", "9", "--scan-length", "1"],
+            &["hybrid", "--field-bytes", "7"],
+            &["hybrid", "--theta", "nan"],
             &["bank", "--rate", "0"],
             &["bank", "--seconds", "-1"],
             &["bank", "--url", "postgres://x", "--data-dir", "y"],

@@ -296,6 +296,7 @@ fn serial_in_a_process_that_is_paused() {
         "rw-register",
         "smallbank",
         "ycsb",
+        "hybrid",
         "tpcc",
     ] {
         for level in ["read-committed", "snapshot", "serializable"] {
@@ -305,7 +306,7 @@ fn serial_in_a_process_that_is_paused() {
             command.args(["--seconds", "0.6", "--warm-up", "0"]);
             match workload {
                 "tpcc" => _ = command.args(["--items", "100", "--customers", "20"]),
-                "ycsb" => _ = command.args(["--records", "1000"]),
+                "ycsb" | "hybrid" => _ = command.args(["--records", "1000"]),
                 _ => {}
             }
             let process = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -325,6 +326,54 @@ fn serial_in_a_process_that_is_paused() {
             );
         }
     }
+}
+
+/// Long scans beside short transactions, in the process and over the wire.
+#[test]
+fn scans_and_rewards_are_as_many_as_was_said() {
+    let hybrid = ["hybrid", "--records", "1000", "--scan-length", "200"];
+    let tpcc = ["tpcc", "--items", "100", "--customers", "20"];
+    let cases: [(Vec<&str>, _, _); 2] = [
+        (
+            [&hybrid[..], &["--scan-percent", "30"]].concat(),
+            "bulk",
+            ("scan", 200),
+        ),
+        (
+            [
+                &tpcc[..],
+                &["--reward-percent", "30", "--reward-customers", "15"],
+            ]
+            .concat(),
+            "reward",
+            ("rewarded_of", 15),
+        ),
+    ];
+    with_server(|address| async move {
+        let url = format!("postgres://postgres@{address}");
+        for (arguments, kind, (parameter, length)) in &cases {
+            for place in [&[][..], &["--url", &url]] {
+                let mut arguments = [arguments, place].concat();
+                arguments.extend(["--clients", "4", "--threads", "2", "--warm-up", "0"]);
+                arguments.extend(["--transactions", "200", "--json", "-"]);
+                let output = bench(&arguments);
+                assert!(output.status.success(), "{arguments:?}: {output:?}");
+                let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+                assert_eq!(report["checked"], true, "{report}");
+                assert_eq!(
+                    report["violations"].as_array().unwrap().len(),
+                    0,
+                    "{report}"
+                );
+                assert_eq!(report["parameters"][parameter], *length, "{report}");
+                let kinds = report["kinds"].as_array().unwrap();
+                let scans = kinds.iter().find(|one| one["name"] == *kind).unwrap();
+                // About 60 by chance.
+                let completed = scans["completed"].as_u64().unwrap();
+                assert!((25..=95).contains(&completed), "{report}");
+            }
+        }
+    });
 }
 
 /// The fields that the page describes: the first column of its tables.

@@ -76,4 +76,5 @@ async fn tpcc_with_rewards() {
     assert!(report.is_sound(), "{report:?}");
     assert!(report.kinds.iter().all(|kind| kind.completed > 0));
     assert_eq!(report.parameters["rewarded_of"], 15);
+    assert_eq!(report.parameters["reward_percent"], 10);
 }

@@ -45,7 +45,7 @@ impl Tpcc {
         let (mut complaints, mut warehouses) = (Vec::new(), Vec::new());
         for id in 1..=i64::from(self.scale.warehouses) {
             let mut warehouse = gather(id, &payments, session).await?;
-            if self.rewarded_of.is_some() {
+            if self.rewards.is_some() {
                 complaints.extend(take_back(&mut warehouse));
             }
             if warehouse.districts.len() != 10 {

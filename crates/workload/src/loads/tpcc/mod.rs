@@ -31,7 +31,8 @@
 //!
 //! [`Tpcc::with_rewards`] has a sixth kind, [`reward`], which scans hundreds of customers
 //! or thousands; of a hundred transactions 40 are new-order, 40 payment, 10 reward, 4
-//! order-status, 4 delivery and 2 stock-level (ROCC §3.5.2).
+//! order-status, 4 delivery and 2 stock-level (ROCC §3.5.2). With another share of rewards
+//! ([`Tpcc::rewarding`]) the others share the rest in the same proportions.
 //!
 //! Source: TPC Benchmark C, Standard Specification, revision 5.11.
 
@@ -124,8 +125,8 @@ const KINDS: [&str; 6] = [
 /// Of a hundred transactions, so many of each kind: the least that clause 5.2.3 allows
 /// of all but the first.
 const MIX: [u64; 6] = [45, 43, 4, 4, 4, 0];
-/// The same of the modified TPC-C.
-const MODIFIED_MIX: [u64; 6] = [40, 40, 4, 4, 2, 10];
+/// What is no reward in the modified TPC-C: of ninety transactions, so many of each kind.
+const MODIFIED_MIX: [u64; 5] = [40, 40, 4, 4, 2];
 
 /// The workload.
 #[derive(Debug)]
@@ -134,8 +135,22 @@ pub struct Tpcc {
     constants: Constants,
     tables: Vec<Table>,
     acknowledged: Arc<Acknowledged>,
-    /// Customers that a reward looks at; none is given in the standard's mix.
-    rewarded_of: Option<u32>,
+    /// None are given in the standard's mix.
+    rewards: Option<Rewards>,
+}
+
+/// The rewards of the modified TPC-C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewards {
+    /// Of a hundred transactions so many are rewards.
+    pub percent: u64,
+    /// Customers that one looks at, at least 1.
+    pub customers: u32,
+}
+
+impl Rewards {
+    /// How many there are in the document.
+    pub const PERCENT: u64 = 10;
 }
 
 /// One transaction.
@@ -173,7 +188,7 @@ impl Tpcc {
             constants: Constants::new(&mut Chance::of(seed, u64::MAX)),
             tables: schema::tables(),
             acknowledged: Arc::default(),
-            rewarded_of: None,
+            rewards: None,
         }
     }
 
@@ -182,20 +197,39 @@ impl Tpcc {
     /// database, one after the other.
     #[must_use]
     pub fn with_rewards(&self, customers: u32) -> Self {
+        self.rewarding(Rewards {
+            percent: Rewards::PERCENT,
+            customers,
+        })
+    }
+
+    /// The same with another share of rewards.
+    #[must_use]
+    pub fn rewarding(&self, rewards: Rewards) -> Self {
+        let rewards = Rewards {
+            percent: rewards.percent.min(100),
+            customers: rewards.customers.clamp(1, self.scale.customers),
+        };
         Self {
             scale: self.scale,
             constants: self.constants,
             tables: self.tables.clone(),
             acknowledged: Arc::clone(&self.acknowledged),
-            rewarded_of: Some(customers.clamp(1, self.scale.customers)),
+            rewards: Some(rewards),
         }
     }
 
-    fn mix(&self) -> &'static [u64; 6] {
-        match self.rewarded_of {
-            None => &MIX,
-            Some(_) => &MODIFIED_MIX,
+    /// In what proportions kinds are drawn.
+    fn mix(&self) -> [u64; 6] {
+        let Some(Rewards { percent, .. }) = self.rewards else {
+            return MIX;
+        };
+        let others: u64 = MODIFIED_MIX.iter().sum();
+        let mut mix = [others * percent; 6];
+        for (share, of_others) in mix.iter_mut().zip(MODIFIED_MIX) {
+            *share = of_others * (100 - percent);
         }
+        mix
     }
 
     fn draw_kind(&self, chance: &mut Chance) -> usize {
@@ -269,7 +303,7 @@ impl Workload for Tpcc {
             versions(STOCK, s::ORDER_CNT, 0),
         ];
         // A reward takes from these, so they have what they had before.
-        if self.rewarded_of.is_none() {
+        if self.rewards.is_none() {
             all.push(versions(WAREHOUSE, w::YTD, DISTRICTS * customers * PAID));
             all.push(versions(DISTRICT, d::YTD, customers * PAID));
         }
@@ -277,7 +311,7 @@ impl Workload for Tpcc {
     }
 
     fn kinds(&self) -> &'static [&'static str] {
-        match self.rewarded_of {
+        match self.rewards {
             None => &KINDS[..5],
             Some(_) => &KINDS,
         }
@@ -291,8 +325,9 @@ impl Workload for Tpcc {
             ("customers_per_district".to_owned(), json!(scale.customers)),
             ("scaled_down".to_owned(), json!(!scale.is_standard())),
         ]);
-        if let Some(customers) = self.rewarded_of {
-            parameters.insert("rewarded_of".to_owned(), json!(customers));
+        if let Some(rewards) = self.rewards {
+            parameters.insert("reward_percent".to_owned(), json!(rewards.percent));
+            parameters.insert("rewarded_of".to_owned(), json!(rewards.customers));
         }
         parameters
     }
@@ -419,8 +454,18 @@ mod tests {
     #[test]
     fn the_mix_is_what_it_says() {
         let standard = Tpcc::new(Scale::standard(1), 1);
-        let modified = standard.with_rewards(100);
-        for (tpcc, mix) in [(&standard, MIX), (&modified, MODIFIED_MIX)] {
+        let rewarding = |percent| {
+            standard.rewarding(Rewards {
+                percent,
+                customers: 100,
+            })
+        };
+        for (tpcc, mix) in [
+            (&standard, [45, 43, 4, 4, 4, 0]),
+            (&standard.with_rewards(100), [40, 40, 4, 4, 2, 10]),
+            (&rewarding(55), [20, 20, 2, 2, 1, 55]),
+            (&rewarding(100), [0, 0, 0, 0, 0, 100]),
+        ] {
             let mut chance = Chance::new(3);
             let mut counts = [0_u64; 6];
             for _ in 0..100_000 {

@@ -37,7 +37,9 @@ pub struct Request {
 impl Tpcc {
     pub(super) fn draw_reward(&self, home: i64, chance: &mut Chance) -> Request {
         let customers = i64::from(self.scale.customers);
-        let looked_at = self.rewarded_of.map_or(1, i64::from);
+        let looked_at = self
+            .rewards
+            .map_or(1, |rewards| i64::from(rewards.customers));
         let from = uniform(chance, 1, customers - looked_at + 1);
         Request {
             warehouse: home,
