@@ -13,6 +13,12 @@
 //! The last column names the seeds that failed, which are among those of the fourth. A
 //! failure stands for good: a later build that does not fail has a line of its own, and a
 //! build that fails once has failed.
+//!
+//! Two lines of one scenario, build and length, as the merge of two machines' records has
+//! them, are one: of the seeds of both, failed are those that failed in either. A run is
+//! the same wherever it is repeated, so what a seed that is in both came to counts once.
+//! How many were refused is a number only: of lines of which each has seeds that the other
+//! lacks and seeds that it has, that number and that of commits are taken in proportion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,6 +34,30 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) committed: u64,
     pub(super) failed: BTreeSet<u64>,
+}
+
+impl Tally {
+    /// Takes in another line of the same runs.
+    fn merge(&mut self, mut other: Self) {
+        // Whichever stands first in the file.
+        let rank = |tally: &Self| (tally.seeds.len(), tally.refused, tally.committed);
+        if rank(&other) > rank(self) {
+            std::mem::swap(self, &mut other);
+        }
+        let new = other.seeds.difference(&self.seeds).count() as u64;
+        let all = other.seeds.len() as u64;
+        let of_new = |count: u64| match u128::from(count) * u128::from(new) {
+            0 => 0,
+            share => u64::try_from(share / u128::from(all)).unwrap_or(u64::MAX),
+        };
+        self.committed = self.committed.saturating_add(of_new(other.committed));
+        let refused = self.refused.saturating_add(of_new(other.refused));
+        self.seeds.extend(other.seeds);
+        self.failed.extend(other.failed);
+        let others = (self.seeds.len() - self.failed.len()) as u64;
+        self.refused = refused.min(others);
+        self.clean = others - self.refused;
+    }
 }
 
 /// Which line.
@@ -126,7 +156,7 @@ impl Record {
                 line: at + 1,
                 text: line.to_owned(),
             })?;
-            record.lines.insert(key, tally);
+            record.lines.entry(key).or_default().merge(tally);
         }
         Ok(record)
     }
@@ -159,8 +189,13 @@ fn read_line(line: &str) -> Option<(Key, Tally)> {
         committed: committed.parse().ok()?,
         failed: read_seeds(failed)?,
     };
-    let counted = tally.clean + tally.refused + tally.failed.len() as u64;
-    (counted == tally.seeds.len() as u64).then_some((key, tally))
+    let failed = tally.failed.len() as u64;
+    let counted = tally
+        .clean
+        .checked_add(tally.refused)?
+        .checked_add(failed)?;
+    let adds_up = counted == tally.seeds.len() as u64 && tally.failed.is_subset(&tally.seeds);
+    adds_up.then_some((key, tally))
 }
 
 fn read_seeds(text: &str) -> Option<BTreeSet<u64>> {
@@ -270,6 +305,34 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_the_same_runs_are_one() {
+        let merged = |lines: [&str; 2]| {
+            let line = |text: &str| format!("occ/bank/serializable/power abc 500 {text}\n");
+            let both = |[one, two]: [&str; 2]| {
+                let record = Record::read(&format!("{}{}", line(one), line(two))).unwrap();
+                assert_eq!(Record::read(&record.to_string()), Ok(record.clone()));
+                let text = record.to_string();
+                let (_, text) = text.split_once(" 500 ").unwrap();
+                text.trim().to_owned()
+            };
+            let [one, two] = lines;
+            assert_eq!(both([one, two]), both([two, one]));
+            both(lines)
+        };
+        // Of two machines.
+        assert_eq!(merged(["1-3 2 0 80 2", "4-6 2 1 90 -"]), "1-6 4 1 170 2");
+        assert_eq!(merged(["1-3 2 0 80 2", "4-6 2 0 90 5"]), "1-6 4 0 170 2,5");
+        // Of one, as a branch has gone on with it.
+        assert_eq!(merged(["1-3 2 0 80 2", "1-6 4 1 170 2"]), "1-6 4 1 170 2");
+        assert_eq!(merged(["1-3 2 0 80 2", "1-3 2 0 80 2"]), "1-3 2 0 80 2");
+        // Both have gone on: two of the three seeds of the first are new.
+        assert_eq!(merged(["1-3 1 2 90 -", "1,4-6 2 1 80 4"]), "1-6 3 2 140 4");
+        // What failed once has failed, and is neither clean nor refused any more.
+        assert_eq!(merged(["1-2 1 0 20 1", "1-2 0 1 20 2"]), "1-2 0 0 20 1-2");
+        assert_eq!(merged(["1-2 0 2 20 -", "1-2 1 0 20 2"]), "1-2 0 1 20 2");
+    }
+
+    #[test]
     fn the_record_of_the_repository_is_one() {
         let text = include_str!("../../../../bench/record/court/runs");
         assert!(Record::read(text).is_ok_and(|record| record.tallies().count() > 400));
@@ -282,6 +345,8 @@ mod tests {
             "occ/bank/serializable/nothing abc 1000 1-5 5 0 80 -",
             "occ/bank/serializable/power abc 1000 1-5 4 0 80 -",
             "occ/bank/serializable/power abc 1000 1-x 5 0 80 -",
+            "occ/bank/serializable/power abc 1000 1-5 4 0 80 6",
+            "occ/bank/serializable/power abc 1000 1-5 18446744073709551615 6 80 -",
         ] {
             let error = Record::read(line).unwrap_err();
             assert!(error.to_string().contains("line 1"), "{error}");
