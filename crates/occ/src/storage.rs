@@ -111,6 +111,10 @@ impl Index {
 
     /// Whether two rows have the same key.
     pub(crate) fn same_key(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
+        self.extractor.is_surely_same(one, other) || self.makes_same_key(one, other)
+    }
+
+    fn makes_same_key(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
         with_buffers(|first, second| {
             self.key(one, first);
             self.key(other, second);

@@ -136,4 +136,9 @@ impl KeyExtractor for RowKey {
         }
         extracted
     }
+
+    fn is_surely_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
+        let mut cells = self.cells.iter();
+        cells.all(|each| one.cell(each.cell) == other.cell(each.cell))
+    }
 }

@@ -3,6 +3,8 @@
 //! Keys and rows are encoded as simply as can be; no SQL, no sockets, and no copy of a
 //! row that a scan shows.
 
+mod many;
+
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use super::row::Cells;
 use super::schema::Table;
 use super::session::{Scan, Visit, Way};
 use super::{Failure, Row};
+pub(super) use many::VisitMany;
 
 /// Workloads have one version of their schema.
 const SCHEMA_VERSION: u64 = 1;
@@ -113,6 +116,10 @@ impl Contract {
 
     fn encode(&mut self, table: usize, values: &[i64]) {
         self.key.clear();
+        self.push_key(table, values);
+    }
+
+    fn push_key(&mut self, table: usize, values: &[i64]) {
         for (column, &value) in self.tables[table].columns.iter().zip(values) {
             push_integer(column.kind, value, &mut self.key);
         }

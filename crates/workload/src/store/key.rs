@@ -57,6 +57,11 @@ impl KeyExtractor for Columns {
         }
         ExtractedKey::Comparable
     }
+
+    fn is_surely_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
+        let mut columns = self.0.iter();
+        columns.all(|&(column, _)| one.cell(column) == other.cell(column))
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use coeval_check::history::{Operation, Outcome};
 use coeval_txn::Isolation;
 use coeval_types::RowRef;
 
-use super::contract::Contract;
+use super::contract::{Contract, VisitMany};
 use super::recording::{Head, Recording};
 use super::registers::{self, Versions};
 use super::schema::Table;
@@ -262,6 +262,81 @@ impl Session {
             self.note_read(table, row);
         }
         Ok(found)
+    }
+
+    /// Shows what is there of the rows with these primary keys, which stand one behind
+    /// the other, each with the position of its key. In this process the engine is asked
+    /// for all of them at once.
+    pub async fn get_many(
+        &mut self,
+        table: usize,
+        keys: &[i64],
+        visit: &mut VisitMany<'_>,
+    ) -> Result<(), Failure> {
+        let width = self.tables[table].key;
+        let Self {
+            backend,
+            recording,
+            tables,
+            versions,
+            pace,
+        } = self;
+        let mut visit = |at: usize, row: RowRef<'_>| {
+            if let Some(recording) = recording {
+                registers::reads(versions, tables, table, &row, |operation| {
+                    recording.note(operation);
+                });
+            }
+            visit(at, row);
+        };
+        match backend {
+            Backend::Contract(session) => {
+                pace.wait(pace.read * u32::try_from(keys.len() / width).unwrap_or(1))
+                    .await;
+                session.get_many(table, keys, &mut visit)
+            }
+            Backend::Wire(wire) => {
+                let mut row = Row::default();
+                for (at, key) in keys.chunks_exact(width).enumerate() {
+                    pace.wait(pace.read).await;
+                    if wire.get(table, key, &mut row).await? {
+                        visit(at, row.row());
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// [`Session::lock`] for many keys, which stand one behind the other, in their order:
+    /// as many rows. The position of the first key that no row has ends it.
+    pub async fn lock_many(
+        &mut self,
+        table: usize,
+        keys: &[i64],
+        rows: &mut [Row],
+    ) -> Result<Option<usize>, Failure> {
+        let width = self.tables[table].key;
+        match &mut self.backend {
+            Backend::Contract(session) => {
+                let pace = self.pace;
+                let cost = pace.write * u32::try_from(rows.len()).unwrap_or(1);
+                pace.wait(cost).await;
+                let missing = session.lock_many(table, keys, rows).await?;
+                for row in &rows[..missing.unwrap_or(rows.len())] {
+                    self.note_read(table, row);
+                }
+                Ok(missing)
+            }
+            Backend::Wire(_) => {
+                for (at, (key, row)) in keys.chunks_exact(width).zip(rows).enumerate() {
+                    if !self.lock(table, key, row).await? {
+                        return Ok(Some(at));
+                    }
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// Writes a row that this transaction has locked, in which no other columns than

@@ -4,6 +4,7 @@
 //! The same on `occ` and over the wire is in the tests of the server, which names them.
 
 mod driver;
+mod many;
 mod planted;
 mod serial;
 mod simulated;

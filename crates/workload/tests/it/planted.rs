@@ -170,6 +170,22 @@ async fn rewards_that_nobody_gave() {
     );
 }
 
+/// What was taken from stock, or noted of it, without an order.
+#[tokio::test]
+async fn stock_that_nobody_ordered() {
+    for column in [13, 14] {
+        let model = tpcc(1);
+        let found = after(tpcc(1), async |session| {
+            add(&model, session, 8, &[1, 7], column).await;
+        })
+        .await;
+        assert!(
+            found.len() == 1 && found[0].starts_with("stock: "),
+            "{found:?}"
+        );
+    }
+}
+
 /// Tables, keys and columns of TPC-C, and which condition sees it when the number there
 /// is one more. (Each of the twelve is tried on its own beside the judge.)
 #[tokio::test]

@@ -22,6 +22,7 @@
 //! before it was validated.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use super::latch::{Restart, Version};
 use super::node::{Node, SPILLED, Shape};
@@ -123,7 +124,8 @@ impl<const W: usize> Node<W> {
         while count > 1 {
             let half = count / 2;
             let below = self.head(shape, base + half - 1) < head;
-            base += if below { half } else { 0 };
+            // Which half it is, nobody can predict; a branch would be wrong half the time.
+            base += select_unpredictable(below, half, 0);
             count -= half;
         }
         base + usize::from(self.head(shape, base) < head)

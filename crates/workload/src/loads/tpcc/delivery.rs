@@ -85,14 +85,18 @@ impl Tpcc {
         session.update(ORDER, &row, &[o::CARRIER_ID]).await?;
         let mut amount = 0;
         let date = now();
-        for line in 1..=lines {
-            let key = [warehouse, district, order, line];
-            if !session.lock(ORDER_LINE, &key, &mut row).await? {
-                return Err(missing("order line", &key));
-            }
+        let keys: Vec<_> = (1..=lines)
+            .map(|line| [warehouse, district, order, line])
+            .collect();
+        let mut rows = vec![Row::default(); keys.len()];
+        let missed = session.lock_many(ORDER_LINE, keys.as_flattened(), &mut rows);
+        if let Some(at) = missed.await? {
+            return Err(missing("order line", &keys[at]));
+        }
+        for row in &mut rows {
             amount += row.integer(ol::AMOUNT);
             row.set_integer(&self.tables[ORDER_LINE], ol::DELIVERY_D, date);
-            session.update(ORDER_LINE, &row, &[ol::DELIVERY_D]).await?;
+            session.update(ORDER_LINE, row, &[ol::DELIVERY_D]).await?;
         }
         let key = [warehouse, district, customer];
         if !session.lock(CUSTOMER, &key, &mut row).await? {

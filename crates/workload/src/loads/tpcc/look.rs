@@ -11,6 +11,7 @@ use super::reward::take_back;
 use super::schema::{
     CUSTOMER, DISTRICT, HISTORY, NEW_ORDER, ORDER, ORDER_LINE, WAREHOUSE, c, d, h, o, ol, w,
 };
+use super::stock::Books;
 
 /// Complaints that are shown; more say nothing new.
 const SHOWN: usize = 50;
@@ -43,8 +44,10 @@ impl Tpcc {
             })
             .await?;
         let (mut complaints, mut warehouses) = (Vec::new(), Vec::new());
+        let mut books = Books::default();
         for id in 1..=i64::from(self.scale.warehouses) {
-            let mut warehouse = gather(id, &payments, session).await?;
+            let mut warehouse = self.gather(id, &payments, &mut books, session).await?;
+            books.read(id, session).await?;
             if self.rewards.is_some() {
                 complaints.extend(take_back(&mut warehouse));
             }
@@ -56,88 +59,99 @@ impl Tpcc {
             complaints.truncate(SHOWN);
             warehouses.push(warehouse);
         }
+        complaints.extend(books.judge());
         complaints.extend(self.acknowledged.judge(&warehouses, self.scale));
         Ok(complaints)
     }
-}
 
-async fn gather(id: i64, payments: &Payments, session: &mut Session) -> Result<Warehouse, Failure> {
-    let prefix = [Value::Integer(id)];
-    let mut warehouse = Warehouse {
-        id,
-        history: payments.warehouses.get(&id).copied().unwrap_or(0),
-        ..Warehouse::default()
-    };
-    session
-        .scan(&Scan::of(WAREHOUSE, &prefix), &mut |row| {
-            warehouse.ytd = row.integer(w::YTD);
-        })
-        .await?;
-    let mut districts: BTreeMap<i64, District> = BTreeMap::new();
-    session
-        .scan(&Scan::of(DISTRICT, &prefix), &mut |row| {
-            let district = row.integer(d::ID);
-            districts.insert(
-                district,
-                District {
-                    id: district,
-                    ytd: row.integer(d::YTD),
-                    next_order: row.integer(d::NEXT_O_ID),
-                    history: payments
-                        .districts
-                        .get(&(id, district))
-                        .copied()
-                        .unwrap_or(0),
-                    ..District::default()
-                },
-            );
-        })
-        .await?;
-    session
-        .scan(&Scan::of(CUSTOMER, &prefix), &mut |row| {
-            let who = (id, row.integer(c::D_ID), row.integer(c::ID));
-            if let Some(district) = districts.get_mut(&who.1) {
-                // In the order of their numbers, from 1.
-                district.customers.push(Customer {
-                    balance: row.integer(c::BALANCE),
-                    paid: row.integer(c::YTD_PAYMENT),
-                    deliveries: row.integer(c::DELIVERY_CNT),
-                    history: payments.customers.get(&who).copied().unwrap_or(0),
-                    ..Customer::default()
-                });
-            }
-        })
-        .await?;
-    session
-        .scan(&Scan::of(ORDER, &prefix), &mut |row| {
-            if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
-                district.orders.push(Order {
-                    id: row.integer(o::ID),
-                    customer: row.integer(o::C_ID),
-                    has_carrier: !row.is_null(o::CARRIER_ID),
-                    counted: row.integer(o::OL_CNT),
-                    ..Order::default()
-                });
-            }
-        })
-        .await?;
-    session
-        .scan(&Scan::of(NEW_ORDER, &prefix), &mut |row| {
-            if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
-                district.new_orders.push(row.integer(o::ID));
-            }
-        })
-        .await?;
-    session
-        .scan(&Scan::of(ORDER_LINE, &prefix), &mut |row| {
-            if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
-                let dated = !row.is_null(ol::DELIVERY_D);
-                add_line(district, row.integer(o::ID), dated, row.integer(ol::AMOUNT));
-            }
-        })
-        .await?;
-    warehouse.districts = districts.into_values().collect();
-    Ok(warehouse)
+    async fn gather(
+        &self,
+        id: i64,
+        payments: &Payments,
+        books: &mut Books,
+        session: &mut Session,
+    ) -> Result<Warehouse, Failure> {
+        let prefix = [Value::Integer(id)];
+        let first = i64::from(self.scale.customers);
+        let mut warehouse = Warehouse {
+            id,
+            history: payments.warehouses.get(&id).copied().unwrap_or(0),
+            ..Warehouse::default()
+        };
+        session
+            .scan(&Scan::of(WAREHOUSE, &prefix), &mut |row| {
+                warehouse.ytd = row.integer(w::YTD);
+            })
+            .await?;
+        let mut districts: BTreeMap<i64, District> = BTreeMap::new();
+        session
+            .scan(&Scan::of(DISTRICT, &prefix), &mut |row| {
+                let district = row.integer(d::ID);
+                districts.insert(
+                    district,
+                    District {
+                        id: district,
+                        ytd: row.integer(d::YTD),
+                        next_order: row.integer(d::NEXT_O_ID),
+                        history: payments
+                            .districts
+                            .get(&(id, district))
+                            .copied()
+                            .unwrap_or(0),
+                        ..District::default()
+                    },
+                );
+            })
+            .await?;
+        session
+            .scan(&Scan::of(CUSTOMER, &prefix), &mut |row| {
+                let who = (id, row.integer(c::D_ID), row.integer(c::ID));
+                if let Some(district) = districts.get_mut(&who.1) {
+                    // In the order of their numbers, from 1.
+                    district.customers.push(Customer {
+                        balance: row.integer(c::BALANCE),
+                        paid: row.integer(c::YTD_PAYMENT),
+                        deliveries: row.integer(c::DELIVERY_CNT),
+                        history: payments.customers.get(&who).copied().unwrap_or(0),
+                        ..Customer::default()
+                    });
+                }
+            })
+            .await?;
+        session
+            .scan(&Scan::of(ORDER, &prefix), &mut |row| {
+                if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
+                    district.orders.push(Order {
+                        id: row.integer(o::ID),
+                        customer: row.integer(o::C_ID),
+                        has_carrier: !row.is_null(o::CARRIER_ID),
+                        counted: row.integer(o::OL_CNT),
+                        ..Order::default()
+                    });
+                }
+            })
+            .await?;
+        session
+            .scan(&Scan::of(NEW_ORDER, &prefix), &mut |row| {
+                if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
+                    district.new_orders.push(row.integer(o::ID));
+                }
+            })
+            .await?;
+        session
+            .scan(&Scan::of(ORDER_LINE, &prefix), &mut |row| {
+                if let Some(district) = districts.get_mut(&row.integer(o::D_ID)) {
+                    let dated = !row.is_null(ol::DELIVERY_D);
+                    add_line(district, row.integer(o::ID), dated, row.integer(ol::AMOUNT));
+                }
+                if row.integer(o::ID) > first {
+                    books.order(row.integer(ol::QUANTITY));
+                }
+            })
+            .await?;
+        warehouse.districts = districts.into_values().collect();
+        Ok(warehouse)
+    }
 }
 
 /// Counts a line with its order and, when it was delivered, with its customer.

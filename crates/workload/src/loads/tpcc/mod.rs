@@ -25,7 +25,8 @@
 //! - Items and customers can be fewer ([`Scale`]), for tests; the report says so.
 //!
 //! At the end all twelve consistency conditions of clause 3.3.2 are looked at
-//! ([`conditions`]), and whether what was acknowledged is there ([`acknowledged`]).
+//! ([`conditions`]), whether what was ordered was taken from [`stock`], and whether what was
+//! acknowledged is there ([`acknowledged`]).
 //!
 //! # Modified
 //!
@@ -47,6 +48,7 @@ mod queries;
 mod random;
 mod reward;
 mod schema;
+mod stock;
 
 use std::sync::Arc;
 

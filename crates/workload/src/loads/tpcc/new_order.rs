@@ -16,6 +16,8 @@ pub struct Request {
     district: i64,
     customer: i64,
     lines: Vec<Line>,
+    /// No item has the number of the last line.
+    fails: bool,
 }
 
 /// One item of it.
@@ -52,6 +54,7 @@ impl Tpcc {
             district: uniform(chance, 1, DISTRICTS),
             customer: self.customer(chance),
             lines,
+            fails,
         }
     }
 
@@ -88,9 +91,17 @@ impl Tpcc {
         let mut maker = Maker::new();
         self.insert_order(request, order, &mut maker, &mut row, session)
             .await?;
+        let prices = Self::prices(request, session).await?;
+        let mut stock = Stock::lock(request, session).await?;
         let mut total = 0;
-        for (number, line) in (1..).zip(&request.lines) {
-            let amount = self.take(line, warehouse, session, &mut row).await?;
+        for (number, (line, price)) in (1..).zip(request.lines.iter().zip(prices)) {
+            // Found out at the line that asks for it, with the work of the others done.
+            let Some(price) = price else {
+                return Err(Failure::Rollback);
+            };
+            let taken = stock.of(line);
+            self.take(line, warehouse, taken, session).await?;
+            let amount = price * line.quantity;
             total += amount;
             let table = &self.tables[ORDER_LINE];
             for cell in [warehouse, district, order, number, line.item, line.supply] {
@@ -99,8 +110,7 @@ impl Tpcc {
             maker.null().integer(table, line.quantity);
             maker.integer(table, amount);
             let column = s::DIST + usize::try_from(district - 1).unwrap_or(0);
-            let info = row.text(column).to_owned();
-            maker.text(&info).finish(&mut row);
+            maker.text(taken.text(column)).finish(&mut row);
             session.insert(ORDER_LINE, &row).await?;
         }
         // What the terminal would show: rates are ten-thousandths.
@@ -122,6 +132,7 @@ impl Tpcc {
             district,
             customer,
             ref lines,
+            ..
         } = request;
         let table = &self.tables[ORDER];
         for cell in [warehouse, district, order, customer, now()] {
@@ -138,22 +149,26 @@ impl Tpcc {
         session.insert(NEW_ORDER, row).await
     }
 
-    /// Takes a line's quantity from stock, whose row is left in `row`. What it costs.
+    /// What an item of each line costs, if there is such an item.
+    async fn prices(request: &Request, session: &mut Session) -> Result<Vec<Option<i64>>, Failure> {
+        let items: Vec<i64> = request.lines.iter().map(|line| line.item).collect();
+        let mut prices = vec![None; items.len()];
+        session
+            .get_many(ITEM, &items, &mut |at, row| {
+                prices[at] = Some(row.integer(i::PRICE));
+            })
+            .await?;
+        Ok(prices)
+    }
+
+    /// Takes a line's quantity from its stock.
     async fn take(
         &self,
         line: &Line,
         home: i64,
-        session: &mut Session,
         row: &mut Row,
-    ) -> Result<i64, Failure> {
-        if !session.get(ITEM, &[line.item], row).await? {
-            return Err(Failure::Rollback);
-        }
-        let price = row.integer(i::PRICE);
-        let key = [line.supply, line.item];
-        if !session.lock(STOCK, &key, row).await? {
-            return Err(missing("stock", &key));
-        }
+        session: &mut Session,
+    ) -> Result<(), Failure> {
         let table = &self.tables[STOCK];
         let left = row.integer(s::QUANTITY) - line.quantity;
         let filled = if left >= 10 { left } else { left + 91 };
@@ -163,8 +178,44 @@ impl Tpcc {
         let remote = i64::from(line.supply != home);
         row.set_integer(table, s::REMOTE_CNT, row.integer(s::REMOTE_CNT) + remote);
         let changed = [s::QUANTITY, s::YTD, s::ORDER_CNT, s::REMOTE_CNT];
-        session.update(STOCK, row, &changed).await?;
-        Ok(price * line.quantity)
+        session.update(STOCK, row, &changed).await
+    }
+}
+
+/// The stock of an order's items, locked.
+struct Stock {
+    /// Warehouse and item of each row, in the order of lines, none twice.
+    keys: Vec<[i64; 2]>,
+    rows: Vec<Row>,
+}
+
+impl Stock {
+    /// Locks it, in the order of the lines, which all orders share. An item that no
+    /// warehouse has is left out.
+    async fn lock(request: &Request, session: &mut Session) -> Result<Self, Failure> {
+        let mut keys: Vec<[i64; 2]> = request.lines.iter().map(Line::stock).collect();
+        // The lines are sorted, but for an item that does not exist.
+        keys.dedup();
+        keys.truncate(keys.len() - usize::from(request.fails));
+        let mut rows = vec![Row::default(); keys.len()];
+        let missed = session.lock_many(STOCK, keys.as_flattened(), &mut rows);
+        match missed.await? {
+            Some(at) => Err(missing("stock", &keys[at])),
+            None => Ok(Self { keys, rows }),
+        }
+    }
+
+    /// The row of a line's item, as the transaction has left it.
+    fn of(&mut self, line: &Line) -> &mut Row {
+        let at = self.keys.iter().position(|key| *key == line.stock());
+        &mut self.rows[at.expect("locked before")]
+    }
+}
+
+impl Line {
+    /// The primary key of its stock.
+    fn stock(&self) -> [i64; 2] {
+        [self.supply, self.item]
     }
 }
 

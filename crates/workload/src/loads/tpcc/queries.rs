@@ -124,13 +124,16 @@ impl Tpcc {
                 items.insert(row.integer(ol::I_ID));
             })
             .await?;
-        let mut low = 0;
-        for item in items {
-            let key = [warehouse, item];
-            if !session.get(STOCK, &key, &mut row).await? {
-                return Err(missing("stock", &key));
-            }
-            low += i64::from(row.integer(s::QUANTITY) < threshold);
+        let keys: Vec<[i64; 2]> = items.into_iter().map(|item| [warehouse, item]).collect();
+        let (mut low, mut found) = (0, 0);
+        session
+            .get_many(STOCK, keys.as_flattened(), &mut |_, row| {
+                found += 1;
+                low += i64::from(row.integer(s::QUANTITY) < threshold);
+            })
+            .await?;
+        if found != keys.len() {
+            return Err(missing("stock of some item in", &key));
         }
         std::hint::black_box(low);
         Ok(())

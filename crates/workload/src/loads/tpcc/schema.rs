@@ -67,6 +67,7 @@ pub(super) mod o {
 pub(super) mod ol {
     pub(in super::super) const I_ID: usize = 4;
     pub(in super::super) const DELIVERY_D: usize = 6;
+    pub(in super::super) const QUANTITY: usize = 7;
     pub(in super::super) const AMOUNT: usize = 8;
 }
 
