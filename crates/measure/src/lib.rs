@@ -1,4 +1,4 @@
-//! What programs that measure parts of an engine have in common: rows, clocks, files.
+//! What programs that measure parts of an engine have in common: rows, clocks, memory, files.
 //!
 //! ```text
 //!   bench/ems      ──▶ bin/ems      ──▶ coeval_storage's records and their comparators
@@ -13,9 +13,11 @@
 //! work on the machine would blur them.
 
 mod clock;
+mod memory;
 mod output;
 mod rows;
 
 pub use clock::{Stopwatch, process_time, processor_time};
+pub use memory::resident_bytes;
 pub use output::Output;
 pub use rows::{Chance, row_of, tag_of};

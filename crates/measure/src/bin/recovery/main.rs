@@ -7,7 +7,8 @@
 //!
 //! The engine in this process, with a directory, at its default settings. Three parts:
 //!
-//! - *from a checkpoint*: rows of 100 bytes, a checkpoint, a start from it, again and again:
+//! - *from a checkpoint*: rows of 100 bytes, and by how much they make the process grow; a
+//!   checkpoint, a start from it, again and again:
 //!   with its file in the kernel's cache, and without, as behind a loss of power. At the end
 //!   `CREATE INDEX` on the rows that are there, with keys in the order of the rows and in an
 //!   order by chance;

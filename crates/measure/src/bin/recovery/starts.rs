@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use coeval_measure::{Chance, Output, Stopwatch, process_time};
+use coeval_measure::{Chance, Output, Stopwatch, process_time, resident_bytes};
 use coeval_occ::{Engine, Settings};
 use coeval_types::IndexKind;
 
@@ -20,6 +20,8 @@ const COMMIT: usize = 10;
 
 /// What a start from a checkpoint may take, in seconds, of ten million rows.
 const CHECKPOINT_AIM: f64 = 8.0;
+/// Bytes that a row may take, with its index and everything.
+const MEMORY_AIM: f64 = 220.0;
 /// Updates that a core is to replay in a second.
 const LOG_AIM: f64 = 1e6;
 
@@ -93,7 +95,9 @@ async fn from_checkpoint(
     let directory = arguments.directory()?;
     let engine = open(directory.path()).await?;
     table::attach(&engine)?;
+    let before = resident_bytes()?;
     table::fill(&engine, arguments.rows).await?;
+    let row_bytes = resident_bytes()?.saturating_sub(before) as f64 / arguments.rows as f64;
     let clock = Stopwatch::start();
     coeval_txn::Engine::checkpoint(&engine).await?;
     let taken = clock.elapsed();
@@ -121,6 +125,12 @@ async fn from_checkpoint(
             format!("aim {aim:.1} s: {}", verdict(seconds <= aim))
         });
     }
+    let _ = writeln!(
+        indexes,
+        "memory: {row_bytes:.0} bytes of the resident size for each row of 100 bytes with its \
+         primary index of 8; aim {MEMORY_AIM:.0}: {}",
+        verdict(row_bytes <= MEMORY_AIM)
+    );
     let _ = writeln!(
         indexes,
         "checkpoint of {rows} rows, nobody else there: {:.2} s",

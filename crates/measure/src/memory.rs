@@ -1,0 +1,17 @@
+//! What this process takes of the machine's memory.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "measurements of the real machine, not of a simulated one"
+)]
+
+/// Its resident size in bytes.
+///
+/// # Errors
+/// Where the kernel does not say.
+pub fn resident_bytes() -> std::io::Result<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm")?;
+    let pages = statm.split_ascii_whitespace().nth(1);
+    let pages: Option<u64> = pages.and_then(|pages| pages.parse().ok());
+    let pages = pages.ok_or(std::io::ErrorKind::InvalidData)?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
