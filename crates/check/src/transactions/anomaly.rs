@@ -62,7 +62,8 @@ pub enum Order {
     Values,
     /// That of one process's transactions.
     Process,
-    /// That of transactions of which one had finished before the other started.
+    /// That of transactions of which one had finished before the other started, or came
+    /// before it in their process.
     RealTime,
 }
 

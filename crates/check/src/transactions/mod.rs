@@ -144,7 +144,8 @@ pub fn judge(history: &History, levels: &[Level]) -> Result<Judgement, Unjudgeab
     let mut orders: Vec<Order> = levels.iter().map(|level| level.order()).collect();
     orders.sort_unstable();
     orders.dedup();
-    // The strongest first: a graph without cycles has none with fewer edges.
+    // The strongest first: it has the edges of all weaker ones, and a graph without cycles
+    // has none with fewer edges.
     while let Some(order) = orders.pop() {
         let registers = registers.versions(history, order, &mut findings);
         let run = Run {

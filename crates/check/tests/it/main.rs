@@ -6,6 +6,7 @@ mod fuzz;
 mod golden;
 mod history;
 mod large;
+mod levels;
 mod recency;
 mod soundness;
 mod store;

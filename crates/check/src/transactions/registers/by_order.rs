@@ -1,15 +1,30 @@
 //! Which version precedes which, by the order of those who met them.
 //!
 //! Not every pair is told, only enough that all others follow: of the versions that
-//! precede one in real time, those between which and it no other stands.
+//! precede one in real time, those between which and it no other stands. A level that
+//! respects real time respects each process's order, too: of that, real time tells all
+//! but what a process did at the very moment at which its transaction before finished.
 
 use super::super::graph::number;
 use super::super::versions::Version;
 use super::{Registers, Touch};
-use crate::history::History;
+use crate::history::{History, Transaction};
 
 /// What a process met last precedes what it meets next.
 pub(super) fn of_processes(touches: &[Touch], history: &History) -> Vec<(Version, Version)> {
+    in_succession(touches, history, |_, _| true)
+}
+
+/// The same of transactions between which no time has passed.
+fn of_touching(touches: &[Touch], history: &History) -> Vec<(Version, Version)> {
+    in_succession(touches, history, |before, after| !before.precedes(after))
+}
+
+fn in_succession(
+    touches: &[Touch],
+    history: &History,
+    select: impl Fn(&Transaction, &Transaction) -> bool,
+) -> Vec<(Version, Version)> {
     let of = |touch: &Touch| &history.transactions[touch.transaction as usize];
     let mut touches = touches.to_vec();
     touches.sort_by_key(|touch| {
@@ -24,6 +39,7 @@ pub(super) fn of_processes(touches: &[Touch], history: &History) -> Vec<(Version
         if let Some(before) = before
             && before.initial == touch.initial
             && of(&before).process == transaction.process
+            && select(of(&before), transaction)
         {
             order.push((before.last, touch.first));
         }
@@ -35,7 +51,7 @@ pub(super) fn of_processes(touches: &[Touch], history: &History) -> Vec<(Version
 }
 
 /// What was met by one who had finished precedes what is met by one who started
-/// after that.
+/// after that, or by the same process.
 pub(super) fn of_real_time(registers: &Registers, history: &History) -> Vec<(Version, Version)> {
     let mut ended = vec![u64::MAX; registers.versions.len()];
     let mut started = vec![None; registers.versions.len()];
@@ -47,7 +63,7 @@ pub(super) fn of_real_time(registers: &Registers, history: &History) -> Vec<(Ver
             started[version] = started[version].max(Some(transaction.started));
         }
     }
-    let mut order = Vec::new();
+    let mut order = of_touching(&registers.touches, history);
     let mut by_end: Vec<Version> = Vec::new();
     let all = registers.initials.iter().skip(1).copied();
     let ends = all.chain([number(registers.versions.len())]);

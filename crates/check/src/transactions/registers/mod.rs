@@ -12,7 +12,9 @@
 //!    process read or wrote last precedes what it reads or writes next. Else the two
 //!    transactions would be in a cycle with at most one rw edge.
 //! 4. **Real time**, for levels that promise that: a version that some transaction saw
-//!    or made before another one started, precedes what that one saw or made.
+//!    or made before another one started, precedes what that one saw or made. The order
+//!    of a process (3) is part of it, also where a transaction starts at the moment at
+//!    which the one before it finished: what a weaker level forbids, no stronger permits.
 //!
 //! What follows from 3 and 4 is marked, and an anomaly that rests on it bears the
 //! order in its name. *Not* inferred: the order of blind writes that nothing relates;
@@ -31,7 +33,8 @@
 //!
 //! For 4, let e(v) be the first moment at which a transaction that saw or made v had
 //! finished, and s(v) the last at which one started. Then v precedes w exactly if
-//! e(v) < s(w): the pairs of all transactions come down to two numbers a version.
+//! e(v) < s(w): the pairs of all transactions come down to two numbers a version. (3) is
+//! added for transactions of a process that touch.
 //!
 //! Source: Elle, §4.3 (recoverability of registers), where these are options.
 
