@@ -25,7 +25,7 @@ report() {
     for run in "${runs[@]}"; do
         read -r label _ <<<"$run"
         for what in transactions_per_second cpu_microseconds_per_transaction aborted; do
-            for result in "$output/$name-$label"-*.json; do number $what "$result"; done | median
+            for result in "$output/$name-$label".*.json; do number $what "$result"; done | median
         done | xargs printf '%-34s %14.0f %12.2f %10.0f\n' "$label"
     done
 }
@@ -53,7 +53,7 @@ for round in $(seq "$rounds"); do
         esac
         # shellcheck disable=SC2086
         target/release/coeval bench $arguments --seconds "$seconds" --seed "$round" \
-            --json "$output/$name-$label-$round.json" --csv "$output/$label.$round.rows" \
+            --json "$output/$name-$label.$round.json" --csv "$output/$label.$round.rows" \
             --plot "$output/$name-$label.svg" >/dev/null
         rm -rf "$log"
     done
