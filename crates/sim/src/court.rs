@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-pub use bugs::{CATCHES, Catch, Caught, JUDGES, catch};
+pub use bugs::{CATCHES, Catch, Caught, ELSEWHERE, JUDGES, catch};
 pub use record::{Record, Unreadable};
 pub use table::Table;
 

@@ -84,6 +84,11 @@ bugs! {
     SendAgain = "send-again",
     /// The server commits what a client had done whose connection breaks.
     CommitOnDisconnect = "commit-on-disconnect",
+    /// A session that ends because the server stops commits what its client had done.
+    CommitOnStop = "commit-on-stop",
+    /// A commit of which the sync takes more than a tenth of a second is told to have
+    /// been undone.
+    SlowIsFailed = "slow-is-failed",
     /// A session whose transaction a time limit has ended goes on without one.
     SessionOutlivesTimeout = "session-outlives-timeout",
     /// SERIALIZABLE does not validate single rows that were read.

@@ -262,8 +262,8 @@ fn lacking(history: &History) -> Option<&'static str> {
         .any(|its| its.operations.iter().any(found));
     let writes = transactions.iter().any(Transaction::writes);
     (reads && !writes).then_some(
-        "values were read, and nobody wrote any; of a bank, whose transfers are not in it, \
-         --model bank judges the sums",
+        "values were read, and nobody wrote any; of sums without transfers, --model bank \
+         judges the totals",
     )
 }
 

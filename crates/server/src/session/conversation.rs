@@ -381,6 +381,14 @@ impl Conversation {
     /// Sends all answers.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
         let newest_seen = self.session.newest_seen();
+        if is_planted(Bug::SlowIsFailed) && !self.output.is_soon_durable(newest_seen).await {
+            let error = Error::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "the transaction is undone: its sync takes too long",
+            );
+            self.output.say_last(&error).await;
+            return Err(Ended::Fatal(error));
+        }
         match self.output.flush(newest_seen).await {
             Ok(()) => Ok(()),
             Err(()) => Err(self.lost().await),
@@ -407,6 +415,9 @@ impl Conversation {
 
     /// Ends the session from our side, and says why.
     pub(super) async fn end(&mut self, error: Error) -> Ended {
+        if is_planted(Bug::CommitOnStop) && error.state() == SqlState::ADMIN_SHUTDOWN {
+            self.session.commit_whatever_there_is().await;
+        }
         self.session.fail();
         self.sheet.error(error.state());
         report::fatal(&mut self.output.buffer, &error);

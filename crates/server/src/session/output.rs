@@ -172,6 +172,14 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
+    /// For a planted bug: whether this becomes durable within a tenth of a second.
+    pub(crate) async fn is_soon_durable(&self, newest_seen: Timestamp) -> bool {
+        let durable =
+            std::future::poll_fn(|context| self.engine.poll_durable(newest_seen, context));
+        let waited = coeval_env::timeout(Duration::from_millis(100), durable).await;
+        waited.is_ok()
+    }
+
     /// Says that nothing can be said any more, and closes: a message that depends on no
     /// data, and so need not wait for any. Not where a message has left in part.
     pub(crate) async fn say_last(&mut self, error: &Error) {

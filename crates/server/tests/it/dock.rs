@@ -80,14 +80,44 @@ async fn catches(kind: Kind) {
     }
 }
 
+/// Whether nothing is said of the same run when the server is not bad.
+async fn is_to_blame(kind: Kind) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
+    for catch in CATCHES.iter().filter(|catch| catch.kind == kind) {
+        let folder = tempfile::tempdir().unwrap();
+        let said = catch.without(binary, folder.path()).await.unwrap();
+        assert_eq!(said, Vec::<String>::new(), "{}", catch.name());
+    }
+}
+
 #[tokio::test]
 async fn a_bad_server_under_kills() {
     catches(Kind::Kill).await;
 }
 
+/// And one that is not bad under the same.
 #[tokio::test]
 async fn a_bad_server_under_stops() {
     catches(Kind::Stop).await;
+    is_to_blame(Kind::Stop).await;
+}
+
+/// What is bad only as the server stops is not seen before.
+#[tokio::test]
+async fn a_bad_server_that_is_not_stopped() {
+    if !cfg!(debug_assertions) {
+        eprintln!("skipped: planted bugs are for debug builds");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
+    for catch in CATCHES.iter().filter(|catch| catch.kind == Kind::Stop) {
+        let folder = tempfile::tempdir().unwrap();
+        let said = catch.without_fault(binary, folder.path()).await.unwrap();
+        assert_eq!(said, Vec::<String>::new(), "{}", catch.name());
+    }
 }
 
 #[tokio::test]
@@ -133,6 +163,7 @@ async fn a_bad_server_under_failing_syncs() {
 #[tokio::test]
 async fn a_bad_server_under_slow_syncs() {
     catches(Kind::Slow).await;
+    is_to_blame(Kind::Slow).await;
 }
 
 #[tokio::test]

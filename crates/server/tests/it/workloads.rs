@@ -14,6 +14,7 @@ use coeval_check::recency;
 use coeval_check::transactions::{self, Level};
 use coeval_occ::{Engine, Settings};
 use coeval_txn::Isolation;
+use coeval_types::planted::{self, Bug};
 use coeval_workload::driver::{self, Length, Options, Outcome, Stop};
 use coeval_workload::faults::proxy::{Policy, Proxy};
 use coeval_workload::loads::bank::Bank;
@@ -487,7 +488,35 @@ fn what_a_bench_records_stands_before_the_judges() {
     recorded("list-append", "snapshot", &["strong-snapshot-isolation"]);
     recorded("list-append", "read-committed", &["read-committed"]);
     recorded("rw-register", "serializable", &["strict-serializable"]);
-    recorded("bank", "serializable", &["bank"]);
+    recorded("bank", "serializable", &["bank", "linearizable"]);
+    recorded("bank", "serializable", &models);
+    recorded("bank", "snapshot", &["strong-snapshot-isolation"]);
+    recorded("bank", "read-committed", &["read-committed", "bank"]);
+}
+
+/// Whoever works on an old snapshot finds a sum that is right. What is wrong is that
+/// somebody had changed it before, which the transfers in the history say.
+#[test]
+fn a_bank_of_old_snapshots_is_seen_in_its_history() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history.jsonl");
+    let history = history.to_str().unwrap();
+    let bench = Command::new(env!("CARGO_BIN_EXE_coeval"))
+        .env(planted::VARIABLE, Bug::StaleSnapshot.name())
+        .args(["bench", "bank", "--accounts", "8", "--totals", "30"])
+        .args(["--isolation", "snapshot", "--record", history])
+        .args(["--transactions", "1000", "--warm-up", "0"])
+        .output()
+        .expect("the binary starts");
+    assert!(bench.status.code().is_some(), "{bench:?}");
+    let check = Command::new(env!("CARGO_BIN_EXE_coeval"))
+        .args(["check", history, "--model", "strong-snapshot-isolation"])
+        .output()
+        .expect("the binary starts");
+    assert_eq!(check.status.code(), Some(1), "{check:?}");
 }
 
 /// The server is killed under its clients and started again: they go on, what nobody

@@ -78,7 +78,12 @@ pub const JUDGES: &[&str] = &[
     "liveness",
 ];
 
-/// Every bug, with the scenarios that have to catch it.
+/// Bugs under faults that the simulator does not make. They are caught
+/// [in processes](coeval_workload::faults::dock::planted): nobody asks a simulated server
+/// to stop while it has clients.
+pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
+
+/// Every other bug, with the scenarios that have to catch it.
 pub const CATCHES: &[Catch] = &[
     by(
         Bug::PublishBeforeInstall,
@@ -254,6 +259,12 @@ pub const CATCHES: &[Catch] = &[
         Bug::CommitOnDisconnect,
         "server/bank/snapshot-isolation/network",
         "bank",
+        1,
+    ),
+    by(
+        Bug::SlowIsFailed,
+        "server/bank/read-committed/sync",
+        "ledger",
         1,
     ),
     by(

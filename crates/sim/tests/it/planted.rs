@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_sim::command::Arguments;
-use coeval_sim::court::{self, CATCHES, Catch, Caught, JUDGES, News, Verdict, catch};
+use coeval_sim::court::{self, CATCHES, Catch, Caught, ELSEWHERE, JUDGES, News, Verdict, catch};
 use coeval_sim::{Class, Options, Report, Scenario, run, shrink};
 use coeval_types::planted::{self, Bug};
+use coeval_workload::faults::dock::planted as dock;
 
 /// The table of bugs stands in here.
 const TESTING: &str = include_str!("../../../../docs/internals/testing.md");
@@ -25,7 +26,10 @@ fn caught(case: Catch) -> Option<Caught> {
 
 #[test]
 fn every_bug_class_and_judge_has_its_catch() {
-    let bugs: BTreeSet<Bug> = CATCHES.iter().map(|case| case.bug).collect();
+    let in_processes: BTreeSet<Bug> = dock::CATCHES.iter().map(|case| case.bug).collect();
+    assert!(ELSEWHERE.iter().all(|bug| in_processes.contains(bug)));
+    let bugs = CATCHES.iter().map(|case| case.bug);
+    let bugs: BTreeSet<Bug> = bugs.chain(ELSEWHERE.iter().copied()).collect();
     assert_eq!(bugs, Bug::ALL.iter().copied().collect());
     let classes: BTreeSet<Class> = CATCHES.iter().map(class).collect();
     assert_eq!(classes, Class::ALL.iter().copied().collect());

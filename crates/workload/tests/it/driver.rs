@@ -148,6 +148,7 @@ async fn is_judged<W: Workload>(workload: W) {
 
 #[tokio::test]
 async fn histories_of_balances_and_counts_are_judged() {
+    is_judged(Bank::new(8, 30)).await;
     is_judged(SmallBank::new(20, 5, 90)).await;
     is_judged(tpcc(2)).await;
     is_judged(tpcc(2).with_rewards(15)).await;

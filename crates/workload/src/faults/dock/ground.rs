@@ -19,6 +19,7 @@ use coeval_env as env;
 use coeval_types::planted;
 use tokio_postgres::Config;
 
+use super::judge::Slow;
 use super::{Error, Kind, Options, within};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
@@ -48,6 +49,8 @@ pub(super) struct Ground<'options> {
     server: Option<Server>,
     /// How often it was killed.
     pub(super) kills: u32,
+    /// When syncs were slow.
+    pub(super) slow: Vec<Slow>,
     /// How it is reached, for people.
     pub(super) reached: String,
 }
@@ -99,6 +102,7 @@ impl<'options> Ground<'options> {
             chance: Chance::of(options.seed, 1 << 32),
             server: None,
             kills: 0,
+            slow: Vec::new(),
             reached,
         };
         ground.ready().await?;
@@ -239,10 +243,16 @@ impl<'options> Ground<'options> {
                 }
             }
             Kind::Slow => {
-                let line = format!("sync takes {}", self.chance.within(20..200));
-                self.set(&[&line])?;
+                let milliseconds = self.chance.within(20..200);
+                self.set(&[&format!("sync takes {milliseconds}")])?;
+                let from = env::now();
                 self.load().await;
                 self.load().await;
+                self.slow.push(Slow {
+                    from,
+                    until: env::now(),
+                    takes: Duration::from_millis(milliseconds),
+                });
             }
             Kind::Full => {
                 let before = self.said(FULL)?;

@@ -1,9 +1,12 @@
 //! What cannot be, of what clients were told.
 
+use std::time::Duration;
+
 use coeval_check::bank;
 use coeval_check::history::History;
 use coeval_check::recency::{self, sessions};
 use coeval_check::transactions::{self, Unjudgeable, story};
+use coeval_env as env;
 use coeval_txn::Isolation;
 
 use super::kind::promised;
@@ -16,8 +19,8 @@ const TOLD: usize = 3;
 pub(super) enum Judges {
     /// Every value is written once: isolation at the level, recency and sessions.
     Transactions,
-    /// Balances, of which the sum stays.
-    Total(i128),
+    /// The same, and values are what each account has gained, in all nothing.
+    Bank,
     /// None: the workload judges by itself what its transactions read, and what there is
     /// in the end.
     Own,
@@ -28,17 +31,53 @@ pub(super) fn objections(judges: Judges, level: Isolation, history: &History) ->
     match judges {
         Judges::Transactions => isolation(level, history)
             .unwrap_or_else(|error| vec![format!("the recorder is at fault: {error}")]),
-        Judges::Total(total) => {
-            let report = bank::judge(history, Some(total));
+        Judges::Bank => {
+            let report = bank::judge(history, Some(0));
             let wrong = report.wrong.iter().take(TOLD);
-            let mut objections: Vec<String> = wrong.map(ToString::to_string).collect();
+            let mut found = objections(Judges::Transactions, level, history);
+            found.extend(wrong.map(ToString::to_string));
             if report.reads == 0 {
-                objections.push("nobody has read all accounts: nothing was judged".to_owned());
+                found.push("nobody has read all accounts: nothing was judged".to_owned());
             }
-            objections
+            found
         }
         Judges::Own => Vec::new(),
     }
+}
+
+/// A time in which every sync that began took at least so long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slow {
+    pub(super) from: env::Instant,
+    pub(super) until: env::Instant,
+    pub(super) takes: Duration,
+}
+
+/// Writes that were acknowledged before they can have been durable. What began and ended
+/// in such a time waited for a sync that began in it, after the write: a machine that is
+/// busy makes that longer, and never shorter.
+pub(super) fn too_soon(history: &History, origin: env::Instant, slow: &[Slow]) -> Vec<String> {
+    let since = |at: env::Instant| at.duration_since(origin).as_nanos();
+    let mut found = Vec::new();
+    for (number, transaction) in history.transactions.iter().enumerate() {
+        let Some(finished) = transaction.finished.filter(|_| transaction.is_committed()) else {
+            continue;
+        };
+        let (began, ended) = (u128::from(transaction.started), u128::from(finished));
+        let within = |slow: &&Slow| since(slow.from) <= began && ended <= since(slow.until);
+        if let Some(Slow { takes, .. }) = slow.iter().find(within)
+            && transaction.writes()
+            && ended - began < takes.as_nanos()
+        {
+            found.push(format!(
+                "too soon: T{number} wrote and was acknowledged within {} us, while each sync \
+                 took {takes:?}",
+                (ended - began) / 1000
+            ));
+        }
+    }
+    found.truncate(TOLD);
+    found
 }
 
 /// By the level that was asked for; and, at every level, that nobody misses what was
@@ -75,15 +114,45 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_that_waited_for_no_sync_is_seen() {
+        let text = r#"
+            {"process":0,"started":0,"finished":50,"outcome":"committed","operations":[["write",1,1]]}
+            {"process":0,"started":150,"finished":260,"outcome":"committed","operations":[["write",1,2]]}
+            {"process":1,"started":300,"finished":310,"outcome":"committed","operations":[["read",1,2]]}
+            {"process":1,"started":320,"finished":330,"outcome":"aborted","operations":[["write",1,3]]}
+            {"process":0,"started":340,"finished":410,"outcome":"committed","operations":[["write",1,4]]}
+            {"process":1,"started":350,"finished":440,"outcome":"committed","operations":[["write",2,1]]}"#;
+        let history = read(text.as_bytes(), Format::JsonLines).expect("a history");
+        let origin = env::now();
+        let slow = |from, until| Slow {
+            from: origin + Duration::from_nanos(from),
+            until: origin + Duration::from_nanos(until),
+            takes: Duration::from_nanos(100),
+        };
+        let found = too_soon(&history, origin, &[slow(100, 420)]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("T4 "), "{found:?}");
+    }
+
+    #[test]
     fn a_bank_that_nobody_has_looked_at_is_not_judged() {
-        let total = Judges::Total(8000);
-        let nobody = objections(total, Isolation::Serializable, &History::default());
+        let nobody = objections(Judges::Bank, Isolation::Serializable, &History::default());
         assert_eq!(nobody.len(), 1);
-        let wrong = read(
-            b"{:type :ok :process 0 :value [[:r 1 7999] [:r 2 0]]}",
-            Format::Edn,
-        );
-        let wrong = objections(total, Isolation::Serializable, &wrong.expect("a history"));
-        assert!(wrong[0].contains("7999"), "{wrong:?}");
+    }
+
+    #[test]
+    fn money_that_was_made_and_money_that_was_overwritten_are_seen() {
+        let judged = |text: &str| {
+            let history = read(text.as_bytes(), Format::Edn).expect("a history");
+            objections(Judges::Bank, Isolation::Serializable, &history)
+        };
+        let half = "{:type :ok :process 0 :value [[:r 1 nil] [:w 1 -7]]}
+                    {:type :ok :process 1 :value [[:r 1 -7] [:r 2 nil]]}";
+        assert!(judged(half)[0].contains("found -7"), "{:?}", judged(half));
+        // Each has kept the total, in which one transfer is missing.
+        let lost = "{:type :ok :process 0 :value [[:r 1 nil] [:w 1 -7] [:r 2 nil] [:w 2 7]]}
+                    {:type :ok :process 1 :value [[:r 1 nil] [:w 1 -5] [:r 2 nil] [:w 2 5]]}
+                    {:type :ok :process 2 :value [[:r 1 -5] [:r 2 5]]}";
+        assert!(!judged(lost).is_empty());
     }
 }

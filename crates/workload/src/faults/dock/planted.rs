@@ -101,11 +101,18 @@ pub const CATCHES: &[Catch] = &[
         )
     },
     by(
-        Bug::SkipRead,
+        Bug::CommitOnStop,
         Kind::Stop,
-        "list-append",
+        "ledger",
         Serializable,
-        "G2-item",
+        "torn: ",
+    ),
+    by(
+        Bug::CommitOnStop,
+        Kind::Stop,
+        "bank",
+        SnapshotIsolation,
+        "garbage-read",
     ),
     Catch {
         settings: IDLE,
@@ -189,11 +196,30 @@ pub const CATCHES: &[Catch] = &[
         )
     },
     by(
-        Bug::LoseUpdate,
+        Bug::SlowIsFailed,
         Kind::Slow,
         "rw-register",
         SnapshotIsolation,
-        "a transaction sees part",
+        "G1a",
+    ),
+    Catch {
+        // Who comes after another waits for his sync, which hides a part of it.
+        load: 200,
+        rounds: 3,
+        ..by(
+            Bug::AcknowledgeBeforeSync,
+            Kind::Slow,
+            "smallbank",
+            Serializable,
+            "too soon: ",
+        )
+    },
+    by(
+        Bug::SlowIsFailed,
+        Kind::Slow,
+        "ledger",
+        ReadCommitted,
+        "invented: ",
     ),
     by(
         Bug::AcknowledgeBeforeWrite,
@@ -284,8 +310,35 @@ impl Catch {
     /// # Errors
     /// When no verdict was reached.
     pub async fn without(&self, binary: &Path, folder: &Path) -> Result<Vec<String>, Error> {
+        let mut seed = 1;
+        loop {
+            let options = Options {
+                bug: None,
+                patience: super::PATIENCE,
+                ..self.options(seed)
+            };
+            match run(binary, &folder.join(seed.to_string()), &options).await {
+                // Clients that soon give up do not get a look at everything in the end
+                // where the machine is busy: that is no verdict yet.
+                Err(Error::Load(_)) if seed < SEEDS => seed += 1,
+                done => return Ok(done?.objections),
+            }
+        }
+    }
+
+    /// Whether it takes the fault to catch it: what is said of the bad server when nothing
+    /// else goes wrong. Where it takes the fault, that is nothing.
+    ///
+    /// # Errors
+    /// When no verdict was reached.
+    pub async fn without_fault(&self, binary: &Path, folder: &Path) -> Result<Vec<String>, Error> {
         let options = Options {
-            bug: None,
+            rounds: 0,
+            planted: Vec::new(),
+            // Instead of what a round takes.
+            load_at_most: Duration::from_millis(10 * self.load),
+            // On a busy machine a client that gives up soon is a fault by itself.
+            operation_timeout: super::PATIENCE,
             patience: super::PATIENCE,
             ..self.options(1)
         };
