@@ -4,8 +4,9 @@
 //! lists only grow. Of a register, a is older than b if
 //!
 //! - a is the initial state,
-//! - the write of a was acknowledged before that of b started,
 //! - b was written by a transaction that had read a,
+//! - the write of a was acknowledged before that of b started: where real time is
+//!   promised, which it is not to [`sessions`](super::sessions),
 //!
 //! or if steps of these kinds lead from a to b. [`registers`](super::registers) says how
 //! that is answered at once.

@@ -12,17 +12,18 @@
 //!                                  1 is older than 4: 3 is one of 1 to 4
 //! ```
 //!
-//! To these steps come those of time: a is older than b when a's write was acknowledged
-//! before b's started. Such a step may stand behind steps of the tree and before others,
-//! so each state has two moments:
+//! To these steps come those of time, for [`recency`](super) alone: a is older than b when
+//! a's write was acknowledged before b's started. Such a step may stand behind steps of the
+//! tree and before others. Who asks about a read of a wants to know the first acknowledged
+//! of all that is newer. That is one of a's subtree, or the first of which an ancestor, or
+//! itself, was started after a had been acknowledged: each state has a moment
 //!
-//! - `until`: when the first of its subtree, itself included, was acknowledged,
 //! - `since`: when the last of its ancestors, itself included, was started.
 //!
-//! Then a is older than b exactly if b is in a's subtree, or a's `until` is before b's
-//! `since`. (A second step of time adds nothing: who read a value finished after its
-//! write had started. Of histories in which values are read before they are written,
-//! less is said than could be; they are accused by other judges.)
+//! (What follows by time on another of a's subtree was acknowledged after that one. A
+//! second step of time adds nothing: who read a value finished after its write had
+//! started. Of histories in which values are read before they are written, less is said
+//! than could be; they are accused by other judges.)
 //!
 //! Writes of unknown outcome have their place in the tree, since others may have seen
 //! them. Those of aborted transactions have none.
@@ -48,7 +49,6 @@ struct Known {
     /// When its write was acknowledged; `u64::MAX` when it never was.
     acknowledged: u64,
     since: u64,
-    until: u64,
     /// In preorder, itself and the last of its subtree.
     number: u32,
     last: u32,
@@ -104,7 +104,6 @@ impl Registers {
                 over,
                 acknowledged,
                 since: started,
-                until: acknowledged,
                 number: NONE,
                 last: 0,
                 replaced_by: NONE,
@@ -211,7 +210,7 @@ impl Registers {
         order
     }
 
-    /// Passes moments down the trees, and up.
+    /// Passes moments down the trees, and what was acknowledged first up.
     fn spread(&mut self, order: &[State]) {
         for state in order {
             let known = *self.at(*state);
@@ -240,9 +239,6 @@ impl Registers {
             over.last = over.last.max(known.last);
             if is_first {
                 over.replaced_by = below;
-            }
-            if over.since <= known.until {
-                over.until = over.until.min(known.until);
             }
         }
     }
@@ -280,16 +276,6 @@ impl Registers {
             .map(|state| (self.at(state).acknowledged, state))
             .filter(|(at, _)| *at < moment)
             .min()
-    }
-
-    /// When the last of what a state follows was started.
-    pub(super) fn since(&self, state: State) -> u64 {
-        self.at(state).since
-    }
-
-    /// When the first of what a state is followed by, or it itself, was acknowledged.
-    pub(super) fn until(&self, state: State) -> u64 {
-        self.at(state).until
     }
 
     /// The number of a state.

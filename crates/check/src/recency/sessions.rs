@@ -10,9 +10,28 @@
 //! process 4    append 7 to y     read y: [5]          does not see its own
 //! ```
 //!
-//! As with [`recency`](super), only what is certain counts. All that a process has met
-//! stays with it: who loses one element of a list goes back, whatever else it shows, and
-//! so does who returns to a state after others of which the order is not known.
+//! Only what is certain counts. A list only grows, so who loses one element of it goes
+//! back, whatever else is shown. Of a register, a state is older than another
+//!
+//! - if a transaction read (or wrote) the one and then wrote the other, whichever
+//!   process did so, and what follows from such steps: no level permits them to be in
+//!   another order,
+//! - if this process has met the one and then the other: it goes forward.
+//!
+//! So who returns to a state after another one has gone back, whatever the order of the
+//! two. That one write had been acknowledged before another began says nothing here: the
+//! order of blind writes of several processes is what the database makes of it, unless it
+//! promises to respect real time, which [`recency`](super) asks.
+//!
+//! ```text
+//! process 1    write 2 to z
+//! process 2                   write 1 to z     read z: 2      process 1 may have come last
+//! process 2    read z: 2      read z: 1        read z: 2      went back behind 1
+//! ```
+//!
+//! All that a process has met stays with it. Of two processes that meet two states in
+//! opposite orders one has gone back, and nobody knows which: that is left to
+//! [`transactions`](crate::transactions), as cyclic versions.
 //!
 //! Source: Terry, Demers, Petersen, Spreitzer, Theimer and Welch, "Session Guarantees
 //! for Weakly Consistent Replicated Data", 1994.
@@ -113,28 +132,43 @@ impl MetList {
 /// What a process has met of a register.
 #[derive(Default)]
 struct MetRegister {
-    /// By the numbers of states.
-    states: BTreeMap<u32, Met>,
-    /// The one that follows the latest start, and that start.
-    latest: Option<(u64, Met)>,
+    /// By the numbers of states, with the turn of the first meeting.
+    states: BTreeMap<u32, (usize, Met)>,
+    turns: usize,
+    /// The state that was met last, and the last meeting of any other one, with its turn.
+    last: Option<(u32, Met)>,
+    other: Option<(usize, Met)>,
 }
 
 impl MetRegister {
     /// One that a state is older than.
     fn newer_than(&self, registers: &Registers, state: State) -> Option<&Met> {
         let over = self.states.range(registers.over(state)).next_back();
-        let by_tree = over.map(|(_, met)| met);
-        let until = registers.until(state);
-        let latest = self.latest.as_ref().filter(|(since, _)| until < *since);
-        by_tree.or(latest.map(|(_, met)| met))
+        over.map(|(_, (_, met))| met)
+            .or_else(|| self.left(registers.place(state)))
+    }
+
+    /// What came after the first meeting of a state, and is another.
+    fn left(&self, state: u32) -> Option<&Met> {
+        let (first, _) = self.states.get(&state)?;
+        let (last, met) = self.last.as_ref()?;
+        if *last != state {
+            return Some(met);
+        }
+        let (turn, met) = self.other.as_ref()?;
+        (turn > first).then_some(met)
     }
 
     fn meet(&mut self, registers: &Registers, state: State, met: Met) {
-        self.states.entry(registers.place(state)).or_insert(met);
-        let since = registers.since(state);
-        if self.latest.is_none_or(|(latest, _)| latest < since) {
-            self.latest = Some((since, met));
+        let state = registers.place(state);
+        self.turns += 1;
+        self.states.entry(state).or_insert((self.turns, met));
+        if let Some((last, before)) = self.last
+            && last != state
+        {
+            self.other = Some((self.turns - 1, before));
         }
+        self.last = Some((state, met));
     }
 }
 
@@ -317,6 +351,32 @@ mod tests {
             [
                 (Guarantee::ReadYourWrites, 2, 5),
                 (Guarantee::MonotonicReads, 3, 4)
+            ]
+        );
+    }
+
+    #[test]
+    fn blind_writes_of_several_processes_have_no_order() {
+        let text = "{:type :ok :process 1 :value [[:w 3 2]]}
+                    {:type :ok :process 2 :value [[:w 3 1]]}
+                    {:type :ok :process 2 :value [[:r 3 2]]}";
+        assert_eq!(found(text), []);
+    }
+
+    #[test]
+    fn who_returns_to_a_state_goes_back() {
+        let text = "{:type :ok :process 1 :value [[:w 3 2]]}
+                    {:type :ok :process 2 :value [[:r 3 2]]}
+                    {:type :ok :process 2 :value [[:w 3 1]]}
+                    {:type :ok :process 2 :value [[:r 3 2]]}
+                    {:type :ok :process 1 :value [[:r 3 1]]}
+                    {:type :ok :process 1 :value [[:r 3 1]]}
+                    {:type :ok :process 1 :value [[:r 3 2]]}";
+        assert_eq!(
+            found(text),
+            [
+                (Guarantee::MonotonicReads, 5, 6),
+                (Guarantee::ReadYourWrites, 2, 3)
             ]
         );
     }

@@ -34,14 +34,15 @@ fn writes(history: &History) -> Vec<(u64, Register, &Transaction)> {
     writes.collect()
 }
 
-/// Every step from a state to a newer one, and what follows.
-fn order(history: &History) -> Order {
+/// Every step from a state to a newer one, and what follows; those of time, too, where it
+/// counts.
+fn order(history: &History, in_real_time: bool) -> Order {
     let writes = writes(history);
     let mut order = Order::new();
     for (key, state, transaction) in &writes {
         order.insert((*key, Register::Absent, *state));
         for (other, newer, later) in &writes {
-            if key == other && transaction.precedes(later) {
+            if in_real_time && key == other && transaction.precedes(later) {
                 order.insert((*key, *state, *newer));
             }
         }
@@ -151,7 +152,30 @@ fn met(operation: &Operation) -> Vec<Operation> {
     }
 }
 
-/// By later transaction and key: reads that lack what its process had met.
+/// Whether a read shows again what had been met, with something else in between.
+fn returns(history: &History, met: &[Operation], read: &Operation) -> bool {
+    let Operation::Read {
+        key,
+        value: Some(value),
+    } = read
+    else {
+        return false;
+    };
+    let writes = writes(history);
+    let is_state = |state: &Register| writes.iter().any(|(of, it, _)| (of, it) == (key, state));
+    let met: Vec<Register> = met
+        .iter()
+        .filter_map(|one| match one {
+            Operation::Write { key: of, value } if of == key => Some(Register::Value(*value)),
+            _ => None,
+        })
+        .filter(is_state)
+        .collect();
+    let first = met.iter().position(|state| state == value);
+    first.is_some_and(|first| met[first..].iter().any(|state| state != value))
+}
+
+/// By later transaction and key: reads that lack what its process had met, or return.
 fn went_back(history: &History, order: &Order) -> Back {
     let mut went_back = Vec::new();
     for (place, later) in history.transactions.iter().enumerate() {
@@ -160,12 +184,16 @@ fn went_back(history: &History, order: &Order) -> Back {
                 && earlier.process == later.process
                 && earlier.started < later.started
         });
+        let mut earlier: Vec<&Transaction> = earlier.collect();
+        earlier.sort_by_key(|one| one.started);
         let met: Vec<Operation> = earlier
+            .into_iter()
             .flat_map(|one| &one.operations)
             .flat_map(met)
             .collect();
         for read in later.operations.iter().filter(|_| later.is_committed()) {
-            if met.iter().any(|write| lacks(order, read, write)) {
+            let lacks = met.iter().any(|write| lacks(order, read, write));
+            if lacks || returns(history, &met, read) {
                 went_back.push((place, read.key()));
             }
         }
@@ -175,14 +203,14 @@ fn went_back(history: &History, order: &Order) -> Back {
 }
 
 /// What the judges say, in the same form; and that what they name is what they say it is.
-fn judged(history: &History, order: &Order) -> (Late, Back) {
+fn judged(history: &History, [timed, proven]: &[Order; 2]) -> (Late, Back) {
     let missed = recency::judge(history).unwrap().missed;
     for one in &missed {
         let writer = &history.transactions[one.writer];
         assert!(writer.precedes(&history.transactions[one.reader]), "{one}");
         let mut wrote = writer.operations.iter().flat_map(met);
         let is_it = |wrote: Operation| {
-            wrote.is_write() && lacks_of(history, order, one.reader, &wrote, one.value)
+            wrote.is_write() && lacks_of(history, timed, one.reader, &wrote, one.value)
         };
         assert!(wrote.any(is_it), "{one}");
     }
@@ -194,10 +222,17 @@ fn judged(history: &History, order: &Order) -> (Late, Back) {
             "{one}"
         );
         let mut saw = earlier.operations.iter().flat_map(met);
-        assert!(
-            saw.any(|write| lacks_of(history, order, one.later, &write, one.value)),
-            "{one}"
-        );
+        let of_key = later.operations.iter().filter(|its| its.key() == one.key);
+        let shown: Vec<Operation> = of_key.filter(|its| !its.is_write()).flat_map(met).collect();
+        let written = Operation::Write {
+            key: one.key,
+            value: one.value,
+        };
+        let is_it = |saw: Operation| {
+            lacks_of(history, proven, one.later, &saw, one.value)
+                || (saw == written && shown.iter().any(|other| *other != saw))
+        };
+        assert!(saw.any(is_it), "{one}");
     }
     let mut back: Vec<_> = back.iter().map(|one| (one.later, one.key)).collect();
     back.sort_unstable();
@@ -286,11 +321,14 @@ fn lists_are_judged_as_defined() {
     let mut found = [0; 2];
     for seed in 0..4_000 {
         let history = any_history(&mut Random(seed), true);
-        let order = Order::new();
-        let expected = (missed(&history, &order), went_back(&history, &order));
+        let orders = [Order::new(), Order::new()];
+        let expected = (
+            missed(&history, &orders[0]),
+            went_back(&history, &orders[1]),
+        );
         found[0] += expected.0.len();
         found[1] += expected.1.len();
-        assert_eq!(judged(&history, &order), expected, "{seed}: {history:#?}");
+        assert_eq!(judged(&history, &orders), expected, "{seed}: {history:#?}");
     }
     assert!(found.iter().all(|found| *found > 1_000), "{found:?}");
 }
@@ -308,15 +346,18 @@ fn registers_are_judged_as_defined() {
     ] {
         for seed in 0..200 {
             let history = store::history(isolation, false, 8 + seed as usize % 30, seed);
-            let order = order(&history);
-            if goes_in_a_circle(&order) {
+            let orders = [true, false].map(|in_real_time| order(&history, in_real_time));
+            if goes_in_a_circle(&orders[0]) {
                 continue;
             }
-            let expected = (missed(&history, &order), went_back(&history, &order));
+            let expected = (
+                missed(&history, &orders[0]),
+                went_back(&history, &orders[1]),
+            );
             found[0] += expected.0.len();
             found[1] += expected.1.len();
             assert_eq!(
-                judged(&history, &order),
+                judged(&history, &orders),
                 expected,
                 "{isolation:?}, {seed}: {history:#?}"
             );
@@ -331,10 +372,13 @@ fn registers_are_not_accused_wrongly() {
     let mut found = 0;
     for seed in 0..4_000 {
         let history = any_history(&mut Random(seed), false);
-        let order = order(&history);
-        let (late, back) = judged(&history, &order);
+        let orders = [true, false].map(|in_real_time| order(&history, in_real_time));
+        let (late, back) = judged(&history, &orders);
         found += late.len() + back.len();
-        let expected = (missed(&history, &order), went_back(&history, &order));
+        let expected = (
+            missed(&history, &orders[0]),
+            went_back(&history, &orders[1]),
+        );
         assert!(
             back.iter().all(|one| expected.1.contains(one)),
             "{seed}: {history:#?}"
