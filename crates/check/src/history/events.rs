@@ -25,8 +25,10 @@
 //!   nanosecond more than that of the event before.
 //! - A key that is no number from 0 up, such as `:x`, gets the smallest number that no
 //!   other key has, in order of appearance.
-//! - A completion without an invocation began when it ended. An invocation without
-//!   completion is of unknown outcome.
+//! - An invocation without completion is of unknown outcome.
+//! - A history of completions alone has its transactions one after the other: each began
+//!   when it ended. Where others have been invoked, a completion without an invocation is
+//!   refused: it would have no beginning, and so a place in time that it did not have.
 //! - What a `fail` or an `info` says instead of its operations (`:timed-out`) is passed
 //!   over, since the invocation has said what was tried. Where none has, it is refused:
 //!   others may have seen what nobody here would know of.
@@ -81,6 +83,10 @@ pub(super) struct Assembler {
     names: BTreeMap<String, usize>,
     pending: BTreeMap<u64, Draft>,
     done: Vec<Draft>,
+    /// Whether anything was invoked.
+    has_invocations: bool,
+    /// Where the first completion stands that was not.
+    lone: Option<usize>,
     /// Whether events bear times; decided by the first.
     timed: Option<bool>,
     clock: Option<u64>,
@@ -139,6 +145,7 @@ impl Assembler {
         let read_only = event.get("read-only") == Some(&Value::Boolean(true));
         match kind {
             Kind::Invoke => {
+                self.has_invocations = true;
                 let draft = Draft {
                     process,
                     started: time,
@@ -155,7 +162,11 @@ impl Assembler {
                 }
             }
             Kind::Done(outcome) => {
-                let mut draft = self.pending.remove(&process).unwrap_or(Draft {
+                let invoked = self.pending.remove(&process);
+                if invoked.is_none() {
+                    self.lone.get_or_insert(offset);
+                }
+                let mut draft = invoked.unwrap_or(Draft {
                     process,
                     started: time,
                     finished: None,
@@ -271,6 +282,10 @@ impl Assembler {
 
     /// All events have been taken.
     pub(super) fn finish(mut self, text: &[u8]) -> Result<History, ReadError> {
+        if let Some(offset) = self.lone.filter(|_| self.has_invocations) {
+            let problem = "this was completed and never invoked: when did it begin?";
+            return Err(ReadError::at(text, offset, problem));
+        }
         let mut drafts = std::mem::take(&mut self.done);
         drafts.extend(std::mem::take(&mut self.pending).into_values());
         let steps = || drafts.iter().flat_map(|draft| &draft.steps);

@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `process` | the session, from 0 |
 //! | `started` | nanoseconds, before the first statement left |
-//! | `finished` | nanoseconds, after the answer to COMMIT; left out or null: no answer came |
+//! | `finished` | nanoseconds, after the answer to COMMIT; left out or null: no answer came, so it is not `committed` |
 //! | `outcome` | `committed`, `aborted`, `unknown` |
 //! | `read_only` | whether it was declared so; left out: no |
 //! | `operations` | in their order, each a list as below |
@@ -44,7 +44,8 @@ use super::{History, Operation, Outcome, ReadError, Register, Transaction};
 /// Reads a history.
 ///
 /// # Errors
-/// When a line is no JSON, no transaction, or ends before it started.
+/// When a line is no JSON, no transaction, ends before it started, or committed and does not
+/// say when.
 pub fn read(text: &[u8]) -> Result<History, ReadError> {
     if text.trim_ascii_start().starts_with(b"[") {
         read_each(text, array::elements(text)?.into_iter())
@@ -80,6 +81,13 @@ fn read_each<'text>(
             .is_some_and(|finished| finished < line.started)
         {
             return Err(ReadError::at(text, offset, "finished before it started"));
+        }
+        if line.finished.is_none() && matches!(line.outcome, OutcomeWord::Committed) {
+            return Err(ReadError::at(
+                text,
+                offset,
+                "committed, and without finished: when was its client told?",
+            ));
         }
         transactions.push(Transaction {
             process: line.process,

@@ -161,7 +161,8 @@ fn one_array_of_json_is_read_like_lines() {
     let events = [
         r#"{"index":0,"type":"invoke","process":0,"f":"txn","value":[["append","x]",1]]}"#,
         r#"{"index":1,"type":"ok","process":0,"f":"txn","value":[["append","x]",1]]}"#,
-        r#"{"index":2,"type":"ok","process":1,"f":"txn","value":[["r","x]",[1]],["r","\"[",null]]}"#,
+        r#"{"index":2,"type":"invoke","process":1,"f":"txn","value":[["r","x]",null],["r","\"[",null]]}"#,
+        r#"{"index":3,"type":"ok","process":1,"f":"txn","value":[["r","x]",[1]],["r","\"[",null]]}"#,
     ];
     let lines = json(&events.join("\n")).unwrap();
     assert_eq!(lines.transactions.len(), 2);
@@ -285,6 +286,14 @@ fn what_is_no_history_is_refused_where_it_goes_wrong() {
             "{:type :invoke} {:type :invoke}",
             "column 17: process 0 invokes while",
         ),
+        (
+            "{:type :ok :process 1} {:type :invoke} {:type :ok}",
+            "line 1, column 1: this was completed and never invoked",
+        ),
+        (
+            "{:type :invoke} {:type :ok}\n {:type :ok}",
+            "line 2, column 2: this was completed and never invoked",
+        ),
     ];
     for (text, expected) in edn_cases {
         let error = edn(text).unwrap_err();
@@ -320,6 +329,23 @@ fn what_is_no_history_is_refused_where_it_goes_wrong() {
         (
             r#"{"process":0,"started":9,"finished":8,"outcome":"aborted","operations":[]}"#,
             "finished before it started",
+        ),
+        (
+            "{\"process\":0,\"started\":9,\"outcome\":\"unknown\",\"operations\":[]}\n\
+             {\"process\":0,\"started\":10,\"outcome\":\"committed\",\"operations\":[]}",
+            "line 2, column 1: committed, and without finished",
+        ),
+        (
+            r#"{"process":0,"started":9,"finished":null,"outcome":"committed","operations":[]}"#,
+            "line 1, column 1: committed, and without finished",
+        ),
+        (
+            r#"{"process":0,"finished":9,"outcome":"committed","operations":[]}"#,
+            "missing field `started`",
+        ),
+        (
+            r#"{"process":0,"started":null,"finished":9,"outcome":"committed","operations":[]}"#,
+            "line 1, column 27: invalid type: null",
         ),
         (
             r#"{"process":0,"started":9,"outcome":"perhaps","operations":[]}"#,
