@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use coeval_check::history::{Format, read};
 use coeval_txn::Isolation;
-use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
-use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary};
+use coeval_types::planted::Bug;
+use coeval_workload::faults::dock::planted::{CATCHES, Outcome, SEEDS};
+use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary, Undecided};
 
-async fn run(options: &Options) -> Result<Summary, Error> {
+async fn run(options: &Options) -> Result<Summary, Undecided> {
     let folder = tempfile::tempdir().unwrap();
     let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
     let done = dock::run(binary, folder.path(), options).await;
@@ -62,6 +64,42 @@ async fn a_failing_sync() {
 #[tokio::test]
 async fn a_full_disk() {
     withstands("ycsb", Isolation::SnapshotIsolation, Kind::Full).await;
+}
+
+/// A run that comes to no verdict has shown something all the same.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "looks at what is kept")]
+async fn a_run_without_a_verdict_keeps_its_history_and_its_objections() {
+    if !cfg!(debug_assertions) {
+        eprintln!("skipped: planted bugs are for debug builds");
+        return;
+    }
+    let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
+    // A bug that a history shows without the fault.
+    for seed in 1..=SEEDS {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            seed,
+            bug: Some(Bug::SkipRead),
+            // After the fault nobody can be as fast as that.
+            patience: Duration::ZERO,
+            ..Options::new("list-append", Isolation::Serializable, Kind::Stop)
+        };
+        let undecided = dock::run(binary, folder.path(), &options).await;
+        let undecided = undecided.expect_err("nobody commits after the fault");
+        assert!(matches!(undecided.error, Error::Endless(..)), "{undecided}");
+        let kept = std::fs::read_to_string(folder.path().join("objections")).unwrap();
+        assert!(kept.starts_with("no verdict: committing"), "{kept}");
+        let history = std::fs::read(folder.path().join("history.jsonl")).unwrap();
+        let history = read(&history, Format::JsonLines).unwrap();
+        assert!(history.transactions.len() as u64 >= undecided.summary.committed);
+        let objections = &undecided.summary.objections;
+        assert!(objections.iter().all(|said| kept.contains(said)), "{kept}");
+        if objections.iter().any(|said| said.contains("G2-item")) {
+            return;
+        }
+    }
+    panic!("no seed shows the bug");
 }
 
 /// Whether the dock catches the server that is bad under this kind of fault.

@@ -27,7 +27,7 @@ use coeval_env as env;
 use coeval_types::planted::Bug;
 use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
 use coeval_workload::faults::dock::{
-    self, Kind, LEVELS, Options, PATIENCE, Summary, WORKLOADS, level_name,
+    self, Kind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, level_name,
 };
 use coeval_workload::server::{build_coeval, build_coeval_with};
 use tokio::sync::mpsc;
@@ -203,7 +203,7 @@ async fn run(arguments: Arguments) -> Result<u8, Failure> {
     while let Some(line) = done.recv().await {
         let line = line?;
         print!("{}", line.text);
-        total.add(line.summary);
+        total.add(line.result);
     }
     println!(
         "\n{runs} runs in {:.0} s, {at_once} at a time: {total}",
@@ -226,11 +226,11 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, summary: Option<Summary>) {
-        let Some(summary) = summary else {
+    fn add(&mut self, result: Result<Summary, Undecided>) {
+        let summary = result.unwrap_or_else(|Undecided { summary, .. }| {
             self.undecided += 1;
-            return;
-        };
+            *summary
+        });
         self.wrong += u32::from(!summary.objections.is_empty());
         self.sum.rounds += summary.rounds;
         self.sum.kills += summary.kills;
@@ -240,7 +240,7 @@ impl Total {
         // Of namespaces the number does not matter.
         let number = |end: char| end.is_ascii_digit() || end == '-';
         let way = summary.reached.trim_end_matches(number);
-        if !self.ways.iter().any(|known| known == way) {
+        if !way.is_empty() && !self.ways.iter().any(|known| known == way) {
             self.ways.push(way.to_owned());
         }
     }
@@ -271,10 +271,10 @@ impl fmt::Display for Total {
     }
 }
 
-/// What is printed of a run, and what came of it, if anything did.
+/// What is printed of a run, and what came of it.
 struct Line {
     text: String,
-    summary: Option<Summary>,
+    result: Result<Summary, Undecided>,
 }
 
 /// All runs, so many at a time. Lines come in the order of the plan, each as soon as it
@@ -328,27 +328,27 @@ async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
         level_name(options.level),
         options.kind.name()
     );
-    let sound = match &result {
+    let objections: &[String] = match &result {
         Ok(summary) => {
             writeln!(text, "{summary}")?;
-            for objection in &summary.objections {
-                writeln!(text, "    {}", objection.replace('\n', "\n    "))?;
-            }
-            summary.objections.is_empty()
+            &summary.objections
         }
-        Err(error) => {
+        Err(Undecided { error, summary }) => {
             writeln!(text, "NO VERDICT: {error}")?;
-            false
+            &summary.objections
         }
     };
+    for objection in objections {
+        writeln!(text, "    {}", objection.replace('\n', "\n    "))?;
+    }
+    let sound = result.is_ok() && objections.is_empty();
     if !sound {
         let kept = folder.keep();
         let kept = kept.display();
         writeln!(text, "    data, log and history are kept in {kept}")?;
         writeln!(text, "    again: {}", options.command())?;
     }
-    let summary = result.ok();
-    Ok(Line { text, summary })
+    Ok(Line { text, result })
 }
 
 /// Each known bug, the same run without it, and the bug without the fault; a table in

@@ -38,7 +38,8 @@
 //! - Between two faults clients get something written; a server that answers and commits
 //!   nothing any more is found.
 //! - What is objected to stays to be looked at: data directory, the server's words,
-//!   history, objections.
+//!   history, objections. A run without a verdict leaves the same, since what clients were
+//!   told until then is judged, too; it has no history where clients did not end.
 #![expect(clippy::disallowed_methods, reason = "keeps real files")]
 
 mod ground;
@@ -231,6 +232,24 @@ pub enum Error {
     },
 }
 
+/// A run that came to no verdict, and what it had shown until then.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Undecided {
+    /// Why.
+    #[source]
+    pub error: Error,
+    /// What is known all the same, objections among it.
+    pub summary: Box<Summary>,
+}
+
+impl From<Error> for Undecided {
+    fn from(error: Error) -> Self {
+        let summary = Box::default();
+        Self { error, summary }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
@@ -272,8 +291,9 @@ impl fmt::Display for Summary {
 /// objected to is written there, beside the history.
 ///
 /// # Errors
-/// When no verdict was reached, or the server did not do what its fault asks for.
-pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summary, Error> {
+/// When no verdict was reached, or the server did not do what its fault asks for. What
+/// clients were told until then is judged and written all the same.
+pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summary, Undecided> {
     let seed = options.seed;
     match options.workload {
         "ledger" => with(Ledger::new(16), Judges::Own, binary, folder, options).await,
@@ -313,7 +333,7 @@ pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summ
             };
             with(Tpcc::new(scale, seed), Judges::Own, binary, folder, options).await
         }
-        other => Err(Error::Wrong(format!("there is no workload {other}"))),
+        other => Err(Error::Wrong(format!("there is no workload {other}")).into()),
     }
 }
 
@@ -323,51 +343,93 @@ async fn with<W: Workload>(
     binary: &Path,
     folder: &Path,
     options: &Options,
-) -> Result<Summary, Error> {
+) -> Result<Summary, Undecided> {
     let workload = Arc::new(workload);
     let mut ground = Ground::new(binary, folder, options).await?;
     let database = Database::over_wire(ground.config(), workload.tables());
     let clients = Clients::begin(&workload, &database, options);
     let struck = rounds(&mut ground, &clients, options).await;
-    // Whatever happened: clients end, and what they know is kept.
+    // Whatever happened: clients end, and what they know is judged and kept.
     let calm = ground.calm();
-    let (outcome, history) = clients.end().await?;
+    let ended = clients.end().await;
     let mut summary = Summary {
         kills: ground.kills,
         reached: ground.reached.clone(),
-        committed: outcome.report.completed,
-        aborted: outcome.report.aborted,
-        unknown: outcome.report.unknown,
-        objections: outcome.report.violations.clone(),
         ..Summary::default()
     };
-    let judged = async {
+    let (outcome, mut history) = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            let error = match struck {
+                Ok(_) => error,
+                Err(before) => Error::Wrong(format!("{error}; before that: {before}")),
+            };
+            return Err(undecided(error, summary, folder, None));
+        }
+    };
+    summary.committed = outcome.report.completed;
+    summary.aborted = outcome.report.aborted;
+    summary.unknown = outcome.report.unknown;
+    summary.objections.clone_from(&outcome.report.violations);
+    let looked = async {
         summary.rounds = struck?;
         calm?;
-        let mut history = history;
-        let found = look(&*workload, &database, &outcome, Some(&mut history)).await?;
-        summary.objections.extend(found);
-        let found = judge::objections(judges, options.level, &history);
-        summary.objections.extend(found);
-        let found = judge::too_soon(&history, outcome.origin, &ground.slow);
-        summary.objections.extend(found);
-        keep(folder, &summary, &history)?;
+        look(&*workload, &database, &outcome, Some(&mut history)).await
+    };
+    let looked = looked.await;
+    let looked = looked.map(|found| summary.objections.extend(found));
+    let found = judge::objections(judges, options.level, &history);
+    summary.objections.extend(found);
+    let found = judge::too_soon(&history, outcome.origin, &ground.slow);
+    summary.objections.extend(found);
+    let shown = async {
+        looked?;
+        summary.objections.extend(judge::nothing(judges, &history));
         ground.stop().await?;
         ground.ready().await?;
         let found = look(&*workload, &database, &outcome, None).await?;
         let again = |what: String| format!("after a stop and a start: {what}");
         summary.objections.extend(found.into_iter().map(again));
-        ground.stop().await?;
-        keep(folder, &summary, &history)
+        ground.stop().await
     };
-    judged.await?;
-    if summary.objections.is_empty() && summary.committed < u64::from(options.rounds) {
-        return Err(Error::Idle {
-            committed: summary.committed,
-            rounds: options.rounds,
-        });
+    let shown = shown.await;
+    let is_idle = summary.committed < u64::from(options.rounds);
+    match shown {
+        Err(error) => Err(undecided(error, summary, folder, Some(&history))),
+        Ok(()) if summary.objections.is_empty() && is_idle => {
+            let error = Error::Idle {
+                committed: summary.committed,
+                rounds: options.rounds,
+            };
+            Err(undecided(error, summary, folder, Some(&history)))
+        }
+        Ok(()) if summary.objections.is_empty() => Ok(summary),
+        Ok(()) => match keep(folder, &summary.objections, Some(&history)) {
+            Ok(()) => Ok(summary),
+            Err(error) => Err(Undecided {
+                error,
+                summary: Box::new(summary),
+            }),
+        },
     }
-    Ok(summary)
+}
+
+/// Of a run without a verdict, everything that it has shown, which is kept.
+fn undecided(
+    error: Error,
+    summary: Summary,
+    folder: &Path,
+    history: Option<&History>,
+) -> Undecided {
+    let mut text = vec![format!("no verdict: {error}")];
+    text.extend(summary.objections.iter().cloned());
+    let kept = keep(folder, &text, history);
+    let error = match kept {
+        Ok(()) => error,
+        Err(unkept) => Error::Wrong(format!("{error}; and nothing could be kept: {unkept}")),
+    };
+    let summary = Box::new(summary);
+    Undecided { error, summary }
 }
 
 /// All rounds, as soon as clients are at work. How many were done.
@@ -498,14 +560,13 @@ async fn within<T>(
     done.unwrap_or(Err(Error::Endless(what, PATIENCE)))
 }
 
-/// Writes the history and what is objected to, if anything.
-fn keep(folder: &Path, summary: &Summary, history: &History) -> Result<(), Error> {
-    if summary.objections.is_empty() {
+/// Writes what is objected to, and the history if there is one.
+fn keep(folder: &Path, objections: &[String], history: Option<&History>) -> Result<(), Error> {
+    std::fs::write(folder.join("objections"), objections.join("\n\n") + "\n")?;
+    let Some(history) = history else {
         return Ok(());
-    }
+    };
     let mut file = BufWriter::new(File::create(folder.join("history.jsonl"))?);
     history::write(history, Format::JsonLines, &mut file)?;
-    file.flush()?;
-    let text = summary.objections.join("\n\n");
-    Ok(std::fs::write(folder.join("objections"), text + "\n")?)
+    Ok(file.flush()?)
 }

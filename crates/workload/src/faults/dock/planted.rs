@@ -19,7 +19,7 @@ use std::time::Duration;
 use coeval_txn::Isolation::{self, ReadCommitted, Serializable, SnapshotIsolation};
 use coeval_types::planted::Bug;
 
-use super::{Error, Kind, Options, level_name, run};
+use super::{Error, Kind, Options, Summary, Undecided, level_name, run};
 
 /// Seeds that a bug has in which to be caught.
 pub const SEEDS: u64 = 32;
@@ -291,8 +291,15 @@ impl Catch {
             let folder = folder.join(seed.to_string());
             let said = match run(binary, &folder, &self.options(seed)).await {
                 Ok(summary) => summary.objections,
-                Err(Error::Io(error)) => return Err(Error::Io(error)),
-                Err(error) => vec![error.to_string()],
+                Err(Undecided {
+                    error: Error::Io(error),
+                    ..
+                }) => return Err(Error::Io(error)),
+                Err(Undecided { error, summary }) => {
+                    let mut said = summary.objections;
+                    said.push(error.to_string());
+                    said
+                }
             };
             match said.iter().find(|said| said.contains(self.says)) {
                 Some(said) => {
@@ -317,11 +324,11 @@ impl Catch {
                 patience: super::PATIENCE,
                 ..self.options(seed)
             };
-            match run(binary, &folder.join(seed.to_string()), &options).await {
+            match objections(run(binary, &folder.join(seed.to_string()), &options).await) {
                 // Clients that soon give up do not get a look at everything in the end
                 // where the machine is busy: that is no verdict yet.
                 Err(Error::Load(_)) if seed < SEEDS => seed += 1,
-                done => return Ok(done?.objections),
+                done => return done,
             }
         }
     }
@@ -342,7 +349,7 @@ impl Catch {
             patience: super::PATIENCE,
             ..self.options(1)
         };
-        Ok(run(binary, folder, &options).await?.objections)
+        objections(run(binary, folder, &options).await)
     }
 
     /// What it is, in a word each.
@@ -351,6 +358,15 @@ impl Catch {
         let level = level_name(self.level);
         let (bug, kind, workload) = (self.bug, self.kind.name(), self.workload);
         format!("{bug} under {kind}, {workload} at {level}")
+    }
+}
+
+/// What is objected to; why there was no verdict only where that is nothing.
+fn objections(done: Result<Summary, Undecided>) -> Result<Vec<String>, Error> {
+    match done {
+        Ok(summary) => Ok(summary.objections),
+        Err(Undecided { summary, .. }) if !summary.objections.is_empty() => Ok(summary.objections),
+        Err(Undecided { error, .. }) => Err(error),
     }
 }
 
