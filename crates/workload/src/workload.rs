@@ -47,6 +47,11 @@ impl Client {
         }
     }
 
+    /// Has the numbers that are drawn from now on begin above this one.
+    pub fn begin_above(&mut self, greatest: u64) {
+        self.sequence = self.sequence.max(greatest / self.of.max(1));
+    }
+
     /// A number above 0 that no other call has given, by this client or another.
     pub fn unique(&mut self) -> u64 {
         self.sequence += 1;
@@ -113,6 +118,14 @@ pub trait Workload: Send + Sync + 'static {
         part: u64,
         loader: &mut Loader,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Looks at tables that a run before has filled, in a read-only transaction that has
+    /// begun, so that this run goes on from there: what it counts, it counts from what it
+    /// finds. The greatest [unique number](Client::unique) that they hold. Tables of
+    /// another size than this workload's are [`Failure::Wrong`].
+    fn resume(&self, _session: &mut Session) -> impl Future<Output = Result<u64, Failure>> + Send {
+        async { Ok(0) }
+    }
 
     /// The next request of a client.
     fn draw(&self, client: &mut Client) -> Self::Request;

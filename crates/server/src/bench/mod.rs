@@ -4,6 +4,7 @@
 //! engine runs is decided here, as for a server.
 
 mod place;
+mod signals;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -74,8 +75,8 @@ pub(crate) struct Plan {
     pub(crate) options: Options,
     pub(crate) json: Option<String>,
     pub(crate) csv: Option<String>,
-    pub(crate) plot: Option<String>,
-    pub(crate) record: Option<String>,
+    pub(crate) plot: Option<(String, Picture)>,
+    pub(crate) record: Option<(String, Format)>,
 }
 
 /// Runs it, and says what came of it.
@@ -85,48 +86,58 @@ pub(crate) fn run(plan: &Plan) -> ExitCode {
         .enable_all()
         .build();
     let done = match runtime {
-        Ok(runtime) => runtime.block_on(go(plan)),
+        Ok(runtime) => runtime.block_on(signalled(plan)),
         Err(error) => Err(error.to_string()),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "coeval bench: {error}");
+            say(&error);
             ExitCode::FAILURE
         }
     }
 }
 
+fn say(error: &str) {
+    let _ = writeln!(std::io::stderr(), "coeval bench: {error}");
+}
+
+/// The run, which a signal may end early. What was wrong is told before that one came.
+async fn signalled(plan: &Plan) -> Result<ExitCode, String> {
+    let first = signals::end_at_the_first(plan.options.stop.clone()).await;
+    let first = first.map_err(|error| format!("signals cannot be waited for: {error}"))?;
+    let done = go(plan).await;
+    if let Err(error) = &done {
+        say(error);
+    }
+    Ok(match (done, first.code()) {
+        (Ok(report), _) if !report.is_sound() => ExitCode::FAILURE,
+        (_, Some(code)) => ExitCode::from(code),
+        (Ok(_), None) => ExitCode::SUCCESS,
+        (Err(_), None) => ExitCode::FAILURE,
+    })
+}
+
 /// How a chart is to be drawn.
-enum Picture {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Picture {
     Svg,
     Png,
 }
 
-/// By the name of its file.
-fn picture(name: &str) -> Result<Picture, String> {
-    match name.rsplit_once('.').map(|(_, end)| end) {
-        Some("svg") => Ok(Picture::Svg),
-        Some("png") => Ok(Picture::Png),
-        _ => Err(format!(
-            "--plot {name}: its name ends neither in .svg nor .png"
-        )),
+impl Picture {
+    /// By the name of its file.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
+            "svg" => Some(Self::Svg),
+            "png" => Some(Self::Png),
+            _ => None,
+        }
     }
 }
 
-/// Whether nothing was wrong.
-async fn go(plan: &Plan) -> Result<bool, String> {
-    let format = match &plan.record {
-        None => None,
-        Some(name) => {
-            let unknown = || format!("--record {name}: its name ends neither in .edn nor .jsonl");
-            Some((name, Format::of_name(name).ok_or_else(unknown)?))
-        }
-    };
-    if let Some(name) = &plan.plot {
-        picture(name)?;
-    }
+/// What came of it, which has been written.
+async fn go(plan: &Plan) -> Result<Report, String> {
     let outcome = match plan.load {
         Load::Tpcc(scale, rewards) => {
             let standard = Tpcc::new(scale, plan.options.seed);
@@ -152,11 +163,11 @@ async fn go(plan: &Plan) -> Result<bool, String> {
             drive(RwRegister::new(keys, operations), plan).await
         }
     }?;
-    if let (Some((name, format)), Some(history)) = (format, &outcome.history) {
-        write_history(name, format, history).await?;
+    if let (Some((name, format)), Some(history)) = (&plan.record, &outcome.history) {
+        write_history(name, *format, history).await?;
     }
     write_report(plan, &outcome.report).await?;
-    Ok(outcome.report.is_sound())
+    Ok(outcome.report)
 }
 
 async fn drive<W: Workload>(workload: W, plan: &Plan) -> Result<Outcome, String> {
@@ -212,9 +223,9 @@ async fn write_report(plan: &Plan, report: &Report) -> Result<(), String> {
     if let Some(name) = &plan.csv {
         place::write_file(name, report.csv().as_bytes()).await?;
     }
-    if let Some(name) = &plan.plot {
+    if let Some((name, picture)) = &plan.plot {
         let chart = report.chart();
-        let bytes = match picture(name)? {
+        let bytes = match picture {
             Picture::Svg => chart.svg().into_bytes(),
             Picture::Png => chart.png().map_err(|error| format!("{name}: {error}"))?,
         };

@@ -3,14 +3,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use coeval_check::history::Format;
 use coeval_txn::Isolation;
-use coeval_workload::driver::{Length, OPERATION_TIMEOUT, Options};
+use coeval_workload::driver::{Length, MOST_ARRIVALS, OPERATION_TIMEOUT, Options};
 use coeval_workload::loads::hybrid::Settings as Hybrid;
 use coeval_workload::loads::tpcc::{Rewards, Scale};
 use coeval_workload::loads::ycsb::{Letter, Settings as Ycsb};
 
-use crate::bench::{self, Load, Place, Plan, Protocol};
+use crate::bench::{self, Load, Picture, Place, Plan, Protocol};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,14 +34,48 @@ consistency conditions. docs/operations/bench.md describes each field of --json.
 Exit codes:
   0  the run came to its end, and nothing was wrong
   1  something was wrong, a transaction failed for good, or there was no server
-  2  the arguments make no sense";
+  2  the arguments make no sense
+  130, 143  SIGINT or SIGTERM came, and nothing was wrong until then
+
+At the first SIGINT or SIGTERM the run ends early; then it is checked and written as
+usual. At the second the command ends at once.";
+
+/// The most of each: more fits no memory, or no time.
+const MOST: &[(&str, u64)] = &[
+    ("threads", 1_024),
+    ("clients", 100_000),
+    ("warehouses", 100_000),
+    ("items", 10_000_000),
+    ("customers", 100_000_000),
+    ("reward-customers", 100_000_000),
+    ("hot", 100_000_000),
+    ("accounts", 100_000_000),
+    ("records", 1_000_000_000),
+    ("fields", 60),
+    ("field-bytes", 1_000_000),
+    ("scan-length", 1_000_000_000),
+    ("keys", 10_000_000),
+    ("list-length", 1_000_000),
+    ("operations", 10_000),
+];
+/// The least that is measured, in seconds: below that there is nothing to see.
+const LEAST_SECONDS: f64 = 0.01;
+/// The greatest skew: nearly all that is met is one key.
+const MOST_THETA: f64 = 10.0;
+
+/// From one to as many as there can be.
+fn counted(name: &str) -> ValueParser {
+    let most = MOST.iter().find(|(other, _)| *other == name);
+    let most = most.map_or(u64::MAX, |(_, most)| *most);
+    value_parser!(u64).range(1..=most).into()
+}
 
 fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
         .value_name("N")
         .default_value(default)
-        .value_parser(value_parser!(u64).range(1..))
+        .value_parser(counted(name))
         .help(help)
 }
 
@@ -102,10 +138,14 @@ fn common() -> Vec<Arg> {
         Arg::new("clients")
             .long("clients")
             .value_name("N")
-            .value_parser(value_parser!(u64).range(1..))
+            .value_parser(counted("clients"))
             .help("Clients, spread over the threads [default: one for each]"),
-        fraction("seconds", "S", "How long to measure [default: 10]")
-            .conflicts_with("transactions"),
+        fraction(
+            "seconds",
+            "S",
+            "How long to measure, at least 0.01 [default: 10]",
+        )
+        .conflicts_with("transactions"),
         Arg::new("transactions")
             .long("transactions")
             .value_name("N")
@@ -125,7 +165,7 @@ fn common() -> Vec<Arg> {
         fraction(
             "rate",
             "R",
-            "Let R transactions arrive in a second, whether or not there is a free client \
+            "Let R transactions arrive in a second, up to 1000000000, whether or not there is a free client \
              (open loop); latencies count from when they should have begun",
         ),
         Arg::new("seed")
@@ -302,13 +342,49 @@ fn seconds(matches: &ArgMatches, name: &str, default: f64) -> Result<Duration, S
     duration.map_err(|error| format!("--{name} {seconds}: {error}"))
 }
 
+/// How long to measure, on the command line.
+fn measured(matches: &ArgMatches) -> Result<Duration, String> {
+    let measured = seconds(matches, "seconds", 10.0)?;
+    if measured.as_secs_f64() < LEAST_SECONDS {
+        let said = measured.as_secs_f64();
+        return Err(format!("--seconds {said} is below {LEAST_SECONDS}"));
+    }
+    Ok(measured)
+}
+
+/// The file for a history, on the command line.
+fn record(matches: &ArgMatches) -> Result<Option<(String, Format)>, String> {
+    let Some(name) = text(matches, "record") else {
+        return Ok(None);
+    };
+    match Format::of_name(&name) {
+        Some(format) => Ok(Some((name, format))),
+        None => Err(format!(
+            "--record {name}: its name ends neither in .edn nor .jsonl"
+        )),
+    }
+}
+
+/// The file for a chart, on the command line.
+fn plot(matches: &ArgMatches) -> Result<Option<(String, Picture)>, String> {
+    let Some(name) = text(matches, "plot") else {
+        return Ok(None);
+    };
+    match Picture::of_name(&name) {
+        Some(picture) => Ok(Some((name, picture))),
+        None => Err(format!(
+            "--plot {name}: its name ends neither in .svg nor .png"
+        )),
+    }
+}
+
 /// Skew on the command line.
 fn theta(matches: &ArgMatches, default: f64) -> Result<f64, String> {
     let theta = matches.get_one::<f64>("theta").copied().unwrap_or(default);
-    if theta.is_finite() && theta >= 0.0 {
+    if (0.0..=MOST_THETA).contains(&theta) {
         Ok(theta)
     } else {
-        Err("--theta is at least 0".to_owned())
+        Err(format!("--theta {theta} is not between 0 and {MOST_THETA}"))
     }
 }
 
@@ -406,11 +482,15 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     };
     let length = match matches.get_one::<u64>("transactions") {
         Some(&transactions) => Length::Transactions(transactions),
-        None => Length::Time(seconds(matches, "seconds", 10.0)?),
+        None => Length::Time(measured(matches)?),
     };
     let rate = matches.get_one::<f64>("rate").copied();
-    if rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
-        return Err("--rate is above 0".to_owned());
+    if let Some(rate) = rate
+        && !(rate > 0.0 && rate <= MOST_ARRIVALS)
+    {
+        return Err(format!(
+            "--rate {rate} is not above 0 and up to {MOST_ARRIVALS}"
+        ));
     }
     let default = OPERATION_TIMEOUT.as_secs_f64();
     let operation_timeout = seconds(matches, "operation-timeout", default)?;
@@ -418,7 +498,14 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
     if skip_load && !matches!(place, Place::Server(_)) {
         return Err("--skip-load goes with --url: a new engine has no rows".to_owned());
     }
-    let record = text(matches, "record");
+    let record = record(matches)?;
+    if skip_load && record.is_some() {
+        return Err(
+            "--record does not go with --skip-load: a history would begin with what nobody in it \
+             has written"
+                .to_owned(),
+        );
+    }
     let options = Options {
         threads,
         clients,
@@ -445,7 +532,7 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
         options,
         json: text(matches, "json"),
         csv: text(matches, "csv"),
-        plot: text(matches, "plot"),
+        plot: plot(matches)?,
         record,
     })
 }
@@ -529,6 +616,13 @@ mod tests {
     }
 
     #[test]
+    fn endings_are_taken_in_either_case() {
+        let plan = planned(&["bank", "--plot", "a.PNG", "--record", "h.JSONL"]).unwrap();
+        assert!(matches!(plan.plot, Some((_, Picture::Png))));
+        assert!(matches!(plan.record, Some((_, Format::JsonLines))));
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         for arguments in [
             &["tpcc", "--warehouses", "0"][..],
@@ -544,6 +638,21 @@ mod tests {
             &["hybrid", "--field-bytes", "7"],
             &["hybrid", "--theta", "nan"],
             &["bank", "--rate", "0"],
+            &["bank", "--rate", "1e30"],
+            &["bank", "--rate", "nan"],
+            &["bank", "--seconds", "0"],
+            &["bank", "--seconds", "nan"],
+            &["bank", "--plot", "x.jpg"],
+            &["bank", "--plot", "png"],
+            &["bank", "--record", "x.csv"],
+            &["bank", "--url", "x", "--skip-load", "--record", "x.edn"],
+            &["ycsb", "--theta", "inf"],
+            &["ycsb", "--theta", "11"],
+            &["ycsb", "--records", "18446744073709551615"],
+            &["ycsb", "--operations", "18446744073709551615"],
+            &["smallbank", "--customers", "18446744073709551615"],
+            &["list-append", "--keys", "18446744073709551615"],
+            &["bank", "--threads", "1000000"],
             &["bank", "--seconds", "-1"],
             &["bank", "--url", "postgres://x", "--data-dir", "y"],
             &["bank", "--seconds", "1", "--transactions", "5"],

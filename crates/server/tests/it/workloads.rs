@@ -3,11 +3,12 @@
 //! Each run judges itself at its end. That the judges object to what is wrong is shown in
 //! the tests of `coeval-workload`.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use coeval_check::history::{self, Format, Outcome as Ended, Transaction};
 use coeval_check::recency;
@@ -445,14 +446,174 @@ fn a_bench_writes_the_fields_that_its_page_describes() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("not empty"));
 }
 
+/// Tables that a run has filled serve the next: whatever is unique goes on from there.
+#[test]
+fn a_bench_goes_on_from_the_tables_of_the_one_before() {
+    with_server(|address| async move {
+        let url = format!("postgres://postgres@{address}");
+        let run = |workload: &[&str], further: &[&str]| {
+            let common = ["--url", &url, "--clients", "4", "--transactions", "60"];
+            bench(&[workload, &common, &["--warm-up", "0"], further].concat())
+        };
+        let output = run(&["bank"], &["--skip-load"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("\"bank_account\" does not exist"), "{said}");
+        for workload in [
+            &["list-append"][..],
+            &["ycsb", "--workload", "D", "--records", "500"],
+            &["tpcc", "--items", "100", "--customers", "20"],
+        ] {
+            for further in [&[][..], &["--skip-load"], &["--skip-load"]] {
+                let output = run(workload, further);
+                assert!(output.status.success(), "{workload:?}: {output:?}");
+            }
+        }
+        let other = ["tpcc", "--items", "100", "--customers", "30"];
+        let output = run(&other, &["--skip-load"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("has 20 customers"), "{said}");
+        assert!(said.contains("told of 30"), "{said}");
+    });
+}
+
+/// `coeval bench` that is to take an hour. Nothing of it outlives the test.
+struct LongRun(Child);
+
+impl LongRun {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coeval"));
+        command.args(["bench", "bank", "--seconds", "3600", "--warm-up", "0"]);
+        command.args(arguments).stdout(Stdio::piped());
+        Self(command.spawn().expect("the binary starts"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(self.0.id().cast_signed()).unwrap();
+        kill_process(id, signal).unwrap();
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    /// How it ended, and what it has printed.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut printed = String::new();
+        let mut output = self.0.stdout.take().expect("nobody else has it");
+        output.read_to_string(&mut printed).unwrap();
+        (self.0.wait().unwrap().code(), printed)
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// When a file of a folder was last written.
+#[expect(clippy::disallowed_methods, reason = "looks at the program's files")]
+fn last_written(folder: &Path) -> Option<SystemTime> {
+    let files = std::fs::read_dir(folder).ok()?.flatten();
+    files
+        .filter_map(|file| file.metadata().ok()?.modified().ok())
+        .max()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "looks at the program's files")]
+fn a_bench_that_is_told_to_end_checks_and_writes_what_it_has() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (json, history, data) = (file("result.json"), file("history.jsonl"), file("data"));
+        let places = ["--record", &history, "--json", &json, "--data-dir", &data];
+        let accounts = ["--accounts", "10", "--clients", "2"];
+        let mut run = LongRun::start(&[&places[..], &accounts].concat());
+        // It is at work as soon as its log is written again and again.
+        let log = folder.path().join("data/log");
+        let (mut changes, mut last) = (0, None);
+        while changes < 20 {
+            assert!(!run.is_over());
+            std::thread::sleep(Duration::from_millis(10));
+            let now = last_written(&log);
+            changes += u32::from(now != last);
+            last = now;
+        }
+        run.signal(signal);
+        let (ended, printed) = run.end();
+        assert_eq!(ended, Some(code), "{printed}");
+        assert!(printed.contains("interrupted"), "{printed}");
+        assert!(
+            printed.contains("everything is as it has to be"),
+            "{printed}"
+        );
+        let report = std::fs::read_to_string(json).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["interrupted"], true);
+        assert_eq!(report["checked"], true);
+        judge(&history, &["bank"]);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_bench_at_once() {
+    with_server(|address| async move {
+        let proxy = Proxy::start(address.port(), 1).await.unwrap();
+        let url = format!("postgres://postgres@127.0.0.1:{}", proxy.port());
+        let mut run = LongRun::start(&["--url", &url, "--operation-timeout", "0"]);
+        let url = format!("postgres://postgres@{address}");
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        coeval_env::spawn("connection", async move {
+            let _ = connection.await;
+        });
+        // Clients are at work.
+        let moved = "SELECT id FROM bank_account WHERE balance <> 1000";
+        while !client
+            .query(moved, &[])
+            .await
+            .is_ok_and(|rows| !rows.is_empty())
+        {
+            assert!(!run.is_over());
+            coeval_env::sleep(Duration::from_millis(10)).await;
+        }
+        // Nobody is answered any more, so the run does not end.
+        proxy.set(Policy {
+            answers_blocked: true,
+            ..Policy::default()
+        });
+        run.signal(Signal::INT);
+        coeval_env::sleep(Duration::from_millis(300)).await;
+        assert!(!run.is_over(), "it waits for an answer");
+        run.signal(Signal::INT);
+        assert_eq!(run.end().0, Some(130));
+    });
+}
+
 #[test]
 fn a_bench_without_a_server_says_so() {
     let output = bench(&["bank", "--url", "postgres://127.0.0.1:1", "--seconds", "1"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("coeval bench: "), "{said}");
-    let output = bench(&["ycsb", "--workload", "Q"]);
-    assert_eq!(output.status.code(), Some(2));
+    for nonsense in [
+        ["ycsb", "--workload", "Q"],
+        ["ycsb", "--records", "18446744073709551615"],
+        ["ycsb", "--theta", "inf"],
+        ["bank", "--rate", "1e30"],
+        ["bank", "--seconds", "0"],
+        ["bank", "--plot", "x.jpg"],
+        ["bank", "--record", "x.csv"],
+    ] {
+        let output = bench(&nonsense);
+        assert_eq!(output.status.code(), Some(2), "{nonsense:?}: {output:?}");
+    }
 }
 
 /// Has the judges of `models` look at a history.

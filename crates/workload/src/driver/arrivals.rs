@@ -19,6 +19,10 @@ use coeval_env::{self as env, Instant};
 const GRAIN: Duration = Duration::from_millis(2);
 /// Of arrivals that nobody took so many are looked at one by one.
 const SHOWN: u64 = 1 << 20;
+/// The most that arrive in a second: a clock tells no more than nanoseconds apart.
+pub const MOST: f64 = 1e9;
+/// No run takes so long; a clock can still be told of it.
+const NEVER: Duration = Duration::from_secs(1 << 31);
 /// A client looks so often whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -32,10 +36,10 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// So many a second, above 0.
+    /// So many a second, above 0 and up to [`MOST`].
     pub(super) fn new(rate: f64, exact: bool) -> Self {
         Self {
-            rate: rate.max(f64::MIN_POSITIVE),
+            rate: rate.clamp(f64::MIN_POSITIVE, MOST),
             exact,
             began: OnceLock::new(),
             taken: AtomicU64::new(0),
@@ -51,7 +55,7 @@ impl Arrivals {
     fn at(&self, number: u64) -> Instant {
         let after = Duration::try_from_secs_f64(number as f64 / self.rate);
         let began = *self.began.get_or_init(env::now);
-        began + after.unwrap_or(Duration::from_secs(1 << 31))
+        began + after.unwrap_or(NEVER).min(NEVER)
     }
 
     /// Waits for the next one that nobody has taken. When it should begin; `None`
@@ -95,7 +99,7 @@ impl Arrivals {
             while due > 0 && self.at(due - 1) >= at {
                 due -= 1;
             }
-            while self.at(due) < at {
+            while due < u64::MAX && self.at(due) < at {
                 due += 1;
             }
             due
@@ -114,6 +118,34 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn more_than_a_clock_can_tell_are_counted() {
+        for rate in [MOST, 1e30, f64::INFINITY] {
+            let arrivals = Arrivals::new(rate, true);
+            arrivals.begin();
+            let first = arrivals.next(|| None).await.unwrap();
+            let mut count = 0;
+            arrivals.unserved(first, first + Duration::from_secs(1), |some, _| {
+                count += some;
+            });
+            assert_eq!(count, 999_999_999, "{rate}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_second_may_never_come() {
+        for rate in [1e-9, 1e-19, 1e-300, f64::MIN_POSITIVE] {
+            let arrivals = Arrivals::new(rate, true);
+            arrivals.begin();
+            let first = arrivals.next(|| None).await.unwrap();
+            let after = Duration::from_secs(60);
+            assert_eq!(arrivals.next(|| Some(first + after)).await, None, "{rate}");
+            let mut count = 0;
+            arrivals.unserved(first, first + after, |some, _| count += some);
+            assert_eq!(count, 0, "{rate}");
+        }
+    }
 
     #[tokio::test]
     async fn they_come_at_their_rate_and_are_counted() {

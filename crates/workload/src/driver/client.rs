@@ -8,7 +8,7 @@ use coeval_env as env;
 use coeval_txn::Isolation;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::control::{Control, Phase};
+use super::control::{Control, Phase, Turn};
 use super::tally::Tally;
 use crate::store::{Failure, Head, Recording, Session, Way};
 use crate::workload::{Client, Done, Nature, Workload};
@@ -33,6 +33,13 @@ pub(super) struct Runner<W: Workload> {
 pub(super) struct Ended {
     pub(super) tally: Tally,
     pub(super) recording: Option<Recording>,
+}
+
+/// When a request should have begun, and as what it did.
+#[derive(Clone, Copy)]
+struct Began {
+    intended: env::Instant,
+    turn: Turn,
 }
 
 /// How an attempt ended; an effect when all but the commit has been done.
@@ -81,13 +88,17 @@ impl<W: Workload> Runner<W> {
         // After an outcome that nobody knows, what follows is another process's: the
         // lost transaction may still take effect beside it.
         let mut process = self.client.number;
-        while control.may_begin() {
+        let counter = &control.counters[self.place()];
+        while control.goes_on() {
             let intended = match &control.arrivals {
                 None => env::now(),
                 Some(arrivals) => match arrivals.next(|| control.end()).await {
                     Some(at) => at,
                     None => return,
                 },
+            };
+            let Some(turn) = control.turn(intended) else {
+                return;
             };
             let request = self.workload.draw(&mut self.client);
             let nature = self.workload.nature(&request);
@@ -114,7 +125,11 @@ impl<W: Workload> Runner<W> {
                 }
                 // Nobody was there, or nobody let it in.
                 let pause = !attempt.began;
-                if self.settle(&request, nature, attempt, intended) {
+                let began = Began { intended, turn };
+                if self.settle(&request, nature, attempt, began) {
+                    if turn == Turn::Counted {
+                        counter.counted();
+                    }
                     break;
                 }
                 if pause {
@@ -178,19 +193,23 @@ impl<W: Workload> Runner<W> {
         attempt
     }
 
+    /// Where its counter is.
+    fn place(&self) -> usize {
+        usize::try_from(self.client.number).unwrap_or(0)
+    }
+
     /// Counts an attempt. Whether its request has ended.
     fn settle(
         &mut self,
         request: &W::Request,
         nature: Nature,
         attempt: Attempt<W::Effect>,
-        intended: env::Instant,
+        Began { intended, turn }: Began,
     ) -> bool {
         let phase = self.control.phase();
-        let measured = self.control.counts_in(intended);
+        let measured = self.control.counts_in(intended, turn);
         let open = self.control.arrivals.is_some();
-        let number = usize::try_from(self.client.number).unwrap_or(0);
-        let counter = &self.control.counters[number];
+        let counter = &self.control.counters[self.place()];
         let kind = nature.kind;
         match attempt.failure {
             None => {

@@ -31,6 +31,7 @@ pub(super) struct Counter {
     written: AtomicU64,
     aborted: AtomicU64,
     failed: AtomicU64,
+    counted: AtomicU64,
 }
 
 impl Counter {
@@ -58,6 +59,11 @@ impl Counter {
     pub(super) fn failed(&self) {
         Self::add(&self.failed);
     }
+
+    /// One of a number that was asked for has ended.
+    pub(super) fn counted(&self) {
+        Self::add(&self.counted);
+    }
 }
 
 /// What all clients have ended.
@@ -67,8 +73,17 @@ pub(super) struct Counts {
     /// Of them, commits that are no mere reads.
     pub(super) written: u64,
     pub(super) aborted: u64,
-    /// Requests, done or given up.
-    pub(super) ended: u64,
+    /// Requests, done or given up, of a number that was asked for.
+    pub(super) counted: u64,
+}
+
+/// What a transaction begins as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// One of a number that was asked for.
+    Counted,
+    /// Nobody has asked for a number, or not yet.
+    Free,
 }
 
 /// See the [module](self).
@@ -165,9 +180,13 @@ impl Control {
     }
 
     /// Whether a request counts that should have begun at a time and ends now: in a
-    /// closed loop what ends while it is measured, in an open one what arrived then.
-    pub(super) fn counts_in(&self, intended: Instant) -> bool {
+    /// closed loop what ends while it is measured, in an open loop what arrived then; of a
+    /// number that was asked for only what belongs to it.
+    pub(super) fn counts_in(&self, intended: Instant, turn: Turn) -> bool {
         match &self.arrivals {
+            _ if self.left.is_some() && turn == Turn::Free => false,
+            // Its turn came as soon as it was measured.
+            None if self.left.is_some() => self.phase() != Phase::Done,
             None => self.phase() == Phase::Measure,
             Some(_) => {
                 self.from.get().is_some_and(|from| intended >= *from)
@@ -199,23 +218,36 @@ impl Control {
         }
     }
 
-    /// Whether another transaction may begin.
-    pub(super) fn may_begin(&self) -> bool {
-        match (self.phase(), &self.left) {
-            (Phase::Done, _) => false,
-            (Phase::Measure, Some(left)) => left.fetch_sub(1, Ordering::Relaxed) > 0,
-            _ => true,
+    /// Whether anything may begin.
+    pub(super) fn goes_on(&self) -> bool {
+        self.phase() != Phase::Done
+    }
+
+    /// What a transaction begins as that should begin at a time, which has come; none when
+    /// as many have begun as were asked for.
+    pub(super) fn turn(&self, intended: Instant) -> Option<Turn> {
+        let Some(left) = &self.left else {
+            return Some(Turn::Free);
+        };
+        if self.from.get().is_none_or(|from| intended < *from) {
+            return Some(Turn::Free);
         }
+        (left.fetch_sub(1, Ordering::Relaxed) > 0).then_some(Turn::Counted)
+    }
+
+    /// How many have not begun of those that were asked for.
+    pub(super) fn left(&self) -> u64 {
+        let left = |left: &AtomicI64| u64::try_from(left.load(Ordering::Relaxed)).unwrap_or(0);
+        self.left.as_ref().map_or(u64::MAX, left)
     }
 
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for counter in &self.counters {
-            let completed = counter.completed.load(Ordering::Relaxed);
-            counts.completed += completed;
+            counts.completed += counter.completed.load(Ordering::Relaxed);
             counts.written += counter.written.load(Ordering::Relaxed);
             counts.aborted += counter.aborted.load(Ordering::Relaxed);
-            counts.ended += completed + counter.failed.load(Ordering::Relaxed);
+            counts.counted += counter.counted.load(Ordering::Relaxed);
         }
         counts
     }

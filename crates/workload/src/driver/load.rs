@@ -6,31 +6,37 @@ use std::time::Duration;
 
 use coeval_env as env;
 
-use super::Tick;
+use super::{Options, Tick};
 use crate::store::{Database, Failure};
 use crate::workload::Workload;
 
-/// Makes the tables and fills them, on so many threads.
+/// What is said of a load that was told to end.
+const INTERRUPTED: &str = "interrupted while the tables were being filled";
+
+/// Makes the tables and fills them, on the threads of the load.
 pub(super) async fn load<W: Workload>(
     workload: &Arc<W>,
     database: &Database,
-    threads: usize,
+    options: &Options,
     progress: &mut (dyn FnMut(&Tick) + Send),
 ) -> Result<(), Failure> {
     database.create().await?;
     let parts = workload.parts();
     let next = Arc::new(AtomicU64::new(0));
     let ended = Arc::new(AtomicU64::new(0));
-    let wanted = usize::try_from(parts).unwrap_or(usize::MAX).min(threads);
+    let wanted = usize::try_from(parts)
+        .unwrap_or(usize::MAX)
+        .min(options.threads);
     let mut running = Vec::new();
     for _ in 0..wanted.max(1) {
         let workload = Arc::clone(workload);
         let database = database.clone();
         let (next, ended) = (Arc::clone(&next), Arc::clone(&ended));
+        let stop = options.stop.clone();
         running.push(env::spawn_dedicated("load", move || async move {
             loop {
                 let part = next.fetch_add(1, Ordering::Relaxed);
-                if part >= parts {
+                if part >= parts || stop.is_stopped() {
                     return Ok(());
                 }
                 let mut loader = database.loader().await?;
@@ -55,6 +61,9 @@ pub(super) async fn load<W: Workload>(
     for thread in running {
         let loaded: Result<Result<(), Failure>, _> = thread.await;
         loaded.map_err(|error| Failure::Wrong(error.to_string()))??;
+    }
+    if ended.load(Ordering::Relaxed) < parts {
+        return Err(Failure::Wrong(INTERRUPTED.to_owned()));
     }
     database.finish_load().await
 }

@@ -24,7 +24,8 @@
 //!
 //! Invariants:
 //! - In a closed loop, what is measured is what ended between the two looks at the clock,
-//!   and nothing else; warm-up and the last transactions of each client are not in it.
+//!   and nothing else; warm-up and the last transactions of each client are not in it. Where
+//!   a number of transactions is asked for, it is exactly those that began after the warm-up.
 //! - In an open loop it is what arrived between them, and all of that: it was completed,
 //!   failed, has an unknown outcome, or was not served.
 //! - No client is under way when the check begins.
@@ -52,6 +53,7 @@ use tokio::sync::mpsc;
 use crate::store::{Database, Failure, Head, Way};
 use crate::workload::{Client, Workload};
 
+pub use arrivals::MOST as MOST_ARRIVALS;
 pub use report::Report;
 pub use stop::Stop;
 
@@ -84,7 +86,8 @@ pub struct Options {
     pub warm_up: Duration,
     /// How long is measured.
     pub length: Length,
-    /// Transactions that arrive in a second; a closed loop when absent.
+    /// Transactions that arrive in a second, up to [`MOST_ARRIVALS`]; a closed loop when
+    /// absent.
     pub rate: Option<f64>,
     /// Whether clients of an open loop wait for the exact moment, at the cost of CPU:
     /// sleeping is exact to a millisecond. Not for simulated time.
@@ -162,6 +165,13 @@ pub struct Outcome {
     pub origin: env::Instant,
 }
 
+/// How everything is looked at.
+const SNAPSHOT: Way = Way {
+    isolation: Isolation::SnapshotIsolation,
+    read_only: true,
+    single: false,
+};
+
 /// How often the driver looks at its clients.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -177,11 +187,14 @@ pub async fn run<W: Workload>(
     progress: &mut (dyn FnMut(&Tick) + Send),
 ) -> Result<Outcome, Failure> {
     let began = env::now();
-    if options.load {
-        load::load(workload, database, options.threads, progress).await?;
-    }
+    let greatest = if options.load {
+        load::load(workload, database, options, progress).await?;
+        0
+    } else {
+        resume(&**workload, database).await?
+    };
     let loaded = began.elapsed();
-    let mut running = Running::start(workload, database, options).await?;
+    let mut running = Running::start(workload, database, options, greatest).await?;
     let measured = running.measure(options, progress).await;
     let origin = running.control.origin();
     let (tally, mut history) = running.finish(options).await?;
@@ -215,6 +228,15 @@ pub async fn run<W: Workload>(
     })
 }
 
+/// Has the workload go on from what is in its tables. The greatest unique number in them.
+async fn resume<W: Workload>(workload: &W, database: &Database) -> Result<u64, Failure> {
+    let mut session = database.session();
+    session.begin(SNAPSHOT).await?;
+    let greatest = workload.resume(&mut session).await?;
+    session.commit().await?;
+    Ok(greatest)
+}
+
 /// What the workload says of everything, in one snapshot.
 ///
 /// # Errors
@@ -239,14 +261,9 @@ pub async fn look<W: Workload>(
     if history.is_some() {
         session.record_versions(workload.versions());
     }
-    let way = Way {
-        isolation: Isolation::SnapshotIsolation,
-        read_only: true,
-        single: false,
-    };
     let since = |at: env::Instant| at.duration_since(origin).as_nanos() as u64;
     let started = env::now();
-    session.begin(way).await?;
+    session.begin(SNAPSHOT).await?;
     let found = workload.check(&mut session).await?;
     session.commit().await?;
     if let Some(History { transactions }) = history {
@@ -274,6 +291,8 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     pub(crate) processor: Duration,
     pub(crate) timeline: Vec<Sample>,
+    /// It was told to end before its time.
+    pub(crate) interrupted: bool,
 }
 
 /// Clients at work.
@@ -283,11 +302,13 @@ struct Running {
 }
 
 impl Running {
-    /// Connects all clients, and waits until they are ready.
+    /// Connects all clients, whose unique numbers begin above the greatest of a run
+    /// before, and waits until they are ready.
     async fn start<W: Workload>(
         workload: &Arc<W>,
         database: &Database,
         options: &Options,
+        greatest: u64,
     ) -> Result<Self, Failure> {
         let arrivals = options.rate.map(|rate| Arrivals::new(rate, options.exact));
         let control = Arc::new(Control::new(options.clients, arrivals, options.length));
@@ -300,7 +321,12 @@ impl Running {
                 .map(|number| Runner {
                     workload: Arc::clone(workload),
                     session: database.session().with_timeout(options.operation_timeout),
-                    client: Client::new(number as u64, options.clients as u64, options.seed),
+                    client: {
+                        let clients = options.clients as u64;
+                        let mut client = Client::new(number as u64, clients, options.seed);
+                        client.begin_above(greatest);
+                        client
+                    },
                     control: Arc::clone(&control),
                     isolation: options.isolation,
                     alone: options.clients <= count,
@@ -360,11 +386,13 @@ impl Running {
             .await;
         control.enter(Phase::Done);
         let elapsed = from.elapsed();
+        let interrupted = options.stop.is_stopped();
         let processor = processor_time().saturating_sub(processor);
         Measured {
             elapsed,
             processor,
             timeline,
+            interrupted,
         }
     }
 
@@ -399,7 +427,7 @@ impl Running {
             }
             let (done, of) = match length {
                 Length::Time(time) => (elapsed.as_millis() as u64, time.as_millis() as u64),
-                Length::Transactions(count) => (counts.ended - first.ended, count),
+                Length::Transactions(count) => (counts.counted, count),
             };
             progress(&Tick {
                 phase,
@@ -441,7 +469,12 @@ impl Running {
         let mut tally = tally.ok_or_else(nobody)?;
         let control = &self.control;
         if let (Some(arrivals), Some((from, until))) = (&control.arrivals, control.measured()) {
-            arrivals.unserved(from, until, |count, waited| tally.unserved(count, waited));
+            // Of a number that was asked for, only what is left of it.
+            let mut left = control.left();
+            arrivals.unserved(from, until, |count, waited| {
+                tally.unserved(count.min(left), waited);
+                left = left.saturating_sub(count);
+            });
         }
         Ok((tally, history))
     }

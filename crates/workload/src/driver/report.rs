@@ -41,6 +41,8 @@ pub struct Report {
     pub warm_up_seconds: f64,
     /// How long was measured.
     pub seconds: f64,
+    /// Whether it was told to end before its time.
+    pub interrupted: bool,
     /// Requests done: committed, or rolled back as they wanted to.
     pub completed: u64,
     /// Of them, those rolled back.
@@ -224,6 +226,7 @@ impl Report {
             load_seconds: facts.loaded.map(|loaded| loaded.as_secs_f64()),
             warm_up_seconds: options.warm_up.as_secs_f64(),
             seconds,
+            interrupted: measured.interrupted,
             completed,
             rolled_back,
             aborted: sum(|kind| kind.aborted),

@@ -138,6 +138,9 @@ impl Report {
         if let Some(failure) = &self.first_failure {
             let _ = writeln!(text, "the first failure: {failure}");
         }
+        if self.interrupted {
+            text.push_str("interrupted: it was told to end before its time\n");
+        }
         for violation in &self.violations {
             let _ = writeln!(text, "WRONG: {violation}");
         }

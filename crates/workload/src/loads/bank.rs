@@ -19,6 +19,7 @@
 
 use serde_json::json;
 
+use super::sized;
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Versions};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
@@ -127,6 +128,13 @@ impl Workload for Bank {
             loader.row(0, &row).await?;
         }
         Ok(())
+    }
+
+    async fn resume(&self, session: &mut Session) -> Result<u64, Failure> {
+        let found = session.scan(&Scan::of(0, &[]), &mut |_| {}).await?;
+        let wanted = self.accounts.unsigned_abs();
+        sized(&self.table, "accounts", found as u64, wanted)?;
+        Ok(0)
     }
 
     fn draw(&self, client: &mut Client) -> Request {

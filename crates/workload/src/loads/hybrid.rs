@@ -42,6 +42,7 @@ use coeval_check::history::{Operation as Noted, Register};
 use coeval_types::RowRef;
 use serde_json::json;
 
+use super::sized;
 use super::ycsb::fields::{TAG, fill, is_whole, tag};
 use crate::distribution::Zipfian;
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
@@ -300,6 +301,26 @@ impl Workload for Hybrid {
             loader.row(0, &row).await?;
         }
         Ok(())
+    }
+
+    async fn resume(&self, session: &mut Session) -> Result<u64, Failure> {
+        let (mut found, mut bytes) = (0, 0);
+        let last = Scan {
+            backward: true,
+            limit: Some(1),
+            ..Scan::of(0, &[])
+        };
+        session
+            .scan(&last, &mut |row| {
+                // No row comes or goes after the load.
+                found = row.integer(0).cast_unsigned() + 1;
+                bytes = row.text(FIELD).len() as u64;
+            })
+            .await?;
+        sized(&self.table, "rows", found, self.settings.records)?;
+        let wanted = self.settings.field_bytes as u64;
+        sized(&self.table, "bytes in a field", bytes, wanted)?;
+        Ok(0)
     }
 
     fn draw(&self, client: &mut Client) -> Request {

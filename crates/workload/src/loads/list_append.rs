@@ -115,6 +115,24 @@ impl Workload for ListAppend {
         Ok(())
     }
 
+    async fn resume(&self, session: &mut Session) -> Result<u64, Failure> {
+        let mut texts = Vec::new();
+        session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                texts.push(row.text(1).to_owned());
+            })
+            .await?;
+        let (mut count, mut greatest) = (0, 0);
+        for text in texts {
+            let elements = parse(&text)?;
+            count += elements.len() as u64;
+            greatest = elements.into_iter().fold(greatest, i64::max);
+        }
+        // The window goes on from where it is.
+        self.appended.fetch_max(count, Ordering::Relaxed);
+        Ok(greatest.unsigned_abs())
+    }
+
     fn draw(&self, client: &mut Client) -> Vec<Step> {
         let first = self.appended.load(Ordering::Relaxed) / self.length;
         steps::draw(&mut client.chance, self.operations, |chance| {

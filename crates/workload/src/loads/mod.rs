@@ -20,3 +20,19 @@ pub mod smallbank;
 mod steps;
 pub mod tpcc;
 pub mod ycsb;
+
+use crate::store::{Failure, Table};
+
+/// What to do about tables of another size.
+const ANEW: &str = "tell it of as many as there are, or have its tables filled anew";
+
+/// That a table from a run before has as many rows as this workload is made for.
+fn sized(table: &Table, what: &str, found: u64, wanted: u64) -> Result<(), Failure> {
+    if found == wanted {
+        return Ok(());
+    }
+    let name = &table.name;
+    Err(Failure::Wrong(format!(
+        "{name} has {found} {what}, and the workload was told of {wanted}: {ANEW}"
+    )))
+}

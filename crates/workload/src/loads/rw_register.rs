@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use coeval_check::history::{Operation, Register};
 use serde_json::json;
 
+use super::ANEW;
 use super::steps::{self, Step};
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Nature, Parameters, Workload};
@@ -70,6 +71,27 @@ impl Workload for RwRegister {
 
     async fn load(&self, _part: u64, _loader: &mut Loader) -> Result<(), Failure> {
         Ok(())
+    }
+
+    async fn resume(&self, session: &mut Session) -> Result<u64, Failure> {
+        let (mut greatest, mut other) = (0, None);
+        session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                let (key, value) = (row.integer(0).cast_unsigned(), row.integer(1));
+                greatest = greatest.max(value.unsigned_abs() / self.keys);
+                if key >= self.keys || self.judge(key, value).is_some() {
+                    other = Some((key, value));
+                }
+            })
+            .await?;
+        match other {
+            None => Ok(greatest),
+            Some((key, value)) => Err(Failure::Wrong(format!(
+                "{} is not filled with {} registers, but with another number: register {key} \
+                 has {value}: {ANEW}",
+                self.table.name, self.keys
+            ))),
+        }
     }
 
     fn draw(&self, client: &mut Client) -> Vec<Step> {

@@ -27,6 +27,7 @@ mod accounts;
 
 use serde_json::json;
 
+use super::sized;
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Versions};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
@@ -185,6 +186,20 @@ impl Workload for SmallBank {
             }
         }
         Ok(())
+    }
+
+    async fn resume(&self, session: &mut Session) -> Result<u64, Failure> {
+        let mut greatest = 0;
+        for (at, table) in self.tables.iter().enumerate() {
+            let scan = Scan::of(at, &[]);
+            let found = session
+                .scan(&scan, &mut |row| {
+                    greatest = greatest.max(row.integer(VERSION));
+                })
+                .await?;
+            sized(table, "customers", found as u64, self.customers)?;
+        }
+        Ok(greatest.unsigned_abs())
     }
 
     fn draw(&self, client: &mut Client) -> Request {

@@ -34,8 +34,9 @@ use coeval_check::history::{Operation as Noted, Register};
 use coeval_types::RowRef;
 use serde_json::json;
 
+use super::sized;
 use crate::chance::Chance;
-use crate::distribution::{Zipfian, scramble};
+use crate::distribution::{Scrambled, Zipfian};
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
@@ -80,16 +81,45 @@ impl Default for Settings {
     }
 }
 
+/// Which keys are met how often.
+#[derive(Debug)]
+enum Keys {
+    /// The newest most often.
+    Newest(Zipfian),
+    /// All of so many alike.
+    Even(u64),
+    /// Some of them most often, anywhere.
+    Scrambled(Scrambled),
+}
+
+impl Keys {
+    fn new(settings: &Settings) -> Self {
+        let &Settings {
+            letter,
+            records,
+            theta,
+            ..
+        } = settings;
+        match letter {
+            Letter::D => Self::Newest(Zipfian::new(records, theta)),
+            _ if theta == 0.0 => Self::Even(records),
+            _ => Self::Scrambled(Scrambled::new(records, theta)),
+        }
+    }
+}
+
 /// The workload.
 #[derive(Debug)]
 pub struct Ycsb {
     settings: Settings,
-    zipfian: Zipfian,
+    keys: Keys,
     table: Table,
     /// The first key that nobody has drawn for an insert.
     next: AtomicU64,
     /// The first key that reads do not expect.
     readable: AtomicU64,
+    /// Rows that there were before the first request.
+    before: AtomicU64,
     inserted: AtomicU64,
     perhaps: AtomicU64,
 }
@@ -124,10 +154,11 @@ impl Ycsb {
         let mut columns = vec![("key", Kind::Bigint)];
         columns.extend(names.iter().map(|name| (name.as_str(), Kind::Text)));
         Self {
-            zipfian: Zipfian::new(settings.records, settings.theta),
+            keys: Keys::new(&settings),
             table: Table::new("ycsb_usertable", 1, &columns),
             next: AtomicU64::new(settings.records),
             readable: AtomicU64::new(settings.records),
+            before: AtomicU64::new(settings.records),
             inserted: AtomicU64::new(0),
             perhaps: AtomicU64::new(0),
             settings,
@@ -135,15 +166,13 @@ impl Ycsb {
     }
 
     fn key(&self, chance: &mut Chance) -> u64 {
-        let records = self.settings.records;
-        let rank = self.zipfian.rank(chance);
-        match self.settings.letter {
-            Letter::D => {
+        match &self.keys {
+            Keys::Newest(ranks) => {
                 let newest = self.readable.load(Ordering::Relaxed) - 1;
-                newest - rank.min(newest)
+                newest - ranks.rank(chance).min(newest)
             }
-            _ if self.settings.theta == 0.0 => rank,
-            _ => scramble(rank, records),
+            Keys::Even(records) => chance.within(0..*records),
+            Keys::Scrambled(scrambled) => scrambled.key(chance),
         }
     }
 
@@ -332,7 +361,7 @@ impl Ycsb {
 
     /// What is wrong with so many rows.
     fn judge_count(&self, rows: u64) -> Option<String> {
-        let least = self.settings.records + self.inserted.load(Ordering::Acquire);
+        let least = self.before.load(Ordering::Acquire) + self.inserted.load(Ordering::Acquire);
         let most = least + self.perhaps.load(Ordering::Acquire);
         (!(least..=most).contains(&rows))
             .then(|| format!("{rows} rows instead of {least} to {most}"))
@@ -384,6 +413,43 @@ impl Workload for Ycsb {
             loader.row(0, &row).await?;
         }
         Ok(())
+    }
+
+    async fn resume(&self, session: &mut Session) -> Result<u64, Failure> {
+        let Settings {
+            records,
+            fields,
+            field_bytes,
+            ..
+        } = self.settings;
+        let (mut loaded, mut greatest, mut bytes) = (0, 0, field_bytes);
+        let rows = session
+            .scan(&Scan::of(0, &[]), &mut |row| {
+                let key = row.integer(0).cast_unsigned();
+                greatest = greatest.max(key + 1);
+                // What was inserted has a tag in each of its fields.
+                let untouched = |field| tag(row.text(field + 1)) == Some(0);
+                if key < records || (0..fields).any(untouched) {
+                    loaded = loaded.max(key + 1);
+                }
+                let lengths = (0..fields).map(|field| row.text(field + 1).len());
+                let other = lengths.into_iter().find(|length| *length != field_bytes);
+                bytes = other.unwrap_or(bytes);
+            })
+            .await? as u64;
+        sized(&self.table, "rows from its load", loaded.min(rows), records)?;
+        sized(
+            &self.table,
+            "bytes in a field",
+            bytes as u64,
+            field_bytes as u64,
+        )?;
+        self.before.store(rows, Ordering::Release);
+        self.inserted.store(0, Ordering::Release);
+        self.perhaps.store(0, Ordering::Release);
+        self.next.fetch_max(greatest, Ordering::Relaxed);
+        self.readable.fetch_max(greatest, Ordering::Relaxed);
+        Ok(0)
     }
 
     fn draw(&self, client: &mut Client) -> Request {

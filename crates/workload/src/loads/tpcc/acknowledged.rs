@@ -74,6 +74,11 @@ impl Acknowledged {
         self.from_the_start.store(true, Ordering::Release);
     }
 
+    /// Whether they are; else a run before may have given rewards.
+    pub(super) fn is_from_the_start(&self) -> bool {
+        self.from_the_start.load(Ordering::Acquire)
+    }
+
     pub(super) fn add(&self, effect: Effect, done: Done) {
         match effect {
             Effect::None => {}
@@ -86,7 +91,7 @@ impl Acknowledged {
 
     /// What is missing, or is there without anybody's having asked for it.
     pub(super) fn judge(&self, warehouses: &[Warehouse], scale: Scale) -> Vec<String> {
-        if !self.from_the_start.load(Ordering::Acquire) {
+        if !self.is_from_the_start() {
             return Vec::new();
         }
         let each = i64::from(scale.customers);

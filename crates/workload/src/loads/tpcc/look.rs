@@ -48,7 +48,7 @@ impl Tpcc {
         for id in 1..=i64::from(self.scale.warehouses) {
             let mut warehouse = self.gather(id, &payments, &mut books, session).await?;
             books.read(id, session).await?;
-            if self.rewards.is_some() {
+            if self.rewards.is_some() || !self.acknowledged.is_from_the_start() {
                 complaints.extend(take_back(&mut warehouse));
             }
             if warehouse.districts.len() != 10 {
