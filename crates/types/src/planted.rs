@@ -108,6 +108,29 @@ bugs! {
     /// Recovery takes a commit for a remnant that the wall clock says is older than
     /// the one before it.
     OrderByClock = "order-by-clock",
+    /// A leader takes one node less than a majority for one.
+    CommitWithoutMajority = "commit-without-majority",
+    /// A leader takes proposals before the mark of its term is committed.
+    ForgetMarkRule = "forget-mark-rule",
+    /// A recovering follower takes marks at the end of its log for committed, and what
+    /// its leader answers for the truth.
+    BelieveTrailingMarks = "believe-trailing-marks",
+    /// A follower takes and acknowledges entries of a leader whose term is over.
+    AcknowledgeStaleTerm = "acknowledge-stale-term",
+}
+
+impl Bug {
+    /// Whether it takes more than one node to have it.
+    #[must_use]
+    pub const fn is_of_consensus(self) -> bool {
+        matches!(
+            self,
+            Self::CommitWithoutMajority
+                | Self::ForgetMarkRule
+                | Self::BelieveTrailingMarks
+                | Self::AcknowledgeStaleTerm
+        )
+    }
 }
 
 impl fmt::Display for Bug {

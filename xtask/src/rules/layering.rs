@@ -45,6 +45,11 @@ const PLACES: &[Place] = &[
         tests_use: &[],
     },
     Place {
+        name: "consensus",
+        uses: &["types"],
+        tests_use: &[],
+    },
+    Place {
         name: "txn",
         uses: &["types", "env"],
         tests_use: &["check"],

@@ -30,7 +30,9 @@ fn every_bug_class_and_judge_has_its_catch() {
     assert!(ELSEWHERE.iter().all(|bug| in_processes.contains(bug)));
     let bugs = CATCHES.iter().map(|case| case.bug);
     let bugs: BTreeSet<Bug> = bugs.chain(ELSEWHERE.iter().copied()).collect();
-    assert_eq!(bugs, Bug::ALL.iter().copied().collect());
+    // What it takes several nodes to have, the tests of consensus plant.
+    let of_one_node = Bug::ALL.iter().filter(|bug| !bug.is_of_consensus());
+    assert_eq!(bugs, of_one_node.copied().collect());
     let classes: BTreeSet<Class> = CATCHES.iter().map(class).collect();
     assert_eq!(classes, Class::ALL.iter().copied().collect());
     let judges: BTreeSet<&str> = CATCHES.iter().map(|case| case.judge).collect();

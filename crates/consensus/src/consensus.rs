@@ -1,0 +1,476 @@
+//! One node: what it knows, and the way of each input through it.
+//!
+//! Every input is a method, changes memory only, and is answered by what the next
+//! [`Consensus::ready`] hands out. The parts stand in files of their own: `election`,
+//! `follower`, `leader`, `reads`.
+
+use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Lsn, Term};
+
+use crate::chance::Chance;
+use crate::durability::Durability;
+use crate::election::Candidate;
+use crate::entry::{Entry, Mark};
+use crate::follower::Follower;
+use crate::leader::Leader;
+use crate::membership::Membership;
+use crate::message::{Body, Message};
+use crate::outbox::Outbox;
+use crate::position::{NodeId, Position};
+use crate::progress::Stage;
+use crate::ready::{Checkpoint, Committed, Ready, Role, RoleChange, Write};
+use crate::refusal::Refusal;
+use crate::restored::{HardState, RestoreError, Restored};
+use crate::settings::Settings;
+use crate::shape::Shape;
+
+/// One node of a cluster, as a step function. See the crate's documentation.
+#[derive(Clone, Debug)]
+pub struct Consensus {
+    pub(crate) id: NodeId,
+    pub(crate) settings: Settings,
+    pub(crate) chance: Chance,
+    pub(crate) term: Term,
+    pub(crate) vote: Option<NodeId>,
+    pub(crate) shape: Shape,
+    pub(crate) durability: Durability,
+    pub(crate) state: State,
+    /// Who leads this term, as far as is known.
+    pub(crate) leader: Option<NodeId>,
+    /// Ticks since the leader was heard, or the last election began.
+    pub(crate) elapsed: u32,
+    /// How many it takes to stand for election.
+    pub(crate) patience: u32,
+    /// Ticks for which no vote is given, because one before a crash may have confirmed
+    /// a lease.
+    pub(crate) reserved: u32,
+    pub(crate) outbox: Outbox,
+}
+
+/// What a node is, and what it knows as such.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Follower(Follower),
+    Candidate(Candidate),
+    Leader(Box<Leader>),
+}
+
+/// How one follower stands, in a [`Status`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerStatus {
+    /// Who.
+    pub node: NodeId,
+    /// How entries are sent to it.
+    pub stage: Stage,
+    /// Up to here the leader's log is on its disk.
+    pub matched: Lsn,
+    /// Up to here it has been sent.
+    pub sent: Lsn,
+}
+
+/// How a node stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which node.
+    pub id: NodeId,
+    /// Its term, what it is, and who leads.
+    pub role: RoleChange,
+    /// Who has its vote in this term.
+    pub vote: Option<NodeId>,
+    /// The end of its log.
+    pub last: Position,
+    /// How much of its log is on its disk.
+    pub durable: Lsn,
+    /// Everything before it is committed.
+    pub commit: Lsn,
+    /// How much of its log is known to be the leader's.
+    pub verified: Lsn,
+    /// Who takes part.
+    pub membership: Membership,
+    /// If it leads: the others.
+    pub followers: Vec<FollowerStatus>,
+}
+
+impl Consensus {
+    /// A node that starts with what its disk holds. `seed` should differ between nodes:
+    /// from it come the times after which they stand for election.
+    ///
+    /// # Errors
+    /// When the settings make no sense, or what was restored contradicts itself.
+    pub fn new(
+        id: NodeId,
+        settings: Settings,
+        restored: &Restored,
+        seed: u64,
+    ) -> Result<Self, StartError> {
+        settings.check().map_err(StartError::Settings)?;
+        restored.check().map_err(StartError::Restored)?;
+        let reserved = if settings.lease.is_some() {
+            settings.election_ticks
+        } else {
+            0
+        };
+        let (term, vote) = restored.promised();
+        let mut node = Self {
+            id,
+            chance: Chance::new(seed),
+            term,
+            vote,
+            shape: Shape::new(restored, &settings),
+            durability: Durability::new(restored.end, term),
+            state: State::Follower(Follower::new()),
+            leader: None,
+            elapsed: 0,
+            patience: 0,
+            reserved,
+            outbox: Outbox::new(restored.end, restored.applied),
+            settings,
+        };
+        node.outbox.told.term = node.term;
+        node.rest();
+        Ok(node)
+    }
+
+    /// Draws anew how long this node waits before it stands for election.
+    pub(crate) fn rest(&mut self) {
+        self.elapsed = 0;
+        self.patience =
+            self.settings.election_ticks + self.chance.below(self.settings.election_ticks);
+    }
+
+    /// A tick of the clock.
+    pub fn tick(&mut self) {
+        self.reserved = self.reserved.saturating_sub(1);
+        match &mut self.state {
+            State::Leader(_) => self.tick_leader(),
+            State::Follower(_) | State::Candidate(_) => {
+                self.elapsed += 1;
+                self.tick_follower();
+                if self.elapsed >= self.patience {
+                    self.rest();
+                    self.stand();
+                }
+            }
+        }
+    }
+
+    /// A message has arrived.
+    ///
+    /// # Errors
+    /// When it is not for this node, or nothing a node would send; it is dropped. A
+    /// [`Refusal::Contradiction`] means that a node has lost data.
+    pub fn receive(&mut self, message: Message) -> Result<(), Refusal> {
+        if message.to != self.id {
+            return Err(Refusal::Misdirected { to: message.to });
+        }
+        if message.from == self.id {
+            return Err(Refusal::Malformed("it is from this node itself"));
+        }
+        if message.term > Term::MAX {
+            return Err(Refusal::Malformed("its term is past the limit"));
+        }
+        let Message {
+            from, term, body, ..
+        } = message;
+        if term > self.term {
+            match &body {
+                Body::VoteRequest {
+                    transfer: false, ..
+                } if self.holds_its_vote_back() => return Ok(()),
+                // These have a term that is not in force.
+                Body::VoteRequest {
+                    preliminary: true, ..
+                }
+                | Body::Vote {
+                    preliminary: true,
+                    granted: true,
+                } => {}
+                Body::Append { .. } | Body::Heartbeat { .. } => self.follow(term, Some(from)),
+                _ => self.follow(term, None),
+            }
+        } else if term < self.term {
+            match &body {
+                Body::Append { .. } if is_planted(Bug::AcknowledgeStaleTerm) => {}
+                Body::Append { .. } | Body::Heartbeat { .. } => {
+                    self.send(from, Body::Stale);
+                    return Ok(());
+                }
+                Body::VoteRequest {
+                    preliminary: true, ..
+                } => {
+                    let no = Body::Vote {
+                        preliminary: true,
+                        granted: false,
+                    };
+                    self.send(from, no);
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
+        match body {
+            Body::VoteRequest {
+                last,
+                preliminary,
+                transfer: _,
+            } => self.vote_requested(from, term, last, preliminary),
+            Body::Vote {
+                preliminary,
+                granted,
+            } => self.voted(from, term, preliminary, granted),
+            Body::Append {
+                previous,
+                commit,
+                entries,
+            } => return self.append_received(from, term, previous, commit, entries),
+            Body::Heartbeat { commit, round } => self.heartbeat_received(from, commit, round),
+            Body::Differs { end, .. } => self.differs_received(from, end),
+            Body::Appended { matched } => return self.appended_received(from, matched),
+            Body::HeartbeatAnswer { round, verified } => {
+                return self.heartbeat_answered(from, round, verified);
+            }
+            Body::Recover(request) => return self.recover_received(from, request),
+            Body::Campaign => self.stand_for_transfer(from),
+            Body::Stale => {}
+        }
+        Ok(())
+    }
+
+    /// The write with this number, and all before it, are on the disk.
+    ///
+    /// # Errors
+    /// When no such write was handed out.
+    pub fn persisted(&mut self, write: u64) -> Result<(), Refusal> {
+        if !self.durability.done(write) {
+            return Err(Refusal::NoSuchWrite(write));
+        }
+        self.shape.recent.durable(self.durability.end());
+        while let Some(message) = self.outbox.release(|write| self.durability.is_done(write)) {
+            if message.to != self.id {
+                self.outbox.messages.push(message);
+            } else if let Body::Vote { .. } = message.body {
+                self.voted(self.id, message.term, false, true);
+            }
+        }
+        match self.state {
+            State::Leader(_) => self.advance_commit(),
+            State::Follower(_) => self.acknowledge(),
+            State::Candidate(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what is to be done.
+    pub fn ready(&mut self) -> Ready {
+        self.replicate();
+        let commit = self.shape.commit();
+        let committed = (commit > self.outbox.applied).then(|| Committed {
+            from: std::mem::replace(&mut self.outbox.applied, commit),
+            to: self
+                .shape
+                .position_at(commit)
+                .expect("the commit point is in the log"),
+        });
+        let write = self.outbox.is_dirty().then(|| {
+            let end = self.shape.end();
+            let unwritten = self.outbox.take_unwritten(end);
+            Write {
+                number: self.durability.issue(end, self.term),
+                install: unwritten.install,
+                truncate: unwritten.truncate,
+                entries: unwritten.entries,
+                hard_state: HardState {
+                    term: self.term,
+                    vote: self.vote,
+                    commit,
+                },
+            }
+        });
+        let role = self.role();
+        let changed = role != self.outbox.told;
+        self.outbox.told = role;
+        Ready {
+            messages: std::mem::take(&mut self.outbox.messages),
+            write,
+            committed,
+            role: changed.then_some(role),
+            reads: std::mem::take(&mut self.outbox.reads),
+            fetches: std::mem::take(&mut self.outbox.fetches),
+            checkpoints: std::mem::take(&mut self.outbox.checkpoints),
+        }
+    }
+
+    /// The caller has removed what was before this place from its log, because a
+    /// checkpoint stands for it.
+    ///
+    /// # Panics
+    /// When that was not all committed.
+    pub fn removed_before(&mut self, retained: Lsn) {
+        self.shape.removed_before(retained);
+    }
+
+    /// A checkpoint has arrived whole, by whatever means. Says whether it is needed: if
+    /// so, the next [`Write`] puts it in force.
+    ///
+    /// # Errors
+    /// When it contradicts what this node knows, so that a node has lost data.
+    pub fn install_checkpoint(&mut self, checkpoint: Checkpoint) -> Result<bool, Refusal> {
+        let position = checkpoint.position;
+        if position.term > self.term {
+            self.follow(position.term, None);
+        }
+        let needed = position.end > self.shape.commit() && !self.shape.has(position);
+        if needed {
+            if let State::Leader(_) = self.state {
+                return Err(Refusal::Contradiction {
+                    at: self.shape.commit(),
+                    commit: position.end,
+                });
+            }
+            self.shape.install(position, &checkpoint.membership);
+            self.durability.replaced();
+            self.outbox.installed(checkpoint);
+        } else if position.end > self.shape.commit() {
+            self.shape.committed(position.end);
+        }
+        if let State::Follower(follower) = &mut self.state {
+            follower.installed(self.shape.commit());
+            self.acknowledge();
+        }
+        Ok(needed)
+    }
+
+    /// What is to be sent now, and must be in order with what the disk holds: this
+    /// node's term is on the disk before anybody hears of it.
+    pub(crate) fn send(&mut self, to: NodeId, body: Body) {
+        let message = self.message(to, body);
+        if self.durability.term() < self.term {
+            self.outbox.hold(self.covering(), message);
+        } else {
+            self.outbox.messages.push(message);
+        }
+    }
+
+    /// What is sent of a term that is not in force, and promises nothing.
+    pub(crate) fn send_preliminarily(&mut self, to: NodeId, term: Term, body: Body) {
+        let message = Message {
+            term,
+            ..self.message(to, body)
+        };
+        self.outbox.messages.push(message);
+    }
+
+    /// What promises something about the disk: it waits until all of memory is there.
+    pub(crate) fn promise(&mut self, to: NodeId, body: Body) {
+        self.promise_in(to, self.term, body);
+    }
+
+    pub(crate) fn promise_in(&mut self, to: NodeId, term: Term, body: Body) {
+        let message = Message {
+            term,
+            ..self.message(to, body)
+        };
+        let write = self.covering();
+        if to != self.id && self.durability.is_done(write) {
+            self.outbox.messages.push(message);
+        } else {
+            self.outbox.hold(write, message);
+        }
+    }
+
+    fn message(&self, to: NodeId, body: Body) -> Message {
+        Message {
+            from: self.id,
+            to,
+            term: self.term,
+            body,
+        }
+    }
+
+    /// The write after which the disk has all that memory has now.
+    fn covering(&self) -> u64 {
+        self.durability.issued() + u64::from(self.outbox.is_dirty())
+    }
+
+    /// Which node this is.
+    #[must_use]
+    pub const fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Term, role and leader.
+    #[must_use]
+    pub fn role(&self) -> RoleChange {
+        let role = match &self.state {
+            State::Follower(_) => Role::Follower,
+            State::Candidate(candidate) if candidate.preliminary => Role::PreCandidate,
+            State::Candidate(_) => Role::Candidate,
+            State::Leader(leader) => Role::Leader {
+                serving: self.shape.commit() >= leader.mark_end,
+            },
+        };
+        RoleChange {
+            term: self.term,
+            role,
+            leader: self.leader,
+        }
+    }
+
+    /// Where terms begin, from the oldest that is known.
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        self.shape.marks()
+    }
+
+    /// The newest entries that are in memory, from `from` on: those that are not
+    /// durable are always among them. `None` when older ones would be needed.
+    #[must_use]
+    pub fn recent(&self, from: Lsn) -> Option<Vec<Entry>> {
+        let everything = crate::shape::Limit {
+            space: u64::MAX,
+            entries: usize::MAX,
+        };
+        self.shape.recent.from(from, everything)
+    }
+
+    /// How this node stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let (verified, followers) = match &self.state {
+            State::Follower(follower) => (follower.verified(), Vec::new()),
+            State::Candidate(_) => (None, Vec::new()),
+            State::Leader(leader) => (Some(self.shape.end()), leader.followers()),
+        };
+        Status {
+            id: self.id,
+            role: self.role(),
+            vote: self.vote,
+            last: self.shape.last(),
+            durable: self.durability.end(),
+            commit: self.shape.commit(),
+            verified: verified.unwrap_or(self.shape.commit()),
+            membership: self.shape.membership().clone(),
+            followers,
+        }
+    }
+}
+
+/// Why a node cannot start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// Fix: a setting.
+    Settings(crate::settings::SettingError),
+    /// Fix: what the disk holds.
+    Restored(RestoreError),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Settings(error) => error.fmt(formatter),
+            Self::Restored(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

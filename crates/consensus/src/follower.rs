@@ -1,0 +1,299 @@
+//! What a follower does with what its leader sends.
+//!
+//! The centre is one number: up to where the follower's log is *verified*, that is, known
+//! to be the leader's. A follower that starts again or meets a new leader knows that of
+//! nothing behind its commit point.
+//!
+//! ```text
+//!               commit       verified        end
+//!   log  ─────────┼─────────────┼─────────────┤
+//!         the same on   the same as    may be some
+//!         every node    the leader's   old leader's
+//! ```
+//!
+//! - It is verified by an append that follows on a prefix this log has: log matching
+//!   makes everything before it the same. If it does not have that prefix, it asks, once,
+//!   what it should hold (`recovery`).
+//! - Only what is verified is acknowledged, and only what is verified becomes committed
+//!   here: that a leader's commit point covers the number of a place says nothing of what
+//!   this node has in that place.
+//! - Entries that the log has already are skipped; the first that differs replaces all
+//!   from there on. Nothing is cut without something to put in its place.
+//! - An acknowledgement leaves when what it names is on the disk, and the term too. One
+//!   answers for all writes that are done by then.
+//!
+//! Invariant: commit ≤ verified ≤ end, once there is a verified end.
+
+use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Lsn, Term};
+
+use crate::consensus::{Consensus, State};
+use crate::entry::{Content, Entry};
+use crate::message::{Body, Request, Verified};
+use crate::position::{NodeId, Position};
+use crate::recovery;
+use crate::refusal::Refusal;
+
+/// What a follower knows of its leader.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Follower {
+    /// Up to here the log is the leader's.
+    verified: Option<Lsn>,
+    /// Up to here the leader was told that it is durable.
+    acknowledged: Lsn,
+    /// The leader waits for an answer, even if there is nothing new in it.
+    owes_answer: bool,
+    /// What was asked and not answered yet.
+    asked: Option<Asked>,
+}
+
+/// A recovery request under way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// For so many ticks; then it is taken for lost.
+    ticks: u32,
+    /// The end that was asked about, when entries are checked one by one.
+    walked: Lsn,
+}
+
+impl Follower {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) const fn verified(&self) -> Option<Lsn> {
+        self.verified
+    }
+
+    /// Everything before `commit` is committed, so every leader has it.
+    pub(crate) fn installed(&mut self, commit: Lsn) {
+        self.verified = self.verified.max(Some(commit));
+        self.owes_answer = true;
+        self.asked = None;
+    }
+}
+
+impl Consensus {
+    /// A tick, for a node that does not lead.
+    pub(crate) fn tick_follower(&mut self) {
+        let patience = (self.settings.election_ticks / 2).max(self.settings.heartbeat_ticks);
+        if let State::Follower(follower) = &mut self.state
+            && let Some(asked) = &mut follower.asked
+        {
+            asked.ticks += 1;
+            if asked.ticks > patience {
+                follower.asked = None;
+            }
+        }
+    }
+
+    /// `from` leads this term.
+    fn hear(&mut self, from: NodeId) -> Option<&mut Follower> {
+        if let State::Candidate(_) = self.state {
+            self.follow(self.term, Some(from));
+        }
+        self.leader = Some(from);
+        self.elapsed = 0;
+        match &mut self.state {
+            State::Follower(follower) => Some(follower),
+            State::Candidate(_) | State::Leader(_) => None,
+        }
+    }
+
+    /// The leader has sent entries.
+    pub(crate) fn append_received(
+        &mut self,
+        from: NodeId,
+        term: Term,
+        previous: Position,
+        commit: Lsn,
+        entries: Vec<Entry>,
+    ) -> Result<(), Refusal> {
+        check_entries(term, previous, &entries)?;
+        if term == self.term
+            && let State::Leader(_) = self.state
+        {
+            return Err(Refusal::Malformed("another node leads this node's term"));
+        }
+        if term < self.term {
+            return self.obey_stale_leader(from, term, previous, entries);
+        }
+        if self.hear(from).is_none() {
+            return Ok(());
+        }
+        if !self.has_prefix(previous) {
+            self.ask(from);
+            return Ok(());
+        }
+        let received = entries.last().map_or(previous.end, |entry| entry.end);
+        self.take(entries)?;
+        let verified = received.max(self.shape.commit());
+        if let State::Follower(follower) = &mut self.state {
+            follower.verified = follower.verified.max(Some(verified));
+            follower.owes_answer = true;
+            follower.asked = None;
+        }
+        self.learn_commit(commit);
+        self.acknowledge();
+        Ok(())
+    }
+
+    /// Whether this log begins as the leader's does up to `previous`.
+    fn has_prefix(&self, previous: Position) -> bool {
+        let is_trusted = is_planted(Bug::BelieveTrailingMarks)
+            && matches!(&self.state, State::Follower(follower) if follower.asked.is_some())
+            && previous.end <= self.shape.end();
+        previous.end <= self.shape.commit() || self.shape.has(previous) || is_trusted
+    }
+
+    /// Puts the leader's entries in their places.
+    fn take(&mut self, entries: Vec<Entry>) -> Result<(), Refusal> {
+        for entry in entries {
+            if self.shape.has(entry.position()) || entry.end <= self.shape.base().end {
+                continue;
+            }
+            if entry.start < self.shape.end() {
+                if entry.start < self.shape.commit() {
+                    return Err(Refusal::Contradiction {
+                        at: entry.start,
+                        commit: self.shape.commit(),
+                    });
+                }
+                self.shape.truncate(entry.start);
+                self.durability.truncated(entry.start);
+                self.outbox.truncated(entry.start);
+            }
+            self.outbox.append(entry.clone());
+            self.shape.append(entry);
+        }
+        Ok(())
+    }
+
+    /// The leader says how much is committed: of the leader's log.
+    fn learn_commit(&mut self, commit: Lsn) {
+        if let State::Follower(follower) = &self.state
+            && let Some(verified) = follower.verified
+        {
+            let commit = commit.min(verified).min(self.shape.end());
+            if commit > self.shape.commit() {
+                self.shape.committed(commit);
+            }
+        }
+    }
+
+    /// The leader lives.
+    pub(crate) fn heartbeat_received(&mut self, from: NodeId, commit: Lsn, round: u64) {
+        let Some(follower) = self.hear(from) else {
+            return;
+        };
+        let verified = follower.verified;
+        if verified.is_none() {
+            self.ask(from);
+        }
+        self.learn_commit(commit);
+        let verified = verified.map(|received| Verified {
+            received,
+            durable: received.min(self.durability.end()),
+        });
+        self.send(from, Body::HeartbeatAnswer { round, verified });
+    }
+
+    /// Asks the leader what this log should hold.
+    fn ask(&mut self, leader: NodeId) {
+        let walked = self.shape.end();
+        let State::Follower(follower) = &mut self.state else {
+            return;
+        };
+        if follower.asked.is_some() {
+            return;
+        }
+        follower.asked = Some(Asked { ticks: 0, walked });
+        let request = match follower.verified {
+            // Only messages were lost.
+            Some(verified) => Request::From { start: verified },
+            None => recovery::request(self.settings.recovery, &self.shape, walked),
+        };
+        self.send(leader, Body::Recover(request));
+    }
+
+    /// The leader has another entry than this node before that end.
+    pub(crate) fn differs_received(&mut self, from: NodeId, end: Lsn) {
+        let walked = self.shape.end_before(end).max(self.shape.commit());
+        let Some(follower) = self.hear(from) else {
+            return;
+        };
+        match &mut follower.asked {
+            Some(asked) if asked.walked == end && follower.verified.is_none() => {
+                *asked = Asked { ticks: 0, walked };
+            }
+            _ => return,
+        }
+        let request = recovery::request(self.settings.recovery, &self.shape, walked);
+        self.send(from, Body::Recover(request));
+    }
+
+    /// Tells the leader what is on the disk, if that is news or was asked for.
+    pub(crate) fn acknowledge(&mut self) {
+        let durable = self.durability.end();
+        let has_promised = self.durability.term() == self.term;
+        let State::Follower(follower) = &mut self.state else {
+            return;
+        };
+        let (Some(leader), Some(verified), true) = (self.leader, follower.verified, has_promised)
+        else {
+            return;
+        };
+        let matched = verified.min(durable);
+        let is_answer = follower.owes_answer && matched == verified;
+        if matched > follower.acknowledged || is_answer {
+            follower.acknowledged = follower.acknowledged.max(matched);
+            follower.owes_answer &= !is_answer;
+            self.send(leader, Body::Appended { matched });
+        }
+    }
+
+    /// What [`Bug::AcknowledgeStaleTerm`] does: takes the entries of a leader whose term
+    /// is over, and acknowledges them in that term.
+    fn obey_stale_leader(
+        &mut self,
+        from: NodeId,
+        term: Term,
+        previous: Position,
+        entries: Vec<Entry>,
+    ) -> Result<(), Refusal> {
+        let received = entries.last().map_or(previous.end, |entry| entry.end);
+        if matches!(self.state, State::Follower(_)) && self.has_prefix(previous) {
+            self.take(entries)?;
+            self.promise_in(from, term, Body::Appended { matched: received });
+        }
+        Ok(())
+    }
+}
+
+/// Whether entries follow on each other as a leader's do. The mark rule is part of it:
+/// a term begins with its mark, and has no other.
+fn check_entries(term: Term, previous: Position, entries: &[Entry]) -> Result<(), Refusal> {
+    let mut before = previous;
+    if before.term > term {
+        return Err(Refusal::Malformed("what it follows on is of a later term"));
+    }
+    for entry in entries {
+        let begins_term = entry.term > before.term;
+        let complaint = if entry.start != before.end {
+            "its entries leave a gap"
+        } else if entry.end <= entry.start {
+            "it has an entry that takes no place"
+        } else if entry.end > Lsn::LIMIT {
+            "it has an entry past the last place"
+        } else if entry.term > term || entry.term < before.term {
+            "it has entries of terms that go back"
+        } else if begins_term != matches!(entry.content, Content::Mark(_)) {
+            "it has a term that does not begin with its mark, or a mark within a term"
+        } else {
+            before = entry.position();
+            continue;
+        };
+        return Err(Refusal::Malformed(complaint));
+    }
+    Ok(())
+}

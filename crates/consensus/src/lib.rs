@@ -1,0 +1,123 @@
+//! Consensus: one log on many nodes, as long as a majority of them is there.
+//!
+//! A pure step function. It has no clock, no disk, no network and no thread: messages,
+//! ticks and finished writes go in; messages, writes and committed entries come out, by
+//! [`Consensus::ready`]. Chance comes in as a seed. So a test, a simulator and a server
+//! run the same code, and a run can be repeated to the bit.
+//!
+//! A cluster of one node, from a caller's point of view:
+//!
+//! ```
+//! use coeval_consensus::{Consensus, Membership, NodeId, Restored, Role, Settings};
+//!
+//! let alone = Membership::new([NodeId(1)], []);
+//! let mut node = Consensus::new(NodeId(1), Settings::default(), &Restored::empty(alone), 7)?;
+//!
+//! let mut applied = Vec::new();
+//! for _ in 0..30 {
+//!     node.tick();
+//!     loop {
+//!         let ready = node.ready();
+//!         if ready.is_empty() {
+//!             break;
+//!         }
+//!         // … send `ready.messages` …
+//!         if let Some(write) = ready.write {
+//!             // … to the disk, truncation before entries; then, whenever it is done:
+//!             node.persisted(write.number)?;
+//!         }
+//!         if let Some(committed) = ready.committed {
+//!             applied.push(committed);
+//!         }
+//!         if let Some(change) = ready.role && change.role == (Role::Leader { serving: true }) {
+//!             node.propose("an entry".into())?;
+//!         }
+//!     }
+//! }
+//! // The mark that begins term 1, then the entry: a header of 32 bytes each, with 3 and
+//! // 8 bytes behind it, at multiples of 8.
+//! assert_eq!(applied.last().unwrap().to.to_string(), "1/80");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The log
+//!
+//! Consensus does not keep the log; it decides what is in it. An entry has a place
+//! ([`Lsn`](coeval_types::Lsn)), a term and bytes that nobody here reads. Places are the
+//! caller's bytes of log (decision 0020), so an entry may be one frame or a thousand that
+//! are flushed together. `shape` has what is remembered of a log of any length: a line
+//! for each term.
+//!
+//! The first entry of a term is its *mark*, and nothing follows before it is committed.
+//! That costs a new leader one round trip. It buys: committed is what lies behind a mark
+//! that something follows; a follower finds out in one request what of its log is not
+//! its leader's (`recovery`); and no entry of an older term is ever counted by itself.
+//!
+//! # What the caller promises
+//!
+//! 1. Writes are carried out in order, and reported when they survive the loss of power.
+//! 2. A node that has lost its disk does not come back under its old id.
+//! 3. Ticks come from a clock: if some were missed, they are made up for before anything
+//!    else is asked of the node. Without a lease nothing but liveness rests on it. With
+//!    one, the ticks of any two nodes differ by no more than the stated drift.
+//! 4. What [`Write::truncate`] takes away is taken back from what was applied ahead of
+//!    its commit, before new entries are applied.
+//!
+//! # What it promises
+//!
+//! The five properties of `properties`, each checked there after every step of every
+//! simulated run: election safety, log matching, leader completeness, state machine
+//! safety, the mark rule. And liveness: while a majority lives and hears each other,
+//! somebody leads, and what is proposed to it is committed.
+//!
+//! Bytes from outside never make it panic: a message that no node would send is refused.
+//!
+//! Source: Raft (Ongaro and Ousterhout, USENIX ATC 2014; Ongaro's dissertation, 2014) for
+//! terms, votes, membership, reads; FRS for marks and recovery, with a correction
+//! (`recovery`); the shape of the interface, with writes that finish later, is that of
+//! the Raft libraries of etcd and TiKV.
+//!
+//! # Words
+//!
+//! | here | elsewhere |
+//! | --- | --- |
+//! | place, LSN | log index |
+//! | append, appended | AppendEntries, its response |
+//! | preliminary vote | pre-vote |
+//! | campaign | TimeoutNow |
+//! | checkpoint | snapshot |
+//! | round | read index request |
+
+mod chance;
+mod consensus;
+mod durability;
+mod election;
+mod encoding;
+mod entry;
+mod follower;
+mod leader;
+mod membership;
+mod message;
+mod outbox;
+mod position;
+mod progress;
+pub mod properties;
+mod reads;
+mod ready;
+mod recovery;
+mod refusal;
+mod restored;
+mod settings;
+mod shape;
+mod varint;
+
+pub use consensus::{Consensus, FollowerStatus, StartError, Status};
+pub use entry::{Content, Entry, Mark};
+pub use membership::{Change, ChangeError, Membership};
+pub use message::{Body, Message, Request, Verified};
+pub use position::{NodeId, Position};
+pub use progress::Stage;
+pub use ready::{Checkpoint, Committed, Fetch, ReadAnswer, Ready, Role, RoleChange, Write};
+pub use refusal::Refusal;
+pub use restored::{HardState, RestoreError, Restored};
+pub use settings::{Lease, Recovery, SettingError, Settings, Spacing};

@@ -1,0 +1,247 @@
+//! Who takes part, and how that changes: one node at a time.
+//!
+//! *Voters* elect, and a majority of them makes entries committed. *Learners* get the
+//! log and count for nothing: a node catches up as one before it becomes a voter.
+//!
+//! ```text
+//!  {1,2,3}   any majority has 2      add 4      {1,2,3,4}   any majority has 3
+//! ```
+//!
+//! Changing one voter at a time keeps any majority of the old members and any majority
+//! of the new ones from missing each other: 2 + 3 > 4. So a membership is in force from
+//! the moment it is *in the log*, committed or not, and rolls back with the log. Two
+//! conditions make that sound, both kept by `leader`: the change before is committed,
+//! and so is the leader's own mark.
+//!
+//! Source: Ongaro, *Consensus: Bridging Theory and Practice*, 2014, §4.1, with the
+//! second condition from its published correction (a leader first commits an entry of
+//! its own term).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::position::NodeId;
+
+/// Who takes part. Empty at a node that does not know yet.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Membership {
+    voters: BTreeSet<NodeId>,
+    learners: BTreeSet<NodeId>,
+}
+
+/// One step from a membership to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new node gets the log; a voter loses its vote.
+    Learner(NodeId),
+    /// A new node, or a learner, gets a vote.
+    Voter(NodeId),
+    /// A node is no longer a member.
+    Remove(NodeId),
+}
+
+/// Why a step cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeError {
+    /// Everything is already as asked for.
+    NothingToDo(NodeId),
+    /// Nobody would be left to decide.
+    LastVoter(NodeId),
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingToDo(node) => {
+                write!(formatter, "node {node} is already what was asked for")
+            }
+            Self::LastVoter(node) => write!(
+                formatter,
+                "node {node} is the last voter; add another voter first"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ChangeError {}
+
+impl Membership {
+    /// These voters and learners. A node in both is a voter.
+    pub fn new(
+        voters: impl IntoIterator<Item = NodeId>,
+        learners: impl IntoIterator<Item = NodeId>,
+    ) -> Self {
+        let voters: BTreeSet<NodeId> = voters.into_iter().collect();
+        let mut learners: BTreeSet<NodeId> = learners.into_iter().collect();
+        learners.retain(|node| !voters.contains(node));
+        Self { voters, learners }
+    }
+
+    /// Those who elect and decide, in order.
+    pub fn voters(&self) -> impl ExactSizeIterator<Item = NodeId> + '_ {
+        self.voters.iter().copied()
+    }
+
+    /// Those who only get the log, in order.
+    pub fn learners(&self) -> impl ExactSizeIterator<Item = NodeId> + '_ {
+        self.learners.iter().copied()
+    }
+
+    /// All of them, voters first.
+    pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.voters().chain(self.learners())
+    }
+
+    /// Whether this node elects and decides.
+    #[must_use]
+    pub fn is_voter(&self, node: NodeId) -> bool {
+        self.voters.contains(&node)
+    }
+
+    /// Whether this node takes part at all.
+    #[must_use]
+    pub fn is_member(&self, node: NodeId) -> bool {
+        self.is_voter(node) || self.learners.contains(&node)
+    }
+
+    /// Whether nothing is known yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.voters.is_empty() && self.learners.is_empty()
+    }
+
+    /// How many voters are a majority.
+    #[must_use]
+    pub fn majority(&self) -> usize {
+        self.voters.len() / 2 + 1
+    }
+
+    /// The largest value that a majority has reached, if each voter has reached
+    /// `reached(voter)`. `None` without voters.
+    pub fn reached_by_majority<Value: Ord>(
+        &self,
+        reached: impl FnMut(NodeId) -> Value,
+    ) -> Option<Value> {
+        self.reached_by(self.majority(), reached)
+    }
+
+    /// The largest value that `count` voters have reached.
+    pub(crate) fn reached_by<Value: Ord>(
+        &self,
+        count: usize,
+        reached: impl FnMut(NodeId) -> Value,
+    ) -> Option<Value> {
+        let mut values: Vec<Value> = self.voters().map(reached).collect();
+        values.sort_unstable_by(|a, b| b.cmp(a));
+        values.into_iter().nth(count.checked_sub(1)?)
+    }
+
+    /// The membership one step away.
+    ///
+    /// # Errors
+    /// When the step leads nowhere, or takes the last voter.
+    pub fn changed(&self, change: Change) -> Result<Self, ChangeError> {
+        let mut after = self.clone();
+        let node = match change {
+            Change::Learner(node) => {
+                after.voters.remove(&node);
+                after.learners.insert(node);
+                node
+            }
+            Change::Voter(node) => {
+                after.learners.remove(&node);
+                after.voters.insert(node);
+                node
+            }
+            Change::Remove(node) => {
+                after.voters.remove(&node);
+                after.learners.remove(&node);
+                node
+            }
+        };
+        if after == *self {
+            Err(ChangeError::NothingToDo(node))
+        } else if after.voters.is_empty() {
+            Err(ChangeError::LastVoter(node))
+        } else {
+            Ok(after)
+        }
+    }
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// `1 2 3 + 4`: voters, then learners.
+impl fmt::Display for Membership {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |nodes: &BTreeSet<NodeId>| {
+            let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            names.join(" ")
+        };
+        formatter.write_str(&list(&self.voters))?;
+        if !self.learners.is_empty() {
+            write!(formatter, " + {}", list(&self.learners))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(numbers: &[u64]) -> impl Iterator<Item = NodeId> + '_ {
+        numbers.iter().copied().map(NodeId)
+    }
+
+    #[test]
+    fn majorities_of_neighbours_meet() {
+        for count in 1..=7_u64 {
+            let all: Vec<u64> = (1..=count).collect();
+            let before = Membership::new(nodes(&all), []);
+            let after = before
+                .changed(Change::Voter(NodeId(count + 1)))
+                .expect("a step");
+            assert!(before.majority() + after.majority() > after.voters().len());
+        }
+    }
+
+    #[test]
+    fn what_a_majority_has_reached() {
+        let members = Membership::new(nodes(&[1, 2, 3, 4]), nodes(&[5]));
+        assert_eq!(
+            members.reached_by_majority(|node| node.0 * 10),
+            Some(20),
+            "three of four have reached 20; the learner counts for nothing"
+        );
+        assert_eq!(Membership::default().reached_by_majority(|_| 1), None);
+    }
+
+    #[test]
+    fn steps_that_lead_nowhere_are_refused() {
+        let members = Membership::new(nodes(&[1]), nodes(&[2]));
+        for nowhere in [
+            Change::Voter(NodeId(1)),
+            Change::Learner(NodeId(2)),
+            Change::Remove(NodeId(3)),
+        ] {
+            assert!(matches!(
+                members.changed(nowhere),
+                Err(ChangeError::NothingToDo(_))
+            ));
+        }
+        for last in [Change::Learner(NodeId(1)), Change::Remove(NodeId(1))] {
+            assert_eq!(
+                members.changed(last),
+                Err(ChangeError::LastVoter(NodeId(1)))
+            );
+        }
+        let promoted = members.changed(Change::Voter(NodeId(2))).expect("a step");
+        assert_eq!(promoted.to_string(), "1 2");
+        assert_eq!(members.to_string(), "1 + 2");
+    }
+}

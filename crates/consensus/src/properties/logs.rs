@@ -1,0 +1,235 @@
+//! A model of each node's log, in memory and on its disk, made of what it handed out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use coeval_types::{Lsn, Term};
+
+use super::Violation;
+use crate::entry::Entry;
+use crate::membership::Membership;
+use crate::position::{NodeId, Position};
+use crate::ready::{Role, RoleChange, Write};
+
+/// An entry, without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) start: Lsn,
+    pub(super) end: Lsn,
+    pub(super) term: Term,
+    pub(super) content: u64,
+}
+
+impl Seen {
+    pub(super) fn new(entry: &Entry) -> Self {
+        let mut hasher = DefaultHasher::new();
+        entry.content.hash(&mut hasher);
+        Self {
+            start: entry.start,
+            end: entry.end,
+            term: entry.term,
+            content: hasher.finish(),
+        }
+    }
+
+    pub(super) const fn position(&self) -> Position {
+        Position {
+            term: self.term,
+            end: self.end,
+        }
+    }
+}
+
+/// A log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    base: Position,
+    /// Who takes part as of the base, then what changed, by the ends of entries.
+    memberships: Vec<(Lsn, Membership)>,
+    entries: Vec<Seen>,
+}
+
+impl Log {
+    pub(super) fn last(&self) -> Position {
+        self.entries.last().map_or(self.base, Seen::position)
+    }
+
+    /// The first entry of a term, unless a checkpoint stands for it.
+    pub(super) fn first_of(&self, term: Term) -> Option<&Seen> {
+        let first = self.entries.partition_point(|entry| entry.term < term);
+        self.entries
+            .get(first)
+            .filter(|entry| entry.term == term && self.base.term < term)
+    }
+
+    /// Who took part as of that end, and whenever that changed behind it.
+    pub(super) fn memberships_from(&self, at: Lsn) -> impl Iterator<Item = &Membership> {
+        let after = self.memberships.partition_point(|(end, _)| *end <= at);
+        let from = self.memberships.iter().skip(after.saturating_sub(1));
+        from.map(|(_, membership)| membership)
+    }
+
+    /// The entries in a stretch, or those of them that are there.
+    pub(super) fn between(&self, from: Lsn, to: Lsn) -> &[Seen] {
+        let first = self.entries.partition_point(|entry| entry.start < from);
+        let last = self.entries.partition_point(|entry| entry.end <= to);
+        &self.entries[first..last.max(first)]
+    }
+
+    /// Whether it has the prefix, or a checkpoint of more than that.
+    pub(super) fn has(&self, position: Position) -> bool {
+        if position.end <= self.base.end {
+            return true;
+        }
+        let index = self
+            .entries
+            .binary_search_by_key(&position.end, |entry| entry.end);
+        index.is_ok_and(|index| self.entries[index].term == position.term)
+    }
+
+    fn put(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            if let Some(membership) = entry.membership() {
+                self.memberships.push((entry.end, membership.clone()));
+            }
+            self.entries.push(Seen::new(entry));
+        }
+    }
+
+    fn write(&mut self, write: &Write) {
+        if let Some(checkpoint) = &write.install {
+            *self = Self {
+                base: checkpoint.position,
+                memberships: vec![(checkpoint.position.end, checkpoint.membership.clone())],
+                entries: Vec::new(),
+            };
+        }
+        if let Some(to) = write.truncate {
+            let kept = self.entries.partition_point(|entry| entry.end <= to);
+            self.entries.truncate(kept);
+            self.memberships.retain(|(end, _)| *end <= to);
+        }
+        self.put(&write.entries);
+    }
+}
+
+/// What is known of one node.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    role: RoleChange,
+    memory: Log,
+    disk: Log,
+    under_way: VecDeque<Write>,
+}
+
+/// Models of all logs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Logs(BTreeMap<NodeId, Known>);
+
+impl Logs {
+    pub(super) fn started(
+        &mut self,
+        node: NodeId,
+        base: Position,
+        membership: &Membership,
+        entries: &[Entry],
+    ) -> Result<(), Violation> {
+        let mut log = Log {
+            base,
+            memberships: vec![(base.end, membership.clone())],
+            entries: Vec::new(),
+        };
+        log.put(entries);
+        if let Some(before) = self.0.get(&node) {
+            let was = before.disk.last();
+            let cut = before.under_way.iter().any(|write| {
+                write.install.is_some() || write.truncate.is_some_and(|to| to < was.end)
+            });
+            if !cut && !log.has(was) {
+                return Err(Violation {
+                    property: "durability",
+                    node,
+                    what: format!("{was} was on its disk and is there no more"),
+                });
+            }
+        }
+        let known = Known {
+            role: RoleChange::default(),
+            memory: log.clone(),
+            disk: log,
+            under_way: VecDeque::new(),
+        };
+        self.0.insert(node, known);
+        Ok(())
+    }
+
+    fn known(&mut self, node: NodeId) -> Result<&mut Known, Violation> {
+        self.0.get_mut(&node).ok_or_else(|| Violation {
+            property: "order of reports",
+            node,
+            what: "it was never reported to have started".to_owned(),
+        })
+    }
+
+    /// A write was handed out. Where the log ended before its entries.
+    pub(super) fn written(&mut self, node: NodeId, write: &Write) -> Result<Position, Violation> {
+        let known = self.known(node)?;
+        let without_entries = Write {
+            entries: Vec::new(),
+            ..write.clone()
+        };
+        known.memory.write(&without_entries);
+        let before = known.memory.last();
+        known.memory.put(&write.entries);
+        known.under_way.push_back(write.clone());
+        Ok(before)
+    }
+
+    pub(super) fn persisted(&mut self, node: NodeId, number: u64) -> Result<(), Violation> {
+        let known = self.known(node)?;
+        while let Some(write) = known.under_way.pop_front_if(|write| write.number <= number) {
+            known.disk.write(&write);
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed_role(&mut self, node: NodeId, role: RoleChange) {
+        if let Some(known) = self.0.get_mut(&node) {
+            known.role = role;
+        }
+    }
+
+    pub(super) fn role(&self, node: NodeId) -> RoleChange {
+        self.0
+            .get(&node)
+            .map(|known| known.role)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn log(&self, node: NodeId) -> &Log {
+        static NOTHING: Log = Log {
+            base: Position::EMPTY,
+            memberships: Vec::new(),
+            entries: Vec::new(),
+        };
+        self.0.get(&node).map_or(&NOTHING, |known| &known.memory)
+    }
+
+    /// Those who lead, in whatever term.
+    pub(super) fn leaders(&self) -> impl Iterator<Item = (NodeId, RoleChange)> + '_ {
+        let leaders = self.0.iter();
+        leaders
+            .filter(|(_, known)| matches!(known.role.role, Role::Leader { .. }))
+            .map(|(node, known)| (*node, known.role))
+    }
+
+    /// Whether a majority of these members has this prefix on its disks.
+    pub(super) fn is_durable(&self, membership: &Membership, position: Position) -> bool {
+        let has_it = membership.reached_by_majority(|voter| {
+            self.0
+                .get(&voter)
+                .is_some_and(|known| known.disk.has(position))
+        });
+        has_it == Some(true)
+    }
+}

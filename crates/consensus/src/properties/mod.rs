@@ -1,0 +1,186 @@
+//! What must hold after every step, checked from outside.
+//!
+//! [`Properties`] watches what the nodes of one cluster hand out and what their disks
+//! report, and keeps for each a model of its log, in memory and on disk. It looks at no
+//! node's inside, so it holds a caller to its part as well.
+//!
+//! ```
+//! use coeval_consensus::properties::Properties;
+//! use coeval_consensus::{Consensus, Membership, NodeId, Restored, Settings};
+//!
+//! let mut properties = Properties::default();
+//! let nothing = Restored::empty(Membership::new([NodeId(1)], []));
+//! let mut node = Consensus::new(NodeId(1), Settings::default(), &nothing, 7)?;
+//! properties.started(node.id(), &nothing, &[])?;
+//! for _ in 0..30 {
+//!     node.tick();
+//!     let ready = node.ready();
+//!     properties.handed_out(node.id(), &ready)?;
+//!     if let Some(write) = ready.write {
+//!         properties.persisted(node.id(), write.number)?;
+//!         node.persisted(write.number)?;
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | property | file | source |
+//! | --- | --- | --- |
+//! | at most one leader a term | `election_safety` | Raft §5.2 |
+//! | logs that share an entry share all before it | `log_matching` | Raft §5.3 |
+//! | a leader has all that was committed before | `leader_completeness` | Raft §5.4 |
+//! | nobody applies anything else at the same place | `state_machine_safety` | Raft §5.4 |
+//! | a term begins with its mark, and waits for it | `mark_rule` | FRS §6.4 |
+//! | what is committed is on a majority's disks | `commit_majority` | Raft §5.3, FRS definition 6.1 |
+//!
+//! The caller reports in the order in which things happen: `handed_out` before anything
+//! of it is carried out, `persisted` before the node is told.
+
+mod commit_majority;
+mod election_safety;
+mod leader_completeness;
+mod log_matching;
+mod logs;
+mod mark_rule;
+mod state_machine_safety;
+
+use std::fmt;
+
+use crate::entry::Entry;
+use crate::position::{NodeId, Position};
+use crate::ready::{Ready, Role};
+use crate::restored::Restored;
+
+use commit_majority::CommitMajority;
+use election_safety::ElectionSafety;
+use leader_completeness::LeaderCompleteness;
+use log_matching::LogMatching;
+use logs::Logs;
+use mark_rule::MarkRule;
+use state_machine_safety::StateMachineSafety;
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub property: &'static str,
+    /// At which node it was seen.
+    pub node: NodeId,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} is violated at node {}: {}",
+            self.property, self.node, self.what
+        )
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// The properties of one cluster, from its first step on.
+#[derive(Clone, Debug, Default)]
+pub struct Properties {
+    logs: Logs,
+    state_machine_safety: StateMachineSafety,
+    election_safety: ElectionSafety,
+    log_matching: LogMatching,
+}
+
+impl Properties {
+    /// A node has started, with this on its disk.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn started(
+        &mut self,
+        node: NodeId,
+        restored: &Restored,
+        entries: &[Entry],
+    ) -> Result<(), Violation> {
+        let base = entries.first().map_or(
+            Position {
+                end: restored.end,
+                ..restored.base
+            },
+            |first| Position {
+                term: restored.term_before(first.start),
+                end: first.start,
+            },
+        );
+        self.logs
+            .started(node, base, &restored.membership, entries)?;
+        self.state_machine_safety.started(node, restored.applied);
+        self.check_appended(node, base, entries)
+    }
+
+    /// A node has handed this out.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn handed_out(&mut self, node: NodeId, ready: &Ready) -> Result<(), Violation> {
+        if let Some(write) = &ready.write {
+            if let Some(checkpoint) = &write.install {
+                self.state_machine_safety
+                    .installed(node, checkpoint.position)?;
+            }
+            if let Some(truncate) = write.truncate {
+                self.state_machine_safety
+                    .truncated(&self.logs, node, truncate)?;
+            }
+            let before = self.logs.written(node, write)?;
+            self.check_appended(node, before, &write.entries)?;
+        }
+        if let Some(change) = ready.role {
+            let elected = matches!(change.role, Role::Leader { .. })
+                && self.election_safety.leads(change.term, node)?;
+            self.logs.changed_role(node, change);
+            if elected {
+                let committed = self.state_machine_safety.committed();
+                LeaderCompleteness::elected(&self.logs, committed, node)?;
+            }
+        }
+        if let Some(committed) = ready.committed {
+            let new = self
+                .state_machine_safety
+                .applied(&self.logs, node, committed)?;
+            if let Some(last) = new.last() {
+                CommitMajority::committed(&self.logs, node, last.position())?;
+                LeaderCompleteness::committed(&self.logs, new, node)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_appended(
+        &mut self,
+        node: NodeId,
+        mut before: Position,
+        entries: &[Entry],
+    ) -> Result<(), Violation> {
+        for entry in entries {
+            self.log_matching.has(node, before, entry)?;
+            MarkRule::has(&self.logs, node, before, entry)?;
+            before = entry.position();
+        }
+        Ok(())
+    }
+
+    /// A node's write is on its disk, with all before it.
+    ///
+    /// # Errors
+    /// When it never handed that out.
+    pub fn persisted(&mut self, node: NodeId, write: u64) -> Result<(), Violation> {
+        self.logs.persisted(node, write)
+    }
+
+    /// What is committed in this cluster so far.
+    pub fn committed(&self) -> impl ExactSizeIterator<Item = Position> + '_ {
+        let committed = self.state_machine_safety.committed().iter();
+        committed.map(logs::Seen::position)
+    }
+}

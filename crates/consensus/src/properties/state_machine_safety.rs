@@ -1,0 +1,113 @@
+//! State machine safety: no two nodes apply different entries at the same place, and
+//! none applies out of order, twice in one life, or takes back what it applied.
+//!
+//! Source: Raft §5.4.
+
+use std::collections::BTreeMap;
+
+use coeval_types::Lsn;
+
+use super::Violation;
+use super::logs::{Logs, Seen};
+use crate::position::{NodeId, Position};
+use crate::ready::Committed;
+
+/// What was applied, by anybody and by each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StateMachineSafety {
+    /// All that is committed, without a gap.
+    committed: Vec<Seen>,
+    /// How far each node has applied in this life.
+    applied: BTreeMap<NodeId, Lsn>,
+}
+
+impl StateMachineSafety {
+    fn violation(node: NodeId, what: String) -> Violation {
+        Violation {
+            property: "state machine safety",
+            node,
+            what,
+        }
+    }
+
+    pub(super) fn committed(&self) -> &[Seen] {
+        &self.committed
+    }
+
+    fn committed_end(&self) -> Lsn {
+        self.committed.last().map_or(Lsn(0), |entry| entry.end)
+    }
+
+    pub(super) fn started(&mut self, node: NodeId, applied: Lsn) {
+        self.applied.insert(node, applied);
+    }
+
+    /// A node takes a checkpoint for what it stands for.
+    pub(super) fn installed(&mut self, node: NodeId, position: Position) -> Result<(), Violation> {
+        let is_committed = self
+            .committed
+            .binary_search_by_key(&position.end, |entry| entry.end)
+            .is_ok_and(|index| self.committed[index].term == position.term);
+        if !is_committed {
+            let what = format!("a checkpoint of {position}, which is not what was committed");
+            return Err(Self::violation(node, what));
+        }
+        self.applied.insert(node, position.end);
+        Ok(())
+    }
+
+    /// A node is about to cut its log. Before a crash it may have applied what was not on
+    /// its own disk yet, so what it applied in an earlier life says nothing.
+    pub(super) fn truncated(&self, logs: &Logs, node: NodeId, to: Lsn) -> Result<(), Violation> {
+        let applied = self.applied.get(&node).copied().unwrap_or_default();
+        let cut = logs.log(node).between(to, Lsn(u64::MAX)).first();
+        let at = self
+            .committed
+            .binary_search_by_key(&to, |entry| entry.start);
+        let was_committed = at.is_ok_and(|index| Some(&self.committed[index]) == cut);
+        if was_committed || to < applied {
+            let what = format!("its log is cut at {to}, and what it cuts is committed");
+            return Err(Self::violation(node, what));
+        }
+        Ok(())
+    }
+
+    /// A node applies. What of it nobody had applied before.
+    pub(super) fn applied(
+        &mut self,
+        logs: &Logs,
+        node: NodeId,
+        committed: Committed,
+    ) -> Result<&[Seen], Violation> {
+        let applied = self.applied.get(&node).copied().unwrap_or_default();
+        let entries = logs.log(node).between(committed.from, committed.to.end);
+        let is_whole = entries.first().map(|first| first.start) == Some(committed.from)
+            && entries.last().map(Seen::position) == Some(committed.to);
+        if committed.from != applied || !is_whole {
+            let what = format!(
+                "it applies from {} to {}, after it applied up to {applied}, and its log has {} \
+                 entries there",
+                committed.from,
+                committed.to,
+                entries.len()
+            );
+            return Err(Self::violation(node, what));
+        }
+        self.applied.insert(node, committed.to.end);
+        let before = self.committed.len();
+        for entry in entries {
+            if entry.start == self.committed_end() {
+                self.committed.push(*entry);
+                continue;
+            }
+            let index = self
+                .committed
+                .binary_search_by_key(&entry.end, |other| other.end);
+            if index.map(|index| self.committed[index]) != Ok(*entry) {
+                let what = format!("it applies {entry:?}, where another entry was committed");
+                return Err(Self::violation(node, what));
+            }
+        }
+        Ok(&self.committed[before..])
+    }
+}

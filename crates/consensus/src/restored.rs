@@ -1,0 +1,241 @@
+//! What a node starts with: what its disk holds.
+//!
+//! The caller reads its log and hands over its shape. [`Restored::from_entries`] does so
+//! for entries in memory; a log with files of its own keeps marks and memberships where
+//! it finds them without reading everything.
+
+use std::fmt;
+
+use coeval_types::{Lsn, Term};
+
+use crate::entry::{Entry, Mark};
+use crate::membership::Membership;
+use crate::position::{NodeId, Position};
+
+/// What must be on the disk before anybody is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HardState {
+    /// The newest term heard of. A crash may have kept an entry of a newer one: then that
+    /// is the term, and nobody has the vote.
+    pub term: Term,
+    /// Who has this node's vote in that term.
+    pub vote: Option<NodeId>,
+    /// Everything before it is committed. May be older than the truth, or lost (0):
+    /// recovery by marks does not depend on it.
+    pub commit: Lsn,
+}
+
+/// What a node starts with.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// What it promised.
+    pub hard_state: HardState,
+    /// The end of the checkpoint that stands for the beginning of the log; marks are
+    /// known from here on.
+    pub base: Position,
+    /// Who takes part as of the base.
+    pub membership: Membership,
+    /// The log can be read from here on; at least the base's end.
+    pub retained: Lsn,
+    /// Where terms begin, from the base on.
+    pub marks: Vec<Mark>,
+    /// Who takes part from which end on, for every change behind the base.
+    pub memberships: Vec<(Lsn, Membership)>,
+    /// Where the log ends.
+    pub end: Lsn,
+    /// Committed entries are handed out from here on; at least the base's end.
+    pub applied: Lsn,
+    /// Where entries behind the commit point end. Needed to walk back one by one
+    /// ([`Recovery::Checking`](crate::Recovery::Checking)), else empty.
+    pub ends: Vec<Lsn>,
+}
+
+/// What is wrong with what a disk is said to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreError(String);
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "what this node kept contradicts itself: {}; restore it from a backup, or remove the \
+             node from the cluster and add it as a new one",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl Restored {
+    /// A node that has nothing, and the members that a new cluster begins with. A node
+    /// that joins a cluster begins with an empty membership: it hears who takes part.
+    #[must_use]
+    pub fn empty(membership: Membership) -> Self {
+        Self {
+            membership,
+            ..Self::default()
+        }
+    }
+
+    /// The shape of a log that is at hand as entries, which follow on `base`.
+    #[must_use]
+    pub fn from_entries<'entry>(
+        hard_state: HardState,
+        base: Position,
+        membership: Membership,
+        entries: impl IntoIterator<Item = &'entry Entry>,
+    ) -> Self {
+        let mut restored = Self {
+            hard_state,
+            base,
+            membership,
+            retained: base.end,
+            end: base.end,
+            applied: base.end,
+            ..Self::default()
+        };
+        for entry in entries {
+            if entry.is_mark() {
+                restored.marks.push(Mark {
+                    term: entry.term,
+                    start: entry.start,
+                    end: entry.end,
+                });
+            }
+            if let Some(membership) = entry.membership() {
+                restored.memberships.push((entry.end, membership.clone()));
+            }
+            restored.end = entry.end;
+            if entry.end > hard_state.commit {
+                restored.ends.push(entry.end);
+            }
+        }
+        restored.forget_repeated_memberships();
+        restored
+    }
+
+    /// The term and vote that the disk stands for.
+    pub(crate) fn promised(&self) -> (Term, Option<NodeId>) {
+        let last = self.term_before(self.end);
+        if last > self.hard_state.term {
+            (last, None)
+        } else {
+            (self.hard_state.term, self.hard_state.vote)
+        }
+    }
+
+    /// The term of the entry that ends at `end`, or of the base.
+    pub(crate) fn term_before(&self, end: Lsn) -> Term {
+        let marks = self.marks.iter().rev();
+        marks
+            .filter(|mark| mark.start < end)
+            .map(|mark| mark.term)
+            .next()
+            .unwrap_or(self.base.term)
+    }
+
+    /// A mark repeats the membership before it; only changes count.
+    pub(crate) fn forget_repeated_memberships(&mut self) {
+        let mut last = &self.membership;
+        let changes = self.memberships.iter().filter(|(_, membership)| {
+            let changed = membership != last;
+            last = membership;
+            changed
+        });
+        self.memberships = changes.cloned().collect();
+    }
+
+    /// Whether it can be true.
+    ///
+    /// # Errors
+    /// Says what contradicts what.
+    pub fn check(&self) -> Result<(), RestoreError> {
+        let mut before = self.base;
+        for mark in &self.marks {
+            if mark.term <= before.term || mark.start < before.end || mark.end <= mark.start {
+                return Err(RestoreError(format!(
+                    "the mark of term {} at {} does not follow on {before}",
+                    mark.term, mark.start
+                )));
+            }
+            before = Position {
+                term: mark.term,
+                end: mark.end,
+            };
+        }
+        let limits = [
+            ("its end", before.end, self.end),
+            ("the beginning of its log", self.base.end, self.retained),
+            ("the end of its log", self.retained, self.end),
+            ("the end of its log", self.hard_state.commit, self.end),
+            ("what was applied", self.base.end, self.applied),
+            (
+                "the commit point",
+                self.applied,
+                self.hard_state.commit.max(self.base.end),
+            ),
+        ];
+        for (what, least, found) in limits {
+            if found < least {
+                return Err(RestoreError(format!(
+                    "{what} is {found}, which is below {least}"
+                )));
+            }
+        }
+        let mut before = self.base.end;
+        for (end, _) in &self.memberships {
+            if *end <= before || *end > self.end {
+                return Err(RestoreError(format!(
+                    "a change of members ends at {end}, which is not between {before} and {}",
+                    self.end
+                )));
+            }
+            before = *end;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Restored {
+        Restored {
+            hard_state: HardState {
+                term: Term(3),
+                vote: None,
+                commit: Lsn(110),
+            },
+            base: Position::new(1, 100),
+            retained: Lsn(100),
+            marks: vec![Mark {
+                term: Term(2),
+                start: Lsn(104),
+                end: Lsn(108),
+            }],
+            end: Lsn(120),
+            applied: Lsn(100),
+            ..Restored::default()
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        assert_eq!(sound().check(), Ok(()));
+        let lies: [fn(&mut Restored); 6] = [
+            |restored| restored.hard_state.commit = Lsn(121),
+            |restored| restored.marks[0].term = Term(1),
+            |restored| restored.marks[0].start = Lsn(90),
+            |restored| restored.end = Lsn(107),
+            |restored| restored.applied = Lsn(111),
+            |restored| restored.memberships = vec![(Lsn(130), Membership::default())],
+        ];
+        for (index, lie) in lies.into_iter().enumerate() {
+            let mut restored = sound();
+            lie(&mut restored);
+            assert!(restored.check().is_err(), "lie {index} was believed");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What whoever runs a node may choose.
+//!
+//! Durations are counted in ticks, which the caller sends at the pace it likes. All
+//! nodes of a cluster have the same settings, but for those of one follower's window.
+
+use std::fmt;
+
+/// The settings of one node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A follower that has heard nothing of a leader for this many ticks may vote for
+    /// another; it becomes a candidate itself after this many and fewer than twice as
+    /// many, drawn anew each time.
+    pub election_ticks: u32,
+    /// A leader says that it lives every this many ticks.
+    pub heartbeat_ticks: u32,
+    /// Most space of the entries in one message; one entry always fits.
+    pub message_space: u64,
+    /// Most entries in one message.
+    pub message_entries: usize,
+    /// Most space of entries that are under way to one follower and not yet answered.
+    pub window_space: u64,
+    /// Most entries that are under way to one follower and not yet answered.
+    pub window_entries: usize,
+    /// Durable entries that are kept in memory for followers: at most this much space.
+    pub recent_space: u64,
+    /// How a follower finds out what of its log is not the leader's.
+    pub recovery: Recovery,
+    /// Whether a leader that was confirmed may answer reads without asking again.
+    pub lease: Option<Lease>,
+    /// How much of the log a mark takes.
+    pub spacing: Spacing,
+}
+
+/// How a follower that meets a new leader, or starts again, finds the first entry of
+/// its own log that is not in the leader's. See `recovery`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// FRS: the leader looks it up in its list of marks. One request.
+    Marks,
+    /// CHK: one request for each entry, from the last one back. For comparison.
+    Checking,
+    /// TC: everything behind the commit point is fetched again. For comparison.
+    Truncating,
+}
+
+/// A leader that a majority has confirmed stays the only one for a time, because those
+/// who confirmed vote for nobody else meanwhile. That rests on clocks: of any two
+/// nodes' ticks, none may come faster than the other's by more than stated here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The bound, in thousandths: with 100, ten ticks of a slow clock take no longer
+    /// than eleven of a fast one.
+    pub drift_per_mille: u32,
+}
+
+/// How much of the log an entry takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Each entry takes one place: an LSN is an index.
+    Entries,
+    /// Places are bytes: a header before the payload, the whole a multiple of something.
+    Frames {
+        /// Bytes of a header.
+        header: u64,
+        /// Frames start at multiples of this.
+        alignment: u64,
+    },
+}
+
+impl Spacing {
+    /// The frames of the redo log.
+    pub const REDO_LOG: Self = Self::Frames {
+        header: 32,
+        alignment: 8,
+    };
+
+    /// How many places an entry with so many bytes takes.
+    #[must_use]
+    pub const fn space(self, payload_bytes: u64) -> u64 {
+        match self {
+            Self::Entries => 1,
+            Self::Frames { header, alignment } => {
+                (header + payload_bytes).next_multiple_of(alignment)
+            }
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            election_ticks: 10,
+            heartbeat_ticks: 1,
+            message_space: 1 << 20,
+            message_entries: 4096,
+            window_space: 16 << 20,
+            window_entries: 1 << 16,
+            recent_space: 64 << 20,
+            recovery: Recovery::Marks,
+            lease: None,
+            spacing: Spacing::REDO_LOG,
+        }
+    }
+}
+
+/// A setting that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingError(&'static str);
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0)
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+impl Settings {
+    /// Whether they can be meant.
+    ///
+    /// # Errors
+    /// Names the setting and what it must be.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let wrong = if self.heartbeat_ticks == 0 {
+            "heartbeat_ticks is 0; a leader must be heard: use 1 or more"
+        } else if self.election_ticks <= self.heartbeat_ticks {
+            "election_ticks is not above heartbeat_ticks: every leader would be deposed"
+        } else if self.election_ticks > u32::MAX / 4 {
+            "election_ticks is past its limit of 2³⁰ − 1"
+        } else if self.message_entries == 0 || self.window_entries == 0 {
+            "message_entries and window_entries must be 1 or more"
+        } else if self.window_space == 0 {
+            "window_space must be 1 or more"
+        } else if matches!(self.spacing, Spacing::Frames { alignment: 0, .. }) {
+            "the alignment of frames must be 1 or more"
+        } else if self.lease.is_some() && self.lease_ticks() == 0 {
+            "a lease with this drift lasts no time: raise election_ticks or lower drift_per_mille"
+        } else {
+            return Ok(());
+        };
+        Err(SettingError(wrong))
+    }
+
+    /// How many of its own ticks a leader may count on those who confirmed it.
+    ///
+    /// They hold their vote back until they have seen `election_ticks` ticks after they
+    /// confirmed, which takes more than `election_ticks − 1` of their intervals. The
+    /// leader counts from when it asked, which was earlier, and its `n`-th tick comes
+    /// within `n` of its intervals, each at most `1 + drift` of theirs.
+    pub(crate) fn lease_ticks(&self) -> u64 {
+        let Some(Lease { drift_per_mille }) = self.lease else {
+            return 0;
+        };
+        u64::from(self.election_ticks.saturating_sub(1)) * 1000
+            / (1000 + u64::from(drift_per_mille))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_those_of_the_redo_log() {
+        assert_eq!(Spacing::REDO_LOG.space(0), 32);
+        assert_eq!(Spacing::REDO_LOG.space(9), 48);
+        assert_eq!(Spacing::Entries.space(9), 1);
+    }
+
+    #[test]
+    fn a_lease_ends_before_any_vote() {
+        let settings = |drift_per_mille| Settings {
+            election_ticks: 12,
+            lease: Some(Lease { drift_per_mille }),
+            ..Settings::default()
+        };
+        assert_eq!(settings(0).lease_ticks(), 11);
+        assert_eq!(settings(100).lease_ticks(), 10);
+        assert!(settings(20_000).check().is_err());
+        assert!(Settings::default().check().is_ok());
+    }
+}

@@ -1,0 +1,107 @@
+//! Random runs: messages lost, repeated, late and out of order, nodes that crash with
+//! half a write, members that change, checkpoints; then everything behaves, and the
+//! cluster has to come together.
+//!
+//! What happens is decided by a seed; a failure names it.
+
+mod run;
+
+use coeval_consensus::{Lease, Recovery, Settings, Spacing};
+
+pub use run::{Plan, run};
+
+fn settings(recovery: Recovery) -> Settings {
+    Settings {
+        election_ticks: 8,
+        heartbeat_ticks: 2,
+        message_space: 4,
+        message_entries: 3,
+        window_space: 12,
+        window_entries: 8,
+        recent_space: 6,
+        recovery,
+        lease: None,
+        spacing: Spacing::Entries,
+    }
+}
+
+pub fn plan(voters: u64, seed: u64, recovery: Recovery) -> Plan {
+    Plan {
+        voters,
+        spare: 2,
+        steps: 2500,
+        seed,
+        settings: settings(recovery),
+        one_in_is_late: 4,
+        leaders_doze: false,
+        even_ticks: false,
+    }
+}
+
+fn all_hold(plans: impl Iterator<Item = Plan>) {
+    let (mut committed, mut elections, mut reads) = (0, 0, 0);
+    for plan in plans {
+        match run(&plan) {
+            Ok(report) => {
+                committed += report.committed;
+                elections += report.terms;
+                reads += report.reads;
+            }
+            Err(failure) => panic!("seed {} of {} voters: {failure}", plan.seed, plan.voters),
+        }
+    }
+    assert!(
+        committed > 0 && elections > 0 && reads > 0,
+        "the runs did nothing"
+    );
+}
+
+#[test]
+fn three_nodes_keep_the_properties() {
+    all_hold((0..200).map(|seed| plan(3, seed, Recovery::Marks)));
+}
+
+#[test]
+fn five_nodes_keep_the_properties() {
+    all_hold((1000..1100).map(|seed| plan(5, seed, Recovery::Marks)));
+}
+
+#[test]
+fn late_packets_and_leaders_that_doze_break_nothing() {
+    all_hold((6000..6100).map(|seed| Plan {
+        one_in_is_late: 1,
+        leaders_doze: true,
+        ..plan(3, seed, Recovery::Marks)
+    }));
+}
+
+#[test]
+fn the_comparators_keep_them_too() {
+    all_hold((2000..2060).map(|seed| plan(3, seed, Recovery::Checking)));
+    all_hold((3000..3060).map(|seed| plan(3, seed, Recovery::Truncating)));
+}
+
+#[test]
+fn frames_of_bytes_keep_them_too() {
+    all_hold((4000..4060).map(|seed| {
+        let mut plan = plan(3, seed, Recovery::Marks);
+        plan.settings = Settings {
+            message_space: 200,
+            window_space: 600,
+            recent_space: 300,
+            spacing: Spacing::REDO_LOG,
+            ..plan.settings
+        };
+        plan
+    }));
+}
+
+#[test]
+fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
+    all_hold((5000..5100).map(|seed| {
+        let mut plan = plan(3, seed, Recovery::Marks);
+        plan.settings.lease = Some(Lease { drift_per_mille: 0 });
+        plan.even_ticks = true;
+        plan
+    }));
+}

@@ -1,0 +1,405 @@
+//! One random run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use coeval_consensus::{Change, Membership, NodeId, Position, Ready, Role, Settings};
+use coeval_types::Lsn;
+
+use crate::cluster::{Cluster, Failure, Packet};
+
+/// What a run is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub voters: u64,
+    pub spare: u64,
+    pub steps: u32,
+    pub seed: u64,
+    pub settings: Settings,
+    /// One in so many packets is any of those under way, the others are of the oldest.
+    pub one_in_is_late: u64,
+    /// Clocks of leaders go slowly, so that they do not notice when they are deposed.
+    pub leaders_doze: bool,
+    /// All nodes tick together, as a lease without drift has it.
+    pub even_ticks: bool,
+}
+
+/// What a run has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    pub committed: usize,
+    pub terms: u32,
+    pub reads: usize,
+}
+
+/// Why a run failed.
+#[derive(Debug)]
+pub enum Fault {
+    Unsafe { step: u32, failure: Failure },
+    StaleRead { step: u32, needed: Lsn, got: Lsn },
+    Stuck(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unsafe { step, failure } => write!(formatter, "at step {step}: {failure}"),
+            Self::StaleRead { step, needed, got } => write!(
+                formatter,
+                "at step {step}: a read sees up to {got}, and {needed} was committed before it"
+            ),
+            Self::Stuck(how) => write!(formatter, "it does not come together: {how}"),
+        }
+    }
+}
+
+/// Numbers from a seed (SplitMix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % limit
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn pick<Item: Copy>(&mut self, items: &[Item]) -> Item {
+        items[self.below(items.len() as u64) as usize]
+    }
+}
+
+struct Run {
+    cluster: Cluster,
+    chance: Chance,
+    plan: Plan,
+    step: u32,
+    /// Pairs of nodes between which nothing arrives.
+    cut: BTreeSet<(NodeId, NodeId)>,
+    /// What was committed when each read came.
+    reads: BTreeMap<u64, Lsn>,
+    answered: usize,
+    proposals: u64,
+}
+
+/// Carries out a plan.
+pub fn run(plan: &Plan) -> Result<Report, Fault> {
+    let members = Membership::new((1..=plan.voters).map(NodeId), []);
+    let spare: Vec<NodeId> = (1..=plan.spare).map(|n| NodeId(plan.voters + n)).collect();
+    let mut run = Run {
+        cluster: Cluster::new(&members, &spare, plan.settings.clone(), plan.seed),
+        chance: Chance(plan.seed),
+        plan: plan.clone(),
+        step: 0,
+        cut: BTreeSet::new(),
+        reads: BTreeMap::new(),
+        answered: 0,
+        proposals: 0,
+    };
+    for step in 0..plan.steps {
+        run.step = step;
+        run.disturb()?;
+    }
+    run.settle()?;
+    let committed: Vec<_> = run.cluster.properties.committed().collect();
+    Ok(Report {
+        committed: committed.len(),
+        terms: committed.last().map_or(0, |last| last.term.0),
+        reads: run.answered,
+    })
+}
+
+impl Run {
+    fn committed_end(&self) -> Lsn {
+        let last = self.cluster.properties.committed().last();
+        last.map_or(Lsn(0), |position| position.end)
+    }
+
+    fn look(&mut self, ready: Result<Ready, Failure>) -> Result<(), Fault> {
+        let step = self.step;
+        let ready = ready.map_err(|failure| Fault::Unsafe { step, failure })?;
+        for answer in ready.reads {
+            let needed = self.reads.remove(&answer.context).unwrap_or_default();
+            if let Ok(got) = answer.outcome {
+                self.answered += 1;
+                if got < needed {
+                    return Err(Fault::StaleRead { step, needed, got });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unsafe_if(&self, result: Result<(), Failure>) -> Result<(), Fault> {
+        let step = self.step;
+        result.map_err(|failure| Fault::Unsafe { step, failure })
+    }
+
+    /// One random thing.
+    fn disturb(&mut self) -> Result<(), Fault> {
+        let names = self.cluster.names();
+        let node = self.chance.pick(&names);
+        match self.chance.below(100) {
+            0..45 => self.deliver_any(),
+            45..65 => {
+                let ticking = if self.plan.even_ticks {
+                    if !self.chance.one_in(4) {
+                        return Ok(());
+                    }
+                    names
+                } else {
+                    vec![node]
+                };
+                for node in ticking {
+                    let leads = matches!(self.cluster.machine(node).role.role, Role::Leader { .. });
+                    if self.plan.leaders_doze && leads && !self.chance.one_in(8) {
+                        continue;
+                    }
+                    let ready = self.cluster.tick(node);
+                    self.look(ready)?;
+                }
+                Ok(())
+            }
+            65..80 => {
+                let count = 1 + self.chance.below(3) as usize;
+                let ready = self.cluster.persist(node, count);
+                self.look(ready)
+            }
+            80..88 => self.propose(node),
+            88..91 => self.read(node),
+            91 => {
+                let other = self.chance.pick(&names);
+                if !self.cut.remove(&(node, other)) {
+                    self.cut.insert((node, other));
+                }
+                Ok(())
+            }
+            92 => {
+                if self.chance.one_in(3) {
+                    // One node alone against the rest, or all together again.
+                    if self.cut.is_empty() {
+                        for other in names {
+                            self.cut.insert((node, other));
+                            self.cut.insert((other, node));
+                        }
+                    } else {
+                        self.cut.clear();
+                    }
+                }
+                Ok(())
+            }
+            93..95 => self.crash_or_start(node),
+            95 => {
+                let change = match self.chance.below(3) {
+                    0 => Change::Learner(node),
+                    1 => Change::Voter(node),
+                    _ => Change::Remove(node),
+                };
+                if self.chance.one_in(2)
+                    && let Some(leader) = self.cluster.serving()
+                {
+                    if let Some(consensus) = self.cluster.node(leader) {
+                        // Refused if it makes no sense.
+                        let _ = consensus.change_membership(change);
+                    }
+                    let ready = self.cluster.take(leader);
+                    self.look(ready)?;
+                }
+                Ok(())
+            }
+            96 => {
+                if self.chance.one_in(3) {
+                    self.cluster.compact(node);
+                }
+                Ok(())
+            }
+            97 => {
+                if let Some(leader) = self.cluster.serving() {
+                    if let Some(consensus) = self.cluster.node(leader) {
+                        let _ = consensus.transfer(node);
+                    }
+                    let ready = self.cluster.take(leader);
+                    self.look(ready)?;
+                }
+                Ok(())
+            }
+            _ => {
+                if let Some(leader) = self.cluster.serving()
+                    && let Some(consensus) = self.cluster.node(leader)
+                {
+                    let held_back = self.chance.one_in(2);
+                    consensus.hold_back(node, held_back);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Some packet arrives, once, twice or never.
+    fn deliver_any(&mut self) -> Result<(), Fault> {
+        if self.cluster.packets.len() > 300 {
+            self.cluster.packets.drain(..100);
+        }
+        let count = self.cluster.packets.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        // Mostly among the oldest: late, but not all at random.
+        let among = if self.chance.one_in(self.plan.one_in_is_late) {
+            count
+        } else {
+            count.min(4)
+        };
+        let index = self.chance.below(among) as usize;
+        let packet = &self.cluster.packets[index];
+        if self.cut.contains(&(packet.from(), packet.to())) {
+            // Lost, or late until the way is free again.
+            if self.chance.one_in(2) {
+                self.cluster.packets.remove(index);
+            }
+            return Ok(());
+        }
+        let packet = if self.chance.one_in(20) {
+            packet.clone()
+        } else {
+            self.cluster.packets.remove(index)
+        };
+        if self.chance.one_in(25) {
+            return Ok(());
+        }
+        let ready = self.cluster.deliver(packet);
+        self.look(ready)
+    }
+
+    fn propose(&mut self, node: NodeId) -> Result<(), Fault> {
+        // To whoever leads, or to anybody, who may believe that it does.
+        let node = match self.cluster.serving() {
+            Some(leader) if !self.chance.one_in(4) => leader,
+            _ => node,
+        };
+        self.proposals += 1;
+        let payload = Bytes::from(format!("entry {}", self.proposals));
+        if let Some(consensus) = self.cluster.node(node) {
+            let _ = consensus.propose(payload);
+        }
+        let ready = self.cluster.take(node);
+        self.look(ready)
+    }
+
+    fn read(&mut self, node: NodeId) -> Result<(), Fault> {
+        let node = self
+            .cluster
+            .serving()
+            .filter(|_| !self.chance.one_in(3))
+            .unwrap_or(node);
+        let context = u64::from(self.step);
+        let needed = self.committed_end();
+        if let Some(consensus) = self.cluster.node(node)
+            && consensus.read(context).is_ok()
+        {
+            self.reads.insert(context, needed);
+        }
+        let ready = self.cluster.take(node);
+        self.look(ready)
+    }
+
+    fn crash_or_start(&mut self, node: NodeId) -> Result<(), Fault> {
+        if self.cluster.machine(node).node.is_none() {
+            let forgetful = self.chance.one_in(4);
+            let result = self.cluster.start(node, forgetful);
+            return self.unsafe_if(result);
+        }
+        if self.chance.one_in(2) {
+            let done = self.chance.below(3) as usize;
+            let entries = self.chance.below(3) as usize;
+            let result = self.cluster.crash(node, done, entries);
+            self.unsafe_if(result)?;
+        }
+        Ok(())
+    }
+
+    /// Everything behaves from here on: somebody must lead, and everybody must get what
+    /// is proposed.
+    fn settle(&mut self) -> Result<(), Fault> {
+        self.cut.clear();
+        for node in self.cluster.names() {
+            let machine = self.cluster.machine(node);
+            if let Some(consensus) = &mut machine.node {
+                for other in 0..=self.plan.voters + self.plan.spare {
+                    consensus.hold_back(NodeId(other), false);
+                }
+            } else {
+                let result = self.cluster.start(node, false);
+                self.unsafe_if(result)?;
+            }
+        }
+        let mut proposed: Option<Position> = None;
+        for _ in 0..400 {
+            self.everybody_once()?;
+            let Some(leader) = self.cluster.serving() else {
+                continue;
+            };
+            let Some(consensus) = self.cluster.node(leader) else {
+                continue;
+            };
+            let status = consensus.status();
+            match proposed {
+                Some(Position { term, end }) if term == status.role.term => {
+                    let together = status.membership.members().all(|member| {
+                        self.cluster.machines[&member]
+                            .node
+                            .as_ref()
+                            .is_some_and(|node| node.status().commit >= end)
+                    });
+                    if together {
+                        return Ok(());
+                    }
+                }
+                // A leader that went may have taken what was proposed to it with it.
+                _ => {
+                    proposed = consensus.propose(Bytes::from_static(b"last")).ok();
+                    let ready = self.cluster.take(leader);
+                    self.look(ready)?;
+                }
+            }
+        }
+        let states: Vec<String> = self
+            .cluster
+            .machines
+            .values()
+            .filter_map(|machine| machine.node.as_ref())
+            .map(|node| format!("\n  {:?}", node.status()))
+            .collect();
+        Err(Fault::Stuck(states.concat()))
+    }
+
+    /// One tick for everybody, and all messages and writes that follow.
+    fn everybody_once(&mut self) -> Result<(), Fault> {
+        for node in self.cluster.names() {
+            let ready = self.cluster.tick(node);
+            self.look(ready)?;
+        }
+        for _ in 0..50 {
+            let packets: Vec<Packet> = std::mem::take(&mut self.cluster.packets);
+            let mut idle = packets.is_empty();
+            for packet in packets {
+                let ready = self.cluster.deliver(packet);
+                self.look(ready)?;
+            }
+            for node in self.cluster.names() {
+                idle &= self.cluster.machine(node).writes.is_empty();
+                let ready = self.cluster.persist(node, usize::MAX);
+                self.look(ready)?;
+            }
+            if idle {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
