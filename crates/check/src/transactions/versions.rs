@@ -20,7 +20,8 @@
 //! An order of versions may be partial; then the successors are those of which it is
 //! known that they come later and not known that another comes between. A path of
 //! edges says no less than Adya's direct dependency: an rw edge may stand for an rw
-//! edge with ww edges behind it, never for something else.
+//! edge with ww edges behind it, never for something else. A successor *of readers* has
+//! rw edges alone.
 //!
 //! Source: Adya, "Weak Consistency: A Generalized Theory and Optimistic
 //! Implementations for Distributed Transactions", 1999, §3.1 and §4.4.
@@ -39,6 +40,9 @@ pub(super) type Version = u32;
 pub(super) struct Successor {
     pub(super) before: Version,
     pub(super) after: Version,
+    /// Whether it holds only if no update is lost: then it says of readers of the one that
+    /// they missed the other, and nothing of writers.
+    pub(super) of_readers: bool,
     /// Whether it was inferred from the order of processes or of real time.
     pub(super) by_order: bool,
 }
@@ -87,7 +91,18 @@ impl Versions {
         self.successors.push(Successor {
             before,
             after,
+            of_readers: false,
             by_order,
+        });
+    }
+
+    /// Adds that whoever read a version missed another, if no update is lost.
+    pub(super) fn missed(&mut self, read: Version, later: Version) {
+        self.successors.push(Successor {
+            before: read,
+            after: later,
+            of_readers: true,
+            by_order: false,
         });
     }
 
@@ -98,7 +113,7 @@ impl Versions {
         self.successors.sort_unstable();
         // What is known anyhow stands first, and stays.
         self.successors
-            .dedup_by_key(|successor| (successor.before, successor.after));
+            .dedup_by_key(|one| (one.before, one.after, one.of_readers));
     }
 
     /// How many there are.
@@ -133,7 +148,7 @@ impl Versions {
         let mut readers = self.readers.as_slice();
         let mut successors = self.successors.as_slice();
         let mut sources = Vec::new();
-        let mut targets = [Vec::new(), Vec::new()];
+        let mut targets: [Vec<u32>; 3] = Default::default();
         for version in 0..number(self.len()) {
             let here = readers.iter().take_while(|(read, _)| *read == version);
             let (here, rest) = readers.split_at(here.count());
@@ -157,14 +172,33 @@ impl Versions {
                     }
                 }
             }
+            const PLAIN: usize = 0;
+            const BY_ORDER: usize = 1;
+            const OF_READERS: usize = 2;
             for successor in next {
-                targets[usize::from(successor.by_order)].push(self.writer(successor.after));
+                let kind = match successor {
+                    Successor {
+                        of_readers: true, ..
+                    } => OF_READERS,
+                    Successor { by_order: true, .. } => BY_ORDER,
+                    _ => PLAIN,
+                };
+                targets[kind].push(self.writer(successor.after));
             }
-            for (by_order, targets) in targets.iter_mut().enumerate() {
-                if by_order == 1 {
-                    for (_, says) in &mut sources {
-                        *says |= edge::BY_ORDER;
+            for (kind, targets) in targets.iter_mut().enumerate() {
+                match kind {
+                    BY_ORDER => {
+                        for (_, says) in &mut sources {
+                            *says |= edge::BY_ORDER;
+                        }
                     }
+                    OF_READERS => {
+                        sources.retain(|(_, says)| says & edge::RW != 0);
+                        for (_, says) in &mut sources {
+                            *says = edge::RW;
+                        }
+                    }
+                    _ => {}
                 }
                 targets.retain(|target| *target != NOBODY);
                 targets.sort_unstable();
@@ -194,7 +228,9 @@ impl Versions {
         } else {
             let mut next = self.successors.iter();
             let successor = next.find(|successor| {
-                self.writer(successor.after) == to && is_source(successor.before)
+                (kind == edge::RW || !successor.of_readers)
+                    && self.writer(successor.after) == to
+                    && is_source(successor.before)
             })?;
             (successor.before, successor.after)
         };

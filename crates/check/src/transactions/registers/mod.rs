@@ -15,6 +15,8 @@
 //!    or made before another one started, precedes what that one saw or made. The order
 //!    of a process (3) is part of it, also where a transaction starts at the moment at
 //!    which the one before it finished: what a weaker level forbids, no stronger permits.
+//! 5. **Nothing comes between what an update read and what it wrote**, for levels that
+//!    lose no update: [`chains`].
 //!
 //! What follows from 3 and 4 is marked, and an anomaly that rests on it bears the
 //! order in its name. *Not* inferred: the order of blind writes that nothing relates;
@@ -27,8 +29,10 @@
 //! ```text
 //! T1  w 5 1                     initial ─► 1      (1)
 //! T2  r 5 → 1, w 5 2                       1 ─► 2 (2)
-//! T3  w 5 3                     initial ─► 3      3 is not ordered against 1 and 2,
-//!                                          unless T3 began after T2 finished (4)
+//! T3  w 5 3                     initial ─► 3      3 is not ordered against 1 and 2, or
+//!                                          behind both: if T3 began after T1 finished
+//!                                          (4, 5), or if T1 had read the initial
+//!                                          version (5)
 //! ```
 //!
 //! For 4, let e(v) be the first moment at which a transaction that saw or made v had
@@ -36,11 +40,14 @@
 //! e(v) < s(w): the pairs of all transactions come down to two numbers a version. (3) is
 //! added for transactions of a process that touch.
 //!
-//! Source: Elle, §4.3 (recoverability of registers), where these are options.
+//! Source: Elle, §4.3 (recoverability of registers), where 1 to 4 are options.
 
 mod by_order;
+mod chains;
 
 use std::collections::BTreeSet;
+
+use chains::Chains;
 
 use super::Unjudgeable;
 use super::accesses::{Access, Kind, Written, accesses, find, written};
@@ -204,6 +211,10 @@ impl Registers {
             self.note(history, &cyclic, order, findings);
             by_order.retain(|(before, _)| !cyclic.contains(&self.initial(*before)));
         }
+        let chains = Chains::new(&self.versions, &plain, |version| self.initial(version));
+        for (before, after) in chains.behind_initial(&self.versions, &self.initials) {
+            versions.missed(before, after);
+        }
         for (before, after) in self.first_versions(&plain) {
             versions.order(before, after, false);
         }
@@ -212,6 +223,9 @@ impl Registers {
         }
         for (before, after) in by_order {
             versions.order(before, after, true);
+            if let Some((before, after)) = chains.of_all(before, after) {
+                versions.order(before, after, true);
+            }
         }
         versions.seal();
         versions
