@@ -6,8 +6,9 @@ use std::time::Duration;
 use coeval_check::history::{Format, read};
 use coeval_txn::Isolation;
 use coeval_types::planted::Bug;
-use coeval_workload::faults::dock::planted::{CATCHES, Outcome, SEEDS};
+use coeval_workload::faults::dock::planted::{CATCHES, Catch, Outcome, SEEDS};
 use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary, Undecided};
+use coeval_workload::faults::namespace::Namespace;
 
 async fn run(options: &Options) -> Result<Summary, Undecided> {
     let folder = tempfile::tempdir().unwrap();
@@ -53,6 +54,8 @@ async fn cut_links() {
 
 #[tokio::test]
 async fn a_partition() {
+    // Which is made by the proxy then.
+    let _ = Namespace::or_say("a partition by a firewall");
     withstands("smallbank", Isolation::Serializable, Kind::Partition).await;
 }
 
@@ -102,14 +105,18 @@ async fn a_run_without_a_verdict_keeps_its_history_and_its_objections() {
     panic!("no seed shows the bug");
 }
 
-/// Whether the dock catches the server that is bad under this kind of fault.
+/// Whether the dock catches the servers that are bad under this kind of fault.
 async fn catches(kind: Kind) {
+    catches_each(|catch| catch.kind == kind && !catch.namespace).await;
+}
+
+async fn catches_each(is_wanted: impl Fn(&Catch) -> bool) {
     if !cfg!(debug_assertions) {
         eprintln!("skipped: planted bugs are for debug builds");
         return;
     }
     let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
-    for catch in CATCHES.iter().filter(|catch| catch.kind == kind) {
+    for catch in CATCHES.iter().filter(|catch| is_wanted(catch)) {
         let folder = tempfile::tempdir().unwrap();
         match catch.test(binary, folder.path()).await.unwrap() {
             Outcome::Caught { seed, said } => eprintln!("{}: seed {seed}: {said}", catch.name()),
@@ -120,11 +127,15 @@ async fn catches(kind: Kind) {
 
 /// Whether nothing is said of the same run when the server is not bad.
 async fn is_to_blame(kind: Kind) {
+    are_to_blame(|catch| catch.kind == kind && !catch.namespace).await;
+}
+
+async fn are_to_blame(is_wanted: impl Fn(&Catch) -> bool) {
     if !cfg!(debug_assertions) {
         return;
     }
     let binary = env!("CARGO_BIN_EXE_coeval").as_ref();
-    for catch in CATCHES.iter().filter(|catch| catch.kind == kind) {
+    for catch in CATCHES.iter().filter(|catch| is_wanted(catch)) {
         let folder = tempfile::tempdir().unwrap();
         let said = catch.without(binary, folder.path()).await.unwrap();
         assert_eq!(said, Vec::<String>::new(), "{}", catch.name());
@@ -176,6 +187,17 @@ async fn a_bad_server_under_cut_links() {
 #[tokio::test]
 async fn a_bad_server_under_a_partition() {
     catches(Kind::Partition).await;
+}
+
+/// Where packets are lost by a firewall, not held back by a proxy; and servers that are
+/// not bad in the same place.
+#[tokio::test]
+async fn a_bad_server_in_a_network_namespace() {
+    if Namespace::or_say("the dock's bad servers behind a firewall").is_none() {
+        return;
+    }
+    catches_each(|catch| catch.namespace).await;
+    are_to_blame(|catch| catch.namespace).await;
 }
 
 #[tokio::test]

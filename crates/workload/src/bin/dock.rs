@@ -29,6 +29,7 @@ use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
 use coeval_workload::faults::dock::{
     self, Kind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, level_name,
 };
+use coeval_workload::faults::namespace::Namespace;
 use coeval_workload::server::{build_coeval, build_coeval_with};
 use tokio::sync::mpsc;
 
@@ -366,6 +367,9 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
     println!("| bug | kind | workload | level | seeds | caught by | without the fault |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for catch in CATCHES.iter().filter(|catch| kinds.contains(&catch.kind)) {
+        if catch.namespace && Namespace::or_say(&catch.name()).is_none() {
+            continue;
+        }
         let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
         let with = catch.test(&binary, &folder.path().join("with")).await?;
         // One without a verdict keeps none of the others from theirs.
@@ -388,9 +392,14 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
             said = format!("NOT CLEAN WITHOUT: {}", without.join("; "));
         }
         println!(
-            "| {} | `{}` | {} | {} | {seeds} | {} | {} |",
+            "| {} | `{}`{} | {} | {} | {seeds} | {} | {} |",
             catch.bug,
             catch.kind.name(),
+            if catch.namespace {
+                ", in a namespace"
+            } else {
+                ""
+            },
             catch.workload,
             level_name(catch.level),
             said.lines().next().unwrap_or_default(),

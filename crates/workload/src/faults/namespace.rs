@@ -12,7 +12,8 @@
 //! kernel's own timers decide what comes of that.
 //!
 //! It takes Linux, `ip` and `iptables`, and the rights to make a namespace; where any of
-//! them is missing, [`Namespace::new`] says which, and whoever asked goes without.
+//! them is missing, [`Namespace::new`] says which, and whoever asked goes without, or is
+//! not done at all and says so ([`Namespace::or_say`]).
 //!
 //! Invariants:
 //! - A namespace is gone when it is dropped, with every process in it. One whose maker
@@ -24,7 +25,7 @@
 )]
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -123,6 +124,21 @@ impl Namespace {
         }
         made.lose(Losses::default())?;
         Ok(made)
+    }
+
+    /// One; or none, and a word on what is not done without it. That goes to standard
+    /// error itself: what a test prints is shown of tests that fail only.
+    #[must_use]
+    pub fn or_say(what: &str) -> Option<Self> {
+        let made = Self::new();
+        if let Err(error) = &made {
+            let _ = writeln!(
+                io::stderr(),
+                "NOT RUN: {what}, which takes a network namespace, so root, `ip` (iproute2) and \
+                 `iptables`: {error}"
+            );
+        }
+        made.ok()
     }
 
     /// Its name.
@@ -225,17 +241,6 @@ mod tests {
 
     use super::*;
 
-    /// A namespace, unless this machine has none for us.
-    fn namespace() -> Option<Namespace> {
-        match Namespace::new() {
-            Ok(made) => Some(made),
-            Err(error) => {
-                eprintln!("skipped, for there are no network namespaces: {error}");
-                None
-            }
-        }
-    }
-
     #[test]
     fn names_say_who_made_them() {
         assert_eq!(maker("coeval-dock-17-3"), Some(17));
@@ -245,7 +250,9 @@ mod tests {
 
     #[test]
     fn what_a_dead_maker_left_is_cleared_away_and_nothing_else() {
-        let Some(alive) = namespace() else { return };
+        let Some(alive) = Namespace::or_say("the test that namespaces are cleared away") else {
+            return;
+        };
         // A process that has ended.
         let mut dead = Command::new("true").spawn().expect("a process");
         let process = dead.id();
@@ -277,7 +284,9 @@ mod tests {
 
     #[tokio::test]
     async fn packets_are_lost_each_way_and_come_through_again() {
-        let Some(namespace) = namespace() else { return };
+        let Some(namespace) = Namespace::or_say("the test of lost packets") else {
+            return;
+        };
         // Something that answers, inside.
         let mut echo = Command::new("ip")
             .args(["netns", "exec", namespace.name()])

@@ -37,6 +37,9 @@ pub struct Catch {
     pub level: Isolation,
     /// What is said of it, in one of the objections, or instead of a verdict.
     pub says: &'static str,
+    /// Whether packets are lost by a firewall, in a network namespace, which not every
+    /// machine has; else by the proxy, which is the same everywhere.
+    pub namespace: bool,
     /// What makes the moment longer in which it matters: further faults, settings of the
     /// server, how often the fault happens, and in milliseconds the longest time under
     /// load, the time that clients wait, and the time in which the server has to do what
@@ -62,6 +65,7 @@ const fn by(
         workload,
         level,
         says,
+        namespace: false,
         faults: &[],
         settings: &[],
         rounds: 1,
@@ -154,6 +158,29 @@ pub const CATCHES: &[Catch] = &[
         )
     },
     Catch {
+        timeout: 40,
+        rounds: 3,
+        ..by(
+            Bug::CommitOnDisconnect,
+            Kind::OneWay,
+            "ledger",
+            ReadCommitted,
+            "torn: ",
+        )
+    },
+    Catch {
+        namespace: true,
+        settings: IDLE,
+        ..by(
+            Bug::SessionOutlivesTimeout,
+            Kind::Partition,
+            "bank",
+            Serializable,
+            "a sum of ",
+        )
+    },
+    Catch {
+        namespace: true,
         timeout: 40,
         rounds: 3,
         ..by(
@@ -269,8 +296,7 @@ impl Catch {
             operation_timeout: Duration::from_millis(self.timeout),
             planted: self.faults.to_vec(),
             bug: Some(self.bug),
-            // The proxy is the same everywhere.
-            loopback: true,
+            loopback: !self.namespace,
             patience: Duration::from_millis(self.patience),
             ..Options::new(self.workload, self.level, self.kind)
         };
@@ -357,7 +383,11 @@ impl Catch {
     pub fn name(&self) -> String {
         let level = level_name(self.level);
         let (bug, kind, workload) = (self.bug, self.kind.name(), self.workload);
-        format!("{bug} under {kind}, {workload} at {level}")
+        let way = match self.namespace {
+            true => " in a network namespace",
+            false => "",
+        };
+        format!("{bug} under {kind}{way}, {workload} at {level}")
     }
 }
 
@@ -376,9 +406,17 @@ mod tests {
     use crate::faults::dock::WORKLOADS;
 
     #[test]
+    fn namespaces_are_for_kinds_that_want_one_and_have_a_bug() {
+        let mut within = CATCHES.iter().filter(|catch| catch.namespace);
+        assert!(within.clone().count() > 0);
+        assert!(within.all(|catch| catch.kind.wants_namespace()));
+    }
+
+    #[test]
     fn every_kind_of_fault_and_every_workload_has_a_bug() {
         for (kind, name) in Kind::ALL {
-            assert!(CATCHES.iter().any(|catch| catch.kind == kind), "{name}");
+            let is_one = |catch: &Catch| catch.kind == kind && !catch.namespace;
+            assert!(CATCHES.iter().any(is_one), "{name}");
         }
         for name in WORKLOADS {
             assert!(CATCHES.iter().any(|catch| catch.workload == name), "{name}");
