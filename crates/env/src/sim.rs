@@ -93,7 +93,7 @@ use rand::rngs::StdRng;
 
 pub use cpu::{Cpu, Prices};
 pub use disk::Loss;
-pub use link::{Latency, Link};
+pub use link::{Latency, Link, Traffic};
 pub(crate) use shared::{Context, current, hash_bytes};
 use shared::{Machine, Restore, Shared, enter_world};
 

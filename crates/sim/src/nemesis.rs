@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use coeval_env::sim::{Latency, Link, Node, World};
 
-use crate::plan::{Accident, Fault, LinkKind};
+use crate::plan::{Accident, Fault, LinkKind, Packets};
 use crate::server::Server;
 
 /// How long whoever watches over a server waits before it starts it again.
 const REST: Duration = Duration::from_millis(200);
 /// How long syncs take when nothing is wrong.
 const SYNC: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(4);
+/// Bytes in a second of a line on which a packet that comes twice is felt.
+const LINE: u64 = 20_000;
 
 /// A fault that has begun.
 struct Running {
@@ -150,7 +152,7 @@ impl<'world> Nemesis<'world> {
                 world.misdirect_write_at(node, Some(at));
                 self.damaged = true;
             }
-            Accident::Link(kind) => self.set_links(Some(link(*kind))),
+            Accident::Link(kind, packets) => self.set_links(Some(link(*kind, *packets))),
             Accident::Block {
                 clients,
                 requests,
@@ -186,7 +188,7 @@ impl<'world> Nemesis<'world> {
             Accident::FailWrites => world.fail_writes(node, false),
             Accident::Full(_) => world.set_capacity(node, u64::MAX),
             Accident::Misdirect(_) => {}
-            Accident::Link(_) => self.set_links(None),
+            Accident::Link(..) => self.set_links(None),
             Accident::Block { clients, .. } => {
                 for client in self.cut(clients) {
                     world.unblock(client, node);
@@ -225,7 +227,24 @@ fn hits_disk(accident: &Accident) -> bool {
     )
 }
 
-fn link(kind: LinkKind) -> Link {
+fn link(kind: LinkKind, packets: Packets) -> Link {
+    let link = plain(kind);
+    match packets {
+        Packets::Plain => link,
+        Packets::Repeated => Link {
+            repeats_per_million: 300_000,
+            bytes_per_second: link.bytes_per_second.or(Some(LINE)),
+            ..link
+        },
+        Packets::Reordered => Link {
+            detours_per_million: 200_000,
+            detour: Duration::from_millis(50),
+            ..link
+        },
+    }
+}
+
+fn plain(kind: LinkKind) -> Link {
     let near = Latency {
         least: Duration::from_micros(50),
         spread: Duration::from_micros(100),

@@ -41,7 +41,7 @@ pub enum Accident {
     /// The write so many changes of the disk ahead lands elsewhere.
     Misdirect(u64),
     /// Links to and from the server are like this.
-    Link(LinkKind),
+    Link(LinkKind, Packets),
     /// Nothing gets from some clients to the server, from the server to them, or both.
     Block {
         /// Which clients, in order; the others go on.
@@ -99,6 +99,17 @@ pub enum LinkKind {
     Breaking,
 }
 
+/// What becomes of packets meanwhile, beneath the streams that programs see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packets {
+    /// Nothing but what the link is like anyhow.
+    Plain,
+    /// Many arrive twice, on a line on which that takes room.
+    Repeated,
+    /// Many arrive behind others that were sent after them.
+    Reordered,
+}
+
 /// An accident with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -130,6 +141,8 @@ impl fmt::Display for Fault {
 pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
     // Another stream than the world's.
     let mut random = StdRng::seed_from_u64(seed ^ 0x706C_616E);
+    // And another than that of the plan: what is drawn of it moves no other fault.
+    let mut of_packets = StdRng::seed_from_u64(seed ^ 0x7061_636B);
     let mut faults = Vec::new();
     let mut at = Duration::ZERO;
     if class == Class::None {
@@ -146,7 +159,14 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
         if at >= length {
             return faults;
         }
-        let (accident, lasts) = accident(class, &mut random);
+        let (mut accident, lasts) = accident(class, &mut random);
+        if let Accident::Link(_, packets) = &mut accident {
+            *packets = match of_packets.random_range(0..3) {
+                0 => Packets::Plain,
+                1 => Packets::Repeated,
+                _ => Packets::Reordered,
+            };
+        }
         let then_power = matches!(accident, Accident::FlipBit(_) | Accident::Misdirect(_));
         faults.push(Fault {
             number: faults.len(),
@@ -234,11 +254,12 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
             (accident, at_once)
         }
         Class::Network => {
+            let link = |kind| Accident::Link(kind, Packets::Plain);
             let kinds = [
-                Accident::Link(LinkKind::Far),
-                Accident::Link(LinkKind::Lossy),
-                Accident::Link(LinkKind::Narrow),
-                Accident::Link(LinkKind::Breaking),
+                link(LinkKind::Far),
+                link(LinkKind::Lossy),
+                link(LinkKind::Narrow),
+                link(LinkKind::Breaking),
                 Accident::Reset,
             ];
             let kind = kinds[random.random_range(0..kinds.len())].clone();
@@ -288,6 +309,19 @@ mod tests {
             let shorter = draw(class, 3, length / 2);
             assert!(plan.starts_with(&shorter) || class == Class::Corruption);
         }
+    }
+
+    #[test]
+    fn packets_are_plain_repeated_or_reordered_on_links_of_any_kind() {
+        let mut drawn = BTreeSet::new();
+        for seed in 0..100 {
+            for fault in draw(Class::Network, seed, Duration::from_secs(3)) {
+                if let Accident::Link(kind, packets) = fault.accident {
+                    drawn.insert(format!("{kind:?} {packets:?}"));
+                }
+            }
+        }
+        assert_eq!(drawn.len(), 4 * 3, "{drawn:?}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use coeval_env::sim::Traffic;
+
 /// What a run brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -19,6 +21,8 @@ pub struct Report {
     pub unknown: u64,
     /// How often the server was started.
     pub starts: u64,
+    /// What became of what was sent.
+    pub traffic: Traffic,
     /// How much virtual time passed.
     pub elapsed: Duration,
     /// Of everything that happened.
@@ -49,11 +53,24 @@ impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{} committed, {} failed, {} unknown; {} starts, {} s of virtual time, trace {:016x}",
-            self.committed,
-            self.failed,
-            self.unknown,
-            self.starts,
+            "{} committed, {} failed, {} unknown; {} starts, ",
+            self.committed, self.failed, self.unknown, self.starts,
+        )?;
+        let Traffic {
+            segments,
+            lost,
+            repeated,
+            detoured,
+        } = self.traffic;
+        if segments > 0 {
+            write!(
+                formatter,
+                "{segments} segments ({lost} lost, {repeated} twice, {detoured} out of order), "
+            )?;
+        }
+        write!(
+            formatter,
+            "{} s of virtual time, trace {:016x}",
             self.elapsed.as_secs(),
             self.trace_hash
         )?;

@@ -189,6 +189,7 @@ impl<'world> Run<'world> {
             failed,
             unknown,
             starts: self.server.starts,
+            traffic: self.world.traffic(),
             elapsed: self.world.elapsed(),
             trace_hash: self.world.trace_hash(),
             ..Report::default()

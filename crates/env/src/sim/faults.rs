@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::cpu::Cores;
 use super::disk::Disk;
-use super::{Cpu, Link, Loss, Node, World};
+use super::{Cpu, Link, Loss, Node, Traffic, World};
 
 /// Disks.
 impl World {
@@ -189,6 +189,12 @@ impl World {
             Some(link) => network.links.set(from, to, link),
             None => network.links.reset(from, to),
         }
+    }
+
+    /// What has become of everything that was sent so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.shared.network().links.traffic()
     }
 
     /// Nothing that is sent from now on gets from one node to another.

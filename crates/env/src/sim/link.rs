@@ -1,17 +1,25 @@
 //! Links: how bytes get from one node to another.
 //!
 //! ```text
-//!   write ──▶ wait for the line ──▶ lost? wait, send again ──▶ latency ──▶ read
-//!             (bytes per second)    (twice as long each time)
+//!   write ──▶ wait for the line ──▶ lost? wait, send again ──▶ latency, ──▶ read
+//!             (bytes per second;    (twice as long each time)  detour
+//!              twice, if repeated)
 //! ```
 //!
 //! Connections are streams, and a stream loses, repeats and reorders nothing: what a
 //! network does to packets, a transport shows as time, or as the end of the
-//! connection. So a lost segment arrives late, by the time after which it is sent
-//! again, and everything behind it on its connection waits for it, while other
-//! connections overtake. A segment lost too often ends the connection. Repeated packets,
-//! and packets out of order, are not seen above a transport, so within a connection there
-//! is nothing to make of them; there are no datagrams, which would show them.
+//! connection.
+//!
+//! - A lost segment arrives late, by the time after which it is sent again, and
+//!   everything behind it on its connection waits for it, while other connections
+//!   overtake. A segment lost too often ends the connection.
+//! - A repeated segment takes the line twice: whatever is sent after it, on any
+//!   connection, waits for its copy, which the transport throws away. A line that takes
+//!   any number of bytes takes the copy, too, at no cost.
+//! - A segment out of order comes by a detour. What its connection sent behind it is
+//!   there first and is not shown before it has come; other connections' segments are.
+//!
+//! There are no datagrams, which would show copies and gaps to programs.
 //!
 //! A blocked link lets nothing pass in its direction: what is sent waits for it to
 //! open, and when that takes longer than [`Link::patience`], the sender's end breaks.
@@ -58,6 +66,12 @@ pub struct Link {
     pub resets_per_million: u32,
     /// How many bytes the line takes in a second; `None` for any number.
     pub bytes_per_second: Option<u64>,
+    /// Of a million segments so many are there twice, and take twice the line.
+    pub repeats_per_million: u32,
+    /// Of a million segments so many come by a detour, behind those sent after them.
+    pub detours_per_million: u32,
+    /// How much longer that takes at most.
+    pub detour: Duration,
     /// How long a sender goes on trying when nothing gets through.
     pub patience: Duration,
 }
@@ -69,9 +83,25 @@ impl Default for Link {
             loss_per_million: 0,
             resets_per_million: 0,
             bytes_per_second: None,
+            repeats_per_million: 0,
+            detours_per_million: 0,
+            detour: Duration::ZERO,
             patience: Duration::from_secs(60),
         }
     }
+}
+
+/// What has become of all segments that were sent from one node to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many there were. What waits for a link to open is none before it does.
+    pub segments: u64,
+    /// How often one was lost.
+    pub lost: u64,
+    /// How many were there twice.
+    pub repeated: u64,
+    /// How many came by a detour.
+    pub detoured: u64,
 }
 
 /// What becomes of a segment.
@@ -94,6 +124,7 @@ pub(crate) struct Links {
     blocked: BTreeSet<(Node, Node)>,
     /// When each line has sent what it was given, in nanoseconds.
     line_free: BTreeMap<(Node, Node), u64>,
+    traffic: Traffic,
 }
 
 fn up_to(random: &mut StdRng, most: Duration) -> Duration {
@@ -131,7 +162,13 @@ impl Links {
         self.blocked.contains(&(from, to))
     }
 
-    /// What becomes of a segment of `bytes` that is sent now.
+    pub(super) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// What becomes of a segment of `bytes` that is sent now. A setting that is not made
+    /// draws no number, and what was added last draws last: a seed's runs without it stay
+    /// what they were.
     pub(super) fn send(
         &mut self,
         (from, to): (Node, Node),
@@ -146,6 +183,7 @@ impl Links {
             return Passage::Blocked;
         }
         let link = self.get(from, to);
+        self.traffic.segments += 1;
         let happens = |chance: u32, random: &mut StdRng| {
             chance > 0 && random.random_range(0..MILLION) < chance
         };
@@ -159,20 +197,36 @@ impl Links {
         if happens(link.latency.tail_per_million, random) {
             time += up_to(random, link.latency.tail);
         }
-        if let Some(rate) = link.bytes_per_second {
-            let takes = (bytes as u64).saturating_mul(1_000_000_000) / rate.max(1);
-            let free = self.line_free.entry((from, to)).or_default();
-            *free = (*free).max(now).saturating_add(takes);
-            time += Duration::from_nanos(*free - now);
-        }
+        time += self.line((from, to), &link, bytes, now);
         let mut losses = 0;
         while happens(link.loss_per_million, random) {
+            self.traffic.lost += 1;
             time += RETRANSMIT * 2u32.pow(losses);
             losses += 1;
             if losses == MAX_LOSSES {
                 return Passage::Reset;
             }
         }
+        if happens(link.repeats_per_million, random) {
+            self.traffic.repeated += 1;
+            // The first of the two has arrived before.
+            self.line((from, to), &link, bytes, now);
+        }
+        if happens(link.detours_per_million, random) {
+            self.traffic.detoured += 1;
+            time += up_to(random, link.detour);
+        }
         Passage::After(time)
+    }
+
+    /// Puts so many bytes on the line; how long until it has taken them.
+    fn line(&mut self, route: (Node, Node), link: &Link, bytes: usize, now: u64) -> Duration {
+        let Some(rate) = link.bytes_per_second else {
+            return Duration::ZERO;
+        };
+        let takes = (bytes as u64).saturating_mul(1_000_000_000) / rate.max(1);
+        let free = self.line_free.entry(route).or_default();
+        *free = (*free).max(now).saturating_add(takes);
+        Duration::from_nanos(*free - now)
     }
 }

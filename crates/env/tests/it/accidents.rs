@@ -10,8 +10,8 @@ use coeval_env::sim::{Cpu, Latency, Link, Loss, Node, Prices, World};
 use coeval_env::{JoinError, ReadHalf, Work, WriteHalf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 fn address() -> SocketAddr {
     "127.0.0.1:7".parse().unwrap()
@@ -37,7 +37,7 @@ async fn serve_at(address: SocketAddr) {
     }
 }
 
-async fn connect() -> (ReadHalf, WriteHalf) {
+pub(super) async fn connect() -> (ReadHalf, WriteHalf) {
     coeval_env::connect(address()).await.unwrap().into_split()
 }
 
@@ -50,7 +50,7 @@ async fn ask(read: &mut ReadHalf, write: &mut WriteHalf) -> io::Result<Duration>
 }
 
 /// A world with a server and a client, and this between them.
-fn pair(seed: u64, link: Link) -> (World, Node, Node) {
+pub(super) fn pair(seed: u64, link: Link) -> (World, Node, Node) {
     let world = World::new(seed);
     let (server, client) = (world.node(), world.node());
     world.set_usual_link(link);
@@ -59,7 +59,7 @@ fn pair(seed: u64, link: Link) -> (World, Node, Node) {
     (world, server, client)
 }
 
-fn distance(milliseconds: u32) -> Link {
+pub(super) fn distance(milliseconds: u32) -> Link {
     Link {
         latency: Latency {
             least: MILLISECOND * milliseconds,

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "sim")]
 mod accidents;
+#[cfg(feature = "sim")]
+mod packets;
 mod real;
 #[cfg(feature = "sim")]
 mod simulated;

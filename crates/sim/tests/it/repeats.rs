@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use coeval_env::sim::Traffic;
+use coeval_sim::plan::{Accident, Fault, Packets};
 use coeval_sim::{Class, Engine, Load, Options, Scenario, run};
 use coeval_txn::Isolation;
 
@@ -52,4 +54,45 @@ fn another_seed_is_another_run() {
     let other = run(&Options::new(scenario, 4));
     assert_ne!(one.trace_hash, other.trace_hash);
     assert!(one.starts > 1, "the power failed");
+}
+
+/// Packets that come twice or late change what happens, but not that a seed decides it.
+#[test]
+fn a_network_loses_repeats_and_reorders() {
+    let scenario = "server/ycsb/snapshot-isolation/network".parse().unwrap();
+    let mut all = Traffic::default();
+    for seed in 0..12 {
+        let options = Options {
+            length: Duration::from_millis(2000),
+            ..Options::new(scenario, seed)
+        };
+        let report = run(&options);
+        assert!(report.is_clean(), "{}: {report}", options.command());
+        let traffic = report.traffic;
+        let repeats = || {
+            options
+                .plan()
+                .iter()
+                .any(|fault| has(fault, Packets::Repeated))
+        };
+        assert!(traffic.repeated == 0 || repeats(), "{report}");
+        let reorders = || {
+            options
+                .plan()
+                .iter()
+                .any(|fault| has(fault, Packets::Reordered))
+        };
+        assert!(traffic.detoured == 0 || reorders(), "{report}");
+        all.lost += traffic.lost;
+        all.repeated += traffic.repeated;
+        all.detoured += traffic.detoured;
+    }
+    assert!(
+        all.lost > 0 && all.repeated > 0 && all.detoured > 0,
+        "{all:?}"
+    );
+}
+
+fn has(fault: &Fault, packets: Packets) -> bool {
+    matches!(fault.accident, Accident::Link(_, these) if these == packets)
 }
