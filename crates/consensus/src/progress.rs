@@ -130,11 +130,15 @@ impl Progress {
 
     /// The follower says what it has on its disk.
     pub(crate) fn appended(&mut self, matched: Lsn) {
+        let is_all_known = self.in_flight.messages.is_empty();
         self.matched = self.matched.max(matched);
         self.in_flight.answered(matched);
         if self.stage == Stage::Probe {
             self.stage = Stage::Replicate;
             self.probing = false;
+            if is_all_known {
+                self.next = matched;
+            }
         }
         self.next = self.next.max(matched);
     }

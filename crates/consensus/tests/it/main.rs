@@ -2,4 +2,6 @@
 //! properties hold, and when they behave, the cluster goes on.
 
 mod cluster;
+mod planted;
 mod random;
+mod transcripts;

@@ -105,3 +105,19 @@ fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
         plan
     }));
 }
+
+/// As long as one likes: `cargo test --release -p coeval-consensus --test it -- --ignored`.
+#[test]
+#[ignore = "minutes: a search, not a check"]
+fn a_hundred_thousand_seeds() {
+    for seed in 10_000..110_000 {
+        let mut plan = plan(3 + 2 * (seed % 2), seed, Recovery::Marks);
+        plan.one_in_is_late = 1 + seed % 5;
+        plan.even_ticks = seed % 7 == 0;
+        plan.leaders_doze = seed % 3 == 0 && !plan.even_ticks;
+        plan.settings.lease = plan.even_ticks.then_some(Lease { drift_per_mille: 0 });
+        if let Err(fault) = run(&plan) {
+            panic!("{plan:?}: {fault}");
+        }
+    }
+}

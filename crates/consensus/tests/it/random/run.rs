@@ -81,6 +81,8 @@ struct Run {
     step: u32,
     /// Pairs of nodes between which nothing arrives.
     cut: BTreeSet<(NodeId, NodeId)>,
+    /// The node that all ways from and to are cut of, if there is one.
+    parted: Option<NodeId>,
     /// What was committed when each read came.
     reads: BTreeMap<u64, Lsn>,
     answered: usize,
@@ -97,6 +99,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         plan: plan.clone(),
         step: 0,
         cut: BTreeSet::new(),
+        parted: None,
         reads: BTreeMap::new(),
         answered: 0,
         proposals: 0,
@@ -144,8 +147,12 @@ impl Run {
     fn disturb(&mut self) -> Result<(), Fault> {
         let names = self.cluster.names();
         let node = self.chance.pick(&names);
+        if self.plan.leaders_doze && self.chance.one_in(60) {
+            let leader = self.cluster.serving().unwrap_or(node);
+            self.part(leader);
+        }
         match self.chance.below(100) {
-            0..45 => self.deliver_any(),
+            0..45 => (0..3).try_for_each(|_| self.deliver_any()),
             45..65 => {
                 let ticking = if self.plan.even_ticks {
                     if !self.chance.one_in(4) {
@@ -153,7 +160,7 @@ impl Run {
                     }
                     names
                 } else {
-                    vec![node]
+                    vec![node, self.chance.pick(&names)]
                 };
                 for node in ticking {
                     let leads = matches!(self.cluster.machine(node).role.role, Role::Leader { .. });
@@ -173,23 +180,18 @@ impl Run {
             80..88 => self.propose(node),
             88..91 => self.read(node),
             91 => {
-                let other = self.chance.pick(&names);
-                if !self.cut.remove(&(node, other)) {
-                    self.cut.insert((node, other));
+                // One way lost after the other, until all are free again.
+                if self.chance.one_in(3) {
+                    self.cut.clear();
+                    self.parted = None;
+                } else {
+                    self.cut.insert((node, self.chance.pick(&names)));
                 }
                 Ok(())
             }
             92 => {
                 if self.chance.one_in(3) {
-                    // One node alone against the rest, or all together again.
-                    if self.cut.is_empty() {
-                        for other in names {
-                            self.cut.insert((node, other));
-                            self.cut.insert((other, node));
-                        }
-                    } else {
-                        self.cut.clear();
-                    }
+                    self.part(node);
                 }
                 Ok(())
             }
@@ -232,11 +234,26 @@ impl Run {
                 if let Some(leader) = self.cluster.serving()
                     && let Some(consensus) = self.cluster.node(leader)
                 {
-                    let held_back = self.chance.one_in(2);
+                    let held_back = self.chance.one_in(4);
                     consensus.hold_back(node, held_back);
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Parts one node from the rest; or brings all together again, if some are parted.
+    /// What the one sends meanwhile may arrive afterwards, what it is sent is lost.
+    fn part(&mut self, node: NodeId) {
+        if !self.cut.is_empty() {
+            self.cut.clear();
+            self.parted = None;
+            return;
+        }
+        self.parted = Some(node);
+        for other in self.cluster.names() {
+            self.cut.insert((node, other));
+            self.cut.insert((other, node));
         }
     }
 
@@ -258,8 +275,9 @@ impl Run {
         let index = self.chance.below(among) as usize;
         let packet = &self.cluster.packets[index];
         if self.cut.contains(&(packet.from(), packet.to())) {
-            // Lost, or late until the way is free again.
-            if self.chance.one_in(2) {
+            // Lost; or late, until the way is free again.
+            let is_lost = self.parted != Some(packet.from()) || self.chance.one_in(8);
+            if is_lost {
                 self.cluster.packets.remove(index);
             }
             return Ok(());
@@ -314,7 +332,7 @@ impl Run {
             let result = self.cluster.start(node, forgetful);
             return self.unsafe_if(result);
         }
-        if self.chance.one_in(2) {
+        if self.chance.one_in(4) {
             let done = self.chance.below(3) as usize;
             let entries = self.chance.below(3) as usize;
             let result = self.cluster.crash(node, done, entries);

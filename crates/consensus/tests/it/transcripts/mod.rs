@@ -1,0 +1,73 @@
+//! Golden transcripts: one scenario a file, told in commands and what comes of them.
+//!
+//! A line that begins with `>` is a command; what follows it is what happened. Lines
+//! with `#` tell the story. `UPDATE_TRANSCRIPTS=1` writes what happens now into the
+//! files: read the difference as you would read code.
+//!
+//! | command | does |
+//! | --- | --- |
+//! | `cluster 1 2 3 + 4 spare 5 recovery=checking lease=100` | voters, learners, nodes that know nobody; settings |
+//! | `disk 3 term=3 commit=2: S1 a b S3` | a node is down, and has this on its disk: `S3` is the mark of term 3, all else are entries of the term before them |
+//! | `start 1 3`, `crash 3` | from their disks; with all writes under way lost |
+//! | `tick 1 3` | three ticks |
+//! | `stand 1` | ticks until it stands for election |
+//! | `deliver`, `deliver 1>2`, `deliver 1>2 1` | what is under way, that of one way, or the first of it |
+//! | `drop 1>2` | what is under way there is lost |
+//! | `cut 3`, `heal` | from now on everything from and to a node is lost |
+//! | `persist 1`, `persist 1 1` | its writes are done, or the first |
+//! | `settle` | deliver and persist until nothing is under way; `settle quietly` says nothing of it |
+//! | `propose 1 x`, `read 1 7`, `transfer 1 2`, `change 1 voter 4` | as their names say |
+//! | `hold 1 3`, `release 1 3` | node 1 sends node 3 no entries, or does again |
+//! | `compact 1` | a checkpoint takes the place of what it knows to be committed |
+//! | `status`, `under way` | how the nodes stand; which messages nobody has got |
+//!
+//! Entries take one place each, so a place is an index.
+
+mod describe;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+use script::Script;
+
+#[expect(clippy::disallowed_methods, reason = "the files are beside us")]
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let entries = std::fs::read_dir(folder).expect("a folder that can be listed");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the files are beside us")]
+fn every_scenario_goes_as_it_is_told() {
+    let update = std::env::var_os("UPDATE_TRANSCRIPTS").is_some();
+    let mut different = String::new();
+    let files = files();
+    assert!(files.len() > 10, "the scenarios are missing");
+    for path in files {
+        let told = std::fs::read_to_string(&path).expect("a file that can be read");
+        let happens = Script::play(&told);
+        if told == happens {
+            continue;
+        }
+        if update {
+            std::fs::write(&path, happens).expect("a file that can be written");
+            continue;
+        }
+        let line = told
+            .lines()
+            .zip(happens.lines())
+            .take_while(|(a, b)| a == b)
+            .count();
+        different += &format!(
+            "{}:{}:\n  told    {}\n  happens {}\n",
+            path.display(),
+            line + 1,
+            told.lines().nth(line).unwrap_or("the end"),
+            happens.lines().nth(line).unwrap_or("the end"),
+        );
+    }
+    assert!(different.is_empty(), "{different}");
+}
