@@ -59,6 +59,20 @@ const PLACES: &[Place] = &[
         uses: &["types", "env", "memory", "storage", "log", "txn"],
         tests_use: &["check"],
     },
+    Place {
+        name: "leader",
+        uses: &[
+            "types",
+            "env",
+            "memory",
+            "storage",
+            "log",
+            "consensus",
+            "txn",
+            "occ",
+        ],
+        tests_use: &["check"],
+    },
     // Its scripts are played on every engine and must end alike, so its tests name them.
     Place {
         name: "sql",

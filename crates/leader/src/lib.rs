@@ -1,0 +1,13 @@
+//! Several nodes that are one database: transactions of `occ`, over a log that is on the
+//! disks of a majority.
+//!
+//! Threads, sockets and files of a cluster live here, and nothing else of it: which entry
+//! is committed is for `consensus` to say, a pure function that this crate feeds; how a
+//! transaction is validated is for `occ`.
+//!
+//! So far there is the room that nodes talk through:
+//!
+//! - [`peers`]: connections between the members of a cluster, who may come in, and what
+//!   becomes of what one of them sends faster than another takes.
+
+pub mod peers;

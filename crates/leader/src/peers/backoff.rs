@@ -1,0 +1,56 @@
+//! How long to wait before a connection is tried again: twice as long each time, up to
+//! a limit, and of that at least half and otherwise by chance, so that those who lost
+//! each other at once do not come back at once.
+
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Backoff {
+    least: Duration,
+    most: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new(least: Duration, most: Duration) -> Self {
+        Self {
+            least,
+            most,
+            next: least,
+        }
+    }
+
+    /// It worked: the next failure is a first one.
+    pub(super) fn reset(&mut self) {
+        self.next = self.least;
+    }
+
+    /// The next wait.
+    pub(super) fn wait(&mut self, random: u64) -> Duration {
+        let longest = self.next;
+        self.next = longest.saturating_mul(2).min(self.most);
+        let half = longest / 2;
+        half + half.mul_f64(random as f64 / u64::MAX as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_limit_and_start_anew() {
+        let milliseconds = Duration::from_millis;
+        let mut backoff = Backoff::new(milliseconds(100), milliseconds(450));
+        for longest in [100, 200, 400, 450, 450] {
+            assert_eq!(backoff.wait(u64::MAX), milliseconds(longest));
+        }
+        assert_eq!(backoff.wait(0), milliseconds(225));
+        backoff.reset();
+        let wait = backoff.wait(u64::MAX / 2);
+        assert!(
+            wait > milliseconds(70) && wait < milliseconds(80),
+            "{wait:?}"
+        );
+    }
+}

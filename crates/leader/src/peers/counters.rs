@@ -1,0 +1,166 @@
+//! What has gone to and fro, counted.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use coeval_env::Instant;
+
+use super::identity::NodeId;
+
+/// How a connection of ours to a node is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Connection {
+    /// It is being tried; how it ended before, if there was one.
+    #[default]
+    Trying,
+    /// It stands since then.
+    Standing(Instant),
+}
+
+/// What is known of a node. Numbers count from the start of this one, whatever
+/// connections there were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// Which node.
+    pub node: NodeId,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Our connection to it.
+    pub connection: Connection,
+    /// Why there is none, or why the last one ended.
+    pub fault: Option<String>,
+    /// Why the last of its connections to here ended.
+    pub fault_of_its: Option<String>,
+    /// Frames sent to it, and their bytes on the wire.
+    pub sent: Traffic,
+    /// Frames received from it, and their bytes.
+    pub received: Traffic,
+    /// Frames waiting to be sent, and the bytes that they take.
+    pub queued: Traffic,
+    /// Frames dropped for later ones.
+    pub dropped: u64,
+    /// Frames that were waiting when their connection ended.
+    pub forgotten: u64,
+    /// Times that somebody was told that there is no room.
+    pub full: u64,
+    /// Connections that stood.
+    pub connects: u64,
+    /// Tries that came to none.
+    pub failures: u64,
+    /// When it last showed that it is there, on any connection.
+    pub heard: Option<Instant>,
+    /// How long the last ping took to come back.
+    pub round_trip: Option<Duration>,
+}
+
+/// Frames and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What happened at the door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DoorStatus {
+    /// Connections that came.
+    pub came: u64,
+    /// Those that were let in.
+    pub let_in: u64,
+    /// Those that were refused with a reason.
+    pub refused: u64,
+    /// Those with which no handshake came about: other protocols, TLS that failed.
+    pub failed: u64,
+    /// Those that took too long.
+    pub slow: u64,
+    /// Those that were pushed out by later ones.
+    pub pushed_out: u64,
+}
+
+/// Frames and bytes, as they are counted.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Flow {
+    pub(super) fn add(&self, bytes: usize) {
+        self.frames.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Traffic {
+        Traffic {
+            frames: self.frames.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+}
+
+/// What changes rarely.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub(super) connection: Connection,
+    pub(super) fault: Option<String>,
+    pub(super) fault_of_its: Option<String>,
+    pub(super) heard: Option<Instant>,
+    pub(super) round_trip: Option<Duration>,
+}
+
+/// The counters of one node.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) sent: Flow,
+    pub(super) received: Flow,
+    pub(super) dropped: AtomicU64,
+    pub(super) forgotten: AtomicU64,
+    pub(super) full: AtomicU64,
+    pub(super) connects: AtomicU64,
+    pub(super) failures: AtomicU64,
+    notes: Mutex<Notes>,
+}
+
+impl Counters {
+    pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().expect("no panic under this lock")
+    }
+
+    /// The node is there.
+    pub(super) fn heard(&self) {
+        self.notes().heard = Some(coeval_env::now());
+    }
+}
+
+/// The counters of the door.
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    pub(super) came: AtomicU64,
+    pub(super) let_in: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) slow: AtomicU64,
+    pub(super) pushed_out: AtomicU64,
+}
+
+impl Door {
+    pub(super) fn read(&self) -> DoorStatus {
+        DoorStatus {
+            came: self.came.load(Relaxed),
+            let_in: self.let_in.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            slow: self.slow.load(Relaxed),
+            pushed_out: self.pushed_out.load(Relaxed),
+        }
+    }
+}
+
+/// Counts one.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}

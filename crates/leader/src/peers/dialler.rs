@@ -1,0 +1,115 @@
+//! Connects to a member, and again whenever that ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::backoff::Backoff;
+use super::connection;
+use super::counters::{Connection, count};
+use super::fault::Fault;
+use super::handshake::{Hello, VERSIONS, greet};
+use super::inbox::Event;
+use super::peer::Peer;
+use super::refusal::{Reason, Refusal};
+use super::security::Channel;
+use super::shared::Shared;
+
+/// Goes on until it is aborted, or until nobody takes events any more.
+pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
+    let milliseconds = Duration::from_millis;
+    let mut backoff = Backoff::new(
+        milliseconds(shared.settings.retry_milliseconds),
+        milliseconds(shared.settings.longest_retry_milliseconds),
+    );
+    loop {
+        let limit = shared.settings.handshake();
+        let tried = coeval_env::timeout(limit, connect(&shared, &peer)).await;
+        match tried.unwrap_or(Err(Fault::Slow(limit))) {
+            Ok(channel) => {
+                backoff.reset();
+                count(&peer.counters.connects);
+                {
+                    let mut notes = peer.counters.notes();
+                    notes.connection = Connection::Standing(coeval_env::now());
+                    notes.fault = None;
+                }
+                tracing::info!(node = peer.node.0, "connected");
+                // Whoever sends because of the event finds the queue open.
+                peer.queue.open();
+                let _closed = Closed(&peer);
+                if !shared.inlet.tell(Event::Connected(peer.node)).await {
+                    return;
+                }
+                let fault = connection::send(channel, &peer, &shared.settings).await;
+                drop(_closed);
+                note(&peer, &fault);
+                let event = Event::Disconnected(peer.node, fault);
+                if !shared.inlet.tell(event).await {
+                    return;
+                }
+            }
+            Err(fault) => {
+                count(&peer.counters.failures);
+                note(&peer, &fault);
+            }
+        }
+        let wait = backoff.wait(coeval_env::random_u64());
+        tokio::select! {
+            biased;
+            () = peer.awake.notified() => {}
+            () = coeval_env::sleep(wait) => {}
+        }
+    }
+}
+
+/// Forgets what waits when the connection ends, however it does.
+struct Closed<'peer>(&'peer Peer);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let forgotten = self.0.queue.close();
+        let counters = &self.0.counters;
+        counters.forgotten.fetch_add(forgotten, Relaxed);
+        counters.notes().connection = Connection::Trying;
+    }
+}
+
+/// Keeps why there is no connection, and tells people once.
+fn note(peer: &Peer, fault: &Fault) {
+    let said = fault.to_string();
+    let mut notes = peer.counters.notes();
+    if notes.fault.as_ref() != Some(&said) {
+        let address = peer.address();
+        tracing::warn!(node = peer.node.0, %address, reason = %said, "no connection");
+        notes.fault = Some(said);
+    }
+}
+
+async fn connect(shared: &Shared, peer: &Peer) -> Result<Channel, Fault> {
+    let connected = coeval_env::connect(peer.address()).await;
+    let stream = connected.map_err(Fault::Unreachable)?;
+    let security = shared.security();
+    let channel = security.connect(stream, peer.node).await;
+    let mut channel = channel.map_err(Fault::Tls)?;
+    let hello = Hello {
+        versions: VERSIONS,
+        from: shared.own,
+        to: peer.node,
+    };
+    let answer = greet(&mut channel, &hello).await;
+    let answer = answer.map_err(Fault::of_handshake)?;
+    // Why it refuses explains more than who it is.
+    answer.verdict?;
+    if answer.from.cluster != shared.own.cluster {
+        let words = format!(
+            "node {} is of cluster {}, node {} of cluster {}",
+            peer.node, answer.from.cluster, shared.own.node, shared.own.cluster
+        );
+        return Err(Refusal::new(Reason::Cluster, words).into());
+    }
+    if answer.from.node != peer.node {
+        return Err(Fault::Somebody(answer.from));
+    }
+    Ok(channel)
+}

@@ -1,0 +1,138 @@
+//! The door: takes connections, and lets members in.
+//!
+//! Who has not shown yet who they are may hold a place in the door for as long as a
+//! handshake may take, some hundred bytes of hello, and what TLS keeps. There is a fixed
+//! number of places; when all are taken, who has stood there longest goes. A member is
+//! through within milliseconds, so those are the ones that only stand there.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::{JoinHandle, Listener, Stream};
+use tokio::io::AsyncWriteExt;
+
+use super::connection;
+use super::counters::count;
+use super::fault::Fault;
+use super::handshake::{Answer, Hello};
+use super::peer::Peer;
+use super::refusal::Refusal;
+use super::security::Channel;
+use super::shared::Shared;
+
+/// The wait after accepting has failed: out of file descriptors, perhaps.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Those who have not shown yet who they are; they go when this does.
+#[derive(Default)]
+struct Strangers(VecDeque<JoinHandle<()>>);
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        for stranger in &self.0 {
+            stranger.abort();
+        }
+    }
+}
+
+/// Takes connections until it is aborted.
+pub(super) async fn open(shared: Arc<Shared>, listener: Listener) {
+    let mut strangers = Strangers::default();
+    loop {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a node's connection");
+                coeval_env::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        count(&shared.door.came);
+        strangers.0.retain(|stranger| !stranger.is_finished());
+        while strangers.0.len() >= shared.settings.strangers {
+            let Some(oldest) = strangers.0.pop_front() else {
+                break;
+            };
+            oldest.abort();
+            count(&shared.door.pushed_out);
+        }
+        let greeting = greet(Arc::clone(&shared), stream, from);
+        let stranger = coeval_env::spawn("greet a node", greeting);
+        strangers.0.push_back(stranger);
+    }
+}
+
+/// Finds out who it is.
+async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
+    let limit = shared.settings.handshake();
+    let greeted = coeval_env::timeout(limit, judge(&shared, stream)).await;
+    match greeted.unwrap_or(Err(Fault::Slow(limit))) {
+        Ok((channel, peer)) => {
+            count(&shared.door.let_in);
+            peer.counters.heard();
+            // It is there, so it can be reached, perhaps.
+            peer.awake.notify_one();
+            let (inner, of) = (Arc::clone(&shared), Arc::clone(&peer));
+            let serving = coeval_env::spawn("receive from a node", async move {
+                let fault = connection::receive(channel, &of, &inner.settings, &inner.inlet).await;
+                tracing::debug!(node = of.node.0, reason = %fault, "its connection has ended");
+                of.counters.notes().fault_of_its = Some(fault.to_string());
+            });
+            shared.serves(&peer, serving);
+        }
+        Err(fault) => {
+            count(match fault {
+                Fault::Refused(_) => &shared.door.refused,
+                Fault::Slow(_) => &shared.door.slow,
+                _ => &shared.door.failed,
+            });
+            tracing::warn!(%from, reason = %fault, "a connection to the peer address is turned away");
+        }
+    }
+}
+
+async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Arc<Peer>), Fault> {
+    let channel = shared.security().accept(stream).await;
+    let mut channel = channel.map_err(Fault::Tls)?;
+    let hello = Hello::read(&mut channel).await;
+    let hello = hello.map_err(Fault::of_handshake)?;
+    let judged = decide(shared, &hello, &channel);
+    let answer = Answer {
+        from: shared.own,
+        verdict: judged
+            .as_ref()
+            .map_or_else(|refusal| Err(refusal.clone()), |(version, _)| Ok(*version)),
+    };
+    let mut said = channel.write_all(&answer.encode()).await;
+    if said.is_ok() {
+        said = channel.flush().await;
+    }
+    match judged {
+        Ok((_, peer)) => {
+            said.map_err(Fault::Io)?;
+            Ok((channel, peer))
+        }
+        Err(refusal) => {
+            // Closing in order lets the words arrive.
+            let _ = channel.shutdown().await;
+            Err(refusal.into())
+        }
+    }
+}
+
+fn decide(shared: &Shared, hello: &Hello, channel: &Channel) -> Result<(u16, Arc<Peer>), Refusal> {
+    shared
+        .with_members(|members| {
+            let version = hello.judge(&shared.own, members)?;
+            channel.vouches_for(hello.from.node)?;
+            Ok(version)
+        })
+        .and_then(|version| {
+            let peer = shared.peer(hello.from.node);
+            // Removed between the two looks: as if it had been before.
+            peer.map(|peer| (version, peer))
+                .ok_or_else(|| hello.unknown(&shared.own))
+        })
+}

@@ -1,0 +1,264 @@
+//! Frames: what a connection carries once both sides know each other.
+//!
+//! ```text
+//!   0        4      5      8          12         16
+//!   +--------+------+------+----------+----------+----------------+
+//!   | length | kind | 0    | checksum | checksum | payload        |
+//!   |        |      |      | payload  | bytes    | length bytes   |
+//!   |        |      |      |          | 0 to 12  |                |
+//!   +--------+------+------+----------+----------+----------------+
+//! ```
+//!
+//! Numbers are little-endian, checksums CRC-32C. The head has a checksum of its own, so
+//! that a damaged length is found before anything is done with it.
+//!
+//! A kind that is not known is damage: what may be said is settled by the version that
+//! the handshake agrees on.
+
+/// Bytes before a frame's payload.
+pub const HEADER_BYTES: usize = 16;
+
+/// What a payload is, for whoever sends and receives: nobody here looks into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A message of consensus, with the log that it carries.
+    Consensus,
+    /// Bytes of log beside consensus.
+    Log,
+    /// A piece of a checkpoint.
+    Checkpoint,
+    /// What a client's session says to the node that serves it, and the answer.
+    Session,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Consensus, Self::Log, Self::Checkpoint, Self::Session];
+
+    /// Whether it goes before the others: a heartbeat that waits behind a checkpoint
+    /// costs an election.
+    pub(super) fn is_urgent(self) -> bool {
+        matches!(self, Self::Consensus | Self::Log)
+    }
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Somebody's payload.
+    Payload(Kind),
+    /// Who connected shows that it is there; the payload is a number of 8 bytes.
+    Ping,
+    /// Who accepted shows that it is there, by the number of the last ping that it read.
+    Alive,
+}
+
+impl Tag {
+    fn encode(self) -> u8 {
+        match self {
+            Self::Payload(Kind::Consensus) => 1,
+            Self::Payload(Kind::Log) => 2,
+            Self::Payload(Kind::Checkpoint) => 3,
+            Self::Payload(Kind::Session) => 4,
+            Self::Ping => 128,
+            Self::Alive => 129,
+        }
+    }
+
+    fn decode(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Payload(Kind::Consensus),
+            2 => Self::Payload(Kind::Log),
+            3 => Self::Payload(Kind::Checkpoint),
+            4 => Self::Payload(Kind::Session),
+            128 => Self::Ping,
+            129 => Self::Alive,
+            _ => return None,
+        })
+    }
+}
+
+/// What is wrong with a frame. The connection cannot be read any further.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The head is not what was sent.
+    #[error("the head of a frame is damaged")]
+    Head,
+    /// The payload is not what was sent.
+    #[error("the payload of a frame of {length} bytes is damaged")]
+    Payload {
+        /// Its length.
+        length: usize,
+    },
+    /// It is longer than the receiver takes.
+    #[error("a frame of {length} bytes, where at most {limit} are taken (frame_bytes)")]
+    TooLong {
+        /// Its length.
+        length: usize,
+        /// What is taken.
+        limit: usize,
+    },
+    /// It is of no kind that the agreed version has.
+    #[error("a frame of kind {0}, which this version does not know")]
+    Kind(u8),
+    /// It is of a kind that does not go in this direction, or not with this length.
+    #[error("a frame that has no place here: {0:?}")]
+    Misplaced(Tag),
+    /// The connection ended within it.
+    #[error("the connection ended within a frame, {missing} bytes before its end")]
+    Torn {
+        /// How many bytes of it are missing, of head or payload.
+        missing: usize,
+    },
+}
+
+/// A frame's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub tag: Tag,
+    /// How long its payload is.
+    pub length: usize,
+    checksum: u32,
+}
+
+impl Header {
+    /// The head for a payload, which is shorter than 4 GiB.
+    #[must_use]
+    pub fn of(tag: Tag, payload: &[u8]) -> Self {
+        debug_assert!(u32::try_from(payload.len()).is_ok());
+        Self {
+            tag,
+            length: payload.len(),
+            checksum: crc32c::crc32c(payload),
+        }
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&(self.length as u32).to_le_bytes());
+        bytes[4] = self.tag.encode();
+        bytes[8..12].copy_from_slice(&self.checksum.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..12]);
+        bytes[12..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// From bytes; a payload may have `limit` bytes.
+    pub fn decode(bytes: &[u8; HEADER_BYTES], limit: usize) -> Result<Self, FrameError> {
+        let word = |at: usize| {
+            let [a, b, c, d] = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+            u32::from_le_bytes([a, b, c, d])
+        };
+        if word(12) != crc32c::crc32c(&bytes[..12]) || bytes[5..8] != [0; 3] {
+            return Err(FrameError::Head);
+        }
+        let tag = Tag::decode(bytes[4]).ok_or(FrameError::Kind(bytes[4]))?;
+        let length = word(0) as usize;
+        let fits = match tag {
+            Tag::Payload(_) if length > limit => {
+                return Err(FrameError::TooLong { length, limit });
+            }
+            Tag::Payload(_) => true,
+            Tag::Ping | Tag::Alive => length == 8,
+        };
+        if !fits {
+            return Err(FrameError::Misplaced(tag));
+        }
+        Ok(Self {
+            tag,
+            length,
+            checksum: word(8),
+        })
+    }
+
+    /// Whether this is the payload.
+    pub fn check(&self, payload: &[u8]) -> Result<(), FrameError> {
+        if payload.len() == self.length && crc32c::crc32c(payload) == self.checksum {
+            Ok(())
+        } else {
+            Err(FrameError::Payload {
+                length: self.length,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TAGS: [Tag; 4] = [
+        Tag::Payload(Kind::Consensus),
+        Tag::Payload(Kind::Log),
+        Tag::Payload(Kind::Checkpoint),
+        Tag::Payload(Kind::Session),
+    ];
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let payload = b"what is said";
+        for tag in TAGS {
+            let header = Header::of(tag, payload);
+            let bytes = header.encode();
+            assert_eq!(Header::decode(&bytes, 4096), Ok(header));
+            header.check(payload).unwrap();
+            for bit in 0..8 * bytes.len() {
+                let mut flipped = bytes;
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Header::decode(&flipped, 4096), Err(FrameError::Head));
+            }
+            for bit in 0..8 * payload.len() {
+                let mut flipped = *payload;
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(
+                    header.check(&flipped),
+                    Err(FrameError::Payload { length: 12 })
+                );
+            }
+        }
+    }
+
+    /// A head with any contents, and the right checksum.
+    fn head(length: u32, kind: u8) -> [u8; HEADER_BYTES] {
+        let mut bytes = Header::of(Tag::Ping, &[]).encode();
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        bytes[4] = kind;
+        let checksum = crc32c::crc32c(&bytes[..12]);
+        bytes[12..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn lengths_and_kinds_are_looked_at_before_anything_is_read() {
+        assert!(Header::decode(&head(4096, 1), 4096).is_ok());
+        assert_eq!(
+            Header::decode(&head(4097, 1), 4096),
+            Err(FrameError::TooLong {
+                length: 4097,
+                limit: 4096
+            })
+        );
+        assert!(Header::decode(&head(u32::MAX, 3), 4096).is_err());
+        assert_eq!(Header::decode(&head(0, 0), 4096), Err(FrameError::Kind(0)));
+        assert_eq!(Header::decode(&head(0, 9), 4096), Err(FrameError::Kind(9)));
+        assert!(Header::decode(&head(8, 128), 4096).is_ok());
+        assert_eq!(
+            Header::decode(&head(9, 129), 4096),
+            Err(FrameError::Misplaced(Tag::Alive))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes: [u8; HEADER_BYTES], limit in 0usize..10_000) {
+            if let Ok(header) = Header::decode(&bytes, limit) {
+                prop_assert_eq!(header.encode(), bytes);
+            }
+        }
+    }
+}

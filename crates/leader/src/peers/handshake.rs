@@ -1,0 +1,436 @@
+//! The handshake: who connects says hello, who accepts answers.
+//!
+//! ```text
+//!   hello   magic 8 | oldest 2 | newest 2 | length 2 | 0 2
+//!           | cluster 16 | sender 8 | addressee 8 | … | checksum 4
+//!   answer  magic 8 | version 2 | refusal 1 | 0 1 | length 2 | 0 2
+//!           | cluster 16 | sender 8 | words … | checksum 4
+//! ```
+//!
+//! Numbers are little-endian; a length counts what comes after the first 16 bytes, the
+//! checksum (CRC-32C, of everything before it) included. Oldest and newest are the
+//! versions that the sender speaks. Who accepts takes the newest that both speak.
+//!
+//! All versions keep the first 16 bytes, the order of what is above, and the checksum at
+//! the end; a later one may say more before it. So who has no version in common is told
+//! so in words.
+
+use std::io;
+use std::ops::RangeInclusive;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::identity::{ClusterId, Identity, Members, NodeId};
+use super::refusal::{MOST_WORDS, Reason, Refusal};
+
+/// How every connection between nodes begins.
+pub const MAGIC: [u8; 8] = *b"COEVPEER";
+/// The versions of the protocol that are spoken here.
+pub const VERSIONS: RangeInclusive<u16> = 1..=1;
+
+const HEAD_BYTES: usize = 16;
+const CHECKSUM_BYTES: usize = 4;
+const HELLO_BYTES: usize = 16 + 8 + 8 + CHECKSUM_BYTES;
+const ANSWER_BYTES: usize = 16 + 8 + CHECKSUM_BYTES;
+/// Behind a head come no more bytes than this.
+const MOST_BYTES: usize = ANSWER_BYTES + MOST_WORDS;
+
+/// Why a handshake came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The other side is something else.
+    #[error("the other side does not speak the protocol of Coeval's nodes")]
+    Magic,
+    /// A length that no version has.
+    #[error("a length of {0} bytes, which no handshake has")]
+    Length(usize),
+    /// Not what was sent.
+    #[error("the handshake is damaged")]
+    Checksum,
+    /// It was accepted by a version that was not offered.
+    #[error("the other side chose version {0} of the protocol, which was not offered")]
+    Version(u16),
+    /// The connection ended.
+    #[error("the connection ended within the handshake")]
+    Ended,
+    /// It failed.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for HandshakeError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Ended,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// What who connects says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The versions that it speaks.
+    pub versions: RangeInclusive<u16>,
+    /// Who it is.
+    pub from: Identity,
+    /// Whom it means to talk to.
+    pub to: NodeId,
+}
+
+/// What who accepts says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Who it is.
+    pub from: Identity,
+    /// The version that is spoken from here on; or why nothing is.
+    pub verdict: Result<u16, Refusal>,
+}
+
+/// Reads a number at the beginning.
+fn take<const BYTES: usize>(bytes: &mut &[u8]) -> Option<[u8; BYTES]> {
+    let (&taken, rest) = bytes.split_first_chunk::<BYTES>()?;
+    *bytes = rest;
+    Some(taken)
+}
+
+fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+    let length = bytes.len() - HEAD_BYTES + CHECKSUM_BYTES;
+    bytes[12..14].copy_from_slice(&(length as u16).to_le_bytes());
+    let checksum = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// Reads a head and what is behind it: at most some hundred bytes.
+async fn read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    least: usize,
+) -> Result<(u16, u16, Vec<u8>), HandshakeError> {
+    let mut head = [0; HEAD_BYTES];
+    // Whoever speaks another protocol says less than a head, perhaps, and waits.
+    let (magic, numbers) = head.split_at_mut(MAGIC.len());
+    stream.read_exact(magic).await?;
+    if magic != MAGIC {
+        return Err(HandshakeError::Magic);
+    }
+    stream.read_exact(numbers).await?;
+    let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let length = usize::from(number(12));
+    if !(least..=MOST_BYTES).contains(&length) {
+        return Err(HandshakeError::Length(length));
+    }
+    let mut bytes = head.to_vec();
+    bytes.resize(HEAD_BYTES + length, 0);
+    stream.read_exact(&mut bytes[HEAD_BYTES..]).await?;
+    let (signed, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+    if crc32c::crc32c(signed).to_le_bytes() != checksum {
+        return Err(HandshakeError::Checksum);
+    }
+    let numbers = (number(8), number(10));
+    bytes.truncate(HEAD_BYTES + length - CHECKSUM_BYTES);
+    bytes.drain(..HEAD_BYTES);
+    Ok((numbers.0, numbers.1, bytes))
+}
+
+fn identity(rest: &mut &[u8]) -> Option<Identity> {
+    Some(Identity {
+        cluster: ClusterId(u128::from_le_bytes(take(rest)?)),
+        node: NodeId(u64::from_le_bytes(take(rest)?)),
+    })
+}
+
+fn put_identity(bytes: &mut Vec<u8>, identity: &Identity) {
+    bytes.extend_from_slice(&identity.cluster.0.to_le_bytes());
+    bytes.extend_from_slice(&identity.node.0.to_le_bytes());
+}
+
+impl Hello {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&self.versions.start().to_le_bytes());
+        bytes.extend_from_slice(&self.versions.end().to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        put_identity(&mut bytes, &self.from);
+        bytes.extend_from_slice(&self.to.0.to_le_bytes());
+        seal(bytes)
+    }
+
+    /// Reads one. It may be of a version that is not spoken here.
+    pub async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Self, HandshakeError> {
+        let (oldest, newest, body) = read(stream, HELLO_BYTES).await?;
+        let mut rest = &body[..];
+        let short = || HandshakeError::Length(body.len());
+        let from = identity(&mut rest).ok_or_else(short)?;
+        let to = take(&mut rest).ok_or_else(short)?;
+        Ok(Self {
+            versions: oldest..=newest,
+            from,
+            to: NodeId(u64::from_le_bytes(to)),
+        })
+    }
+
+    /// Whether the sender is let in, and the version to speak then. What its certificate
+    /// says is not looked at here.
+    pub fn judge(&self, own: &Identity, members: &Members) -> Result<u16, Refusal> {
+        let refuse = |reason, words: String| Err(Refusal::new(reason, words));
+        let version = *self.versions.end().min(VERSIONS.end());
+        if !self.versions.contains(&version) || !VERSIONS.contains(&version) {
+            let words = format!(
+                "no version of the protocol in common: node {} speaks {}, node {} speaks {}",
+                self.from.node,
+                show(&self.versions),
+                own.node,
+                show(&VERSIONS),
+            );
+            return refuse(Reason::Version, words);
+        }
+        let node = self.from.node;
+        if self.from.cluster != own.cluster {
+            let words = format!(
+                "node {} is of cluster {}, node {node} of cluster {}",
+                own.node, own.cluster, self.from.cluster
+            );
+            return refuse(Reason::Cluster, words);
+        }
+        if node == own.node {
+            let words = format!(
+                "{node} is the id of the node that was asked; every node has an id of its own"
+            );
+            return refuse(Reason::OwnId, words);
+        }
+        if self.to != own.node {
+            let words = format!("this is node {}, not node {}", own.node, self.to);
+            return refuse(Reason::Addressee, words);
+        }
+        if members.removed.contains(&node) {
+            let words = format!(
+                "node {node} has been removed from the cluster; a node that comes back takes a \
+                 new id"
+            );
+            return refuse(Reason::Removed, words);
+        }
+        if !members.addresses.contains_key(&node) {
+            return Err(self.unknown(own));
+        }
+        Ok(version)
+    }
+
+    /// The refusal of somebody who is no member.
+    pub(super) fn unknown(&self, own: &Identity) -> Refusal {
+        let words = format!(
+            "node {} knows no member with the id {}",
+            own.node, self.from.node
+        );
+        Refusal::new(Reason::Unknown, words)
+    }
+}
+
+fn show(versions: &RangeInclusive<u16>) -> String {
+    match (versions.start(), versions.end()) {
+        (oldest, newest) if oldest == newest => oldest.to_string(),
+        (oldest, newest) => format!("{oldest} to {newest}"),
+    }
+}
+
+impl Answer {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let (version, code, words) = match &self.verdict {
+            Ok(version) => (*version, 0, ""),
+            Err(refusal) => (0, refusal.reason.encode(), refusal.words()),
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&version.to_le_bytes());
+        bytes.extend_from_slice(&[code, 0, 0, 0, 0, 0]);
+        put_identity(&mut bytes, &self.from);
+        bytes.extend_from_slice(words.as_bytes());
+        seal(bytes)
+    }
+
+    /// Reads one.
+    pub async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Self, HandshakeError> {
+        let (version, code, body) = read(stream, ANSWER_BYTES).await?;
+        let mut rest = &body[..];
+        let from = identity(&mut rest).ok_or(HandshakeError::Length(body.len()))?;
+        let verdict = match Reason::decode(code.to_le_bytes()[0]) {
+            None if VERSIONS.contains(&version) => Ok(version),
+            None => return Err(HandshakeError::Version(version)),
+            Some(reason) => Err(Refusal::heard(reason, &String::from_utf8_lossy(rest))),
+        };
+        Ok(Self { from, verdict })
+    }
+}
+
+/// Says hello, and waits for the answer.
+pub async fn greet<S>(stream: &mut S, hello: &Hello) -> Result<Answer, HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    stream.write_all(&hello.encode()).await?;
+    stream.flush().await?;
+    Answer::read(stream).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::SocketAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            versions: VERSIONS,
+            from: identity_of(3),
+            to: NodeId(1),
+        }
+    }
+
+    fn identity_of(node: u64) -> Identity {
+        Identity {
+            cluster: ClusterId(0xc0e7a1),
+            node: NodeId(node),
+        }
+    }
+
+    fn members() -> Members {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7000));
+        Members {
+            addresses: (1..=3).map(|node| (NodeId(node), address)).collect(),
+            removed: BTreeSet::from([NodeId(4)]),
+        }
+    }
+
+    /// Reading from a slice never waits.
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(future).as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => output,
+            std::task::Poll::Pending => panic!("a slice keeps nobody waiting"),
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_its_reason_and_says_it() {
+        let own = identity_of(1);
+        assert_eq!(hello().judge(&own, &members()), Ok(1));
+        let versions = |versions| Hello {
+            versions,
+            ..hello()
+        };
+        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(1));
+        let from = |node| Hello {
+            from: identity_of(node),
+            ..hello()
+        };
+        let mut other_cluster = hello();
+        other_cluster.from.cluster = ClusterId(2);
+        let other_addressee = Hello {
+            to: NodeId(2),
+            ..hello()
+        };
+        for (hello, reason, words) in [
+            (
+                versions(2..=5),
+                Reason::Version,
+                "node 3 speaks 2 to 5, node 1 speaks 1",
+            ),
+            (versions(0..=0), Reason::Version, "node 3 speaks 0"),
+            (versions(RangeInclusive::new(5, 1)), Reason::Version, ""),
+            (
+                other_cluster,
+                Reason::Cluster,
+                "node 3 of cluster 00000000000000000000000000000002",
+            ),
+            (from(1), Reason::OwnId, "every node has an id of its own"),
+            (
+                other_addressee,
+                Reason::Addressee,
+                "this is node 1, not node 2",
+            ),
+            (from(4), Reason::Removed, "takes a new id"),
+            (from(9), Reason::Unknown, "no member with the id 9"),
+        ] {
+            let refusal = hello.judge(&own, &members()).unwrap_err();
+            assert_eq!(refusal.reason, reason);
+            assert!(refusal.words().contains(words), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn both_read_back_what_they_say_and_find_every_flipped_bit() {
+        let bytes = hello().encode();
+        assert_eq!(now(Hello::read(&mut &bytes[..])).unwrap(), hello());
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(now(Hello::read(&mut &flipped[..])).is_err(), "bit {bit}");
+        }
+        for end in 0..bytes.len() {
+            let torn = now(Hello::read(&mut &bytes[..end]));
+            assert!(matches!(torn, Err(HandshakeError::Ended)), "{torn:?}");
+        }
+        let refusal = Refusal::new(Reason::Removed, "gone");
+        for verdict in [Ok(1), Err(refusal)] {
+            let from = identity_of(1);
+            let answer = Answer { from, verdict };
+            let bytes = answer.encode();
+            assert_eq!(now(Answer::read(&mut &bytes[..])).unwrap(), answer);
+            for bit in 0..8 * bytes.len() {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(now(Answer::read(&mut &flipped[..])).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_version_may_say_more() {
+        let mut bytes = hello().encode();
+        bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+        bytes.extend_from_slice(b"and more");
+        let bytes = seal(bytes);
+        assert_eq!(now(Hello::read(&mut &bytes[..])).unwrap(), hello());
+    }
+
+    #[test]
+    fn strangers_are_known_by_their_first_bytes() {
+        for stranger in [
+            &b"GET / HTTP/1.1\r\n"[..],
+            b"\x16\x03\x01\x02\x00\x01\x00\x01",
+        ] {
+            let error = now(Hello::read(&mut &stranger[..])).unwrap_err();
+            assert!(matches!(error, HandshakeError::Magic), "{error}");
+        }
+        let mut lie = hello().encode();
+        lie[12..14].copy_from_slice(&u16::MAX.to_le_bytes());
+        let error = now(Hello::read(&mut &lie[..])).unwrap_err();
+        assert!(matches!(error, HandshakeError::Length(65535)), "{error}");
+    }
+
+    #[test]
+    fn a_version_that_was_not_offered_is_not_spoken() {
+        let answer = Answer {
+            from: identity_of(1),
+            verdict: Ok(2),
+        };
+        let error = now(Answer::read(&mut &answer.encode()[..])).unwrap_err();
+        assert!(matches!(error, HandshakeError::Version(2)), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(rest: Vec<u8>) {
+            let mut bytes = MAGIC.to_vec();
+            bytes.extend_from_slice(&rest);
+            let _ = now(Hello::read(&mut &bytes[..]));
+            let _ = now(Answer::read(&mut &bytes[..]));
+        }
+    }
+}

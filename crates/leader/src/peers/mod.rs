@@ -1,0 +1,230 @@
+//! Connections between the nodes of a cluster.
+//!
+//! Each node listens at an address, and connects to every other member. What is sent is
+//! a *frame*: a kind, and bytes that nobody here looks into.
+//!
+//! ```
+//! # use coeval_leader::peers::*;
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.unwrap().block_on(async {
+//! # async fn start(node: NodeId, members: Members) -> (Peers, Inbox) {
+//! #     let own = Identity { cluster: ClusterId(7), node };
+//! #     let listen = "127.0.0.1:0".parse().unwrap();
+//! #     let settings = Settings::default();
+//! #     Peers::start(own, listen, members, Security::Plain, settings).await.unwrap()
+//! # }
+//! let (one, mut of_one) = start(NodeId(1), Members::default()).await;
+//! let (two, mut of_two) = start(NodeId(2), Members::default()).await;
+//! let members = Members {
+//!     addresses: [(NodeId(1), one.address()), (NodeId(2), two.address())].into(),
+//!     ..Members::default()
+//! };
+//! one.set_members(members.clone()).unwrap();
+//! two.set_members(members).unwrap();
+//!
+//! while !matches!(of_one.next().await, Some(Event::Connected(NodeId(2)))) {}
+//! one.send(NodeId(2), Kind::Consensus, "a vote".into(), Loss::Kept).unwrap();
+//! loop {
+//!     if let Some(Event::Frame(frame)) = of_two.next().await {
+//!         assert_eq!((frame.from, &frame.payload[..]), (NodeId(1), &b"a vote"[..]));
+//!         break;
+//!     }
+//! }
+//! # });
+//! ```
+//!
+//! # What is promised
+//!
+//! - Frames of a lane arrive in order, each once, as long as their connection lasts.
+//!   When it ends those on their way are lost, and [`Event::Disconnected`] says so; a
+//!   frame is never delivered twice. There are two lanes: consensus and log, and
+//!   everything else, which lets those go first.
+//! - What waits is bounded, at both ends. [`Peers::send`] never waits; it takes the
+//!   frame, or says that there is no room and [`Peers::room`] waits for it. Who does not
+//!   take care of what comes in keeps others from sending more, and from nothing else.
+//! - A node is let in by its cluster's id, its own id, its version, and, with TLS, its
+//!   certificate; otherwise it is told why not, in words.
+//! - Whoever is no node holds a place in the door for a moment (`door`), and no more.
+//!
+//! # Parts
+//!
+//! `handshake` and `frame` are the formats, and know no connection. `queue` is what
+//! waits for a node, `connection` what runs while one stands, `dialler` and `door` the
+//! two ways that one comes about, `security` and `tls` what lies below.
+
+mod backoff;
+mod connection;
+mod counters;
+mod dialler;
+mod door;
+mod fault;
+pub mod frame;
+pub mod handshake;
+mod identity;
+mod inbox;
+mod peer;
+mod queue;
+mod refusal;
+mod security;
+mod settings;
+mod shared;
+mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use coeval_env::JoinHandle;
+
+pub use counters::{Connection, DoorStatus, PeerStatus, Traffic};
+pub use fault::Fault;
+pub use frame::Kind;
+pub use identity::{ClusterId, Identity, Members, NodeId, NotAClusterId};
+pub use inbox::{Event, Frame, Inbox};
+pub use queue::{Loss, SendError};
+pub use refusal::{Reason, Refusal};
+pub use security::{Security, Unguarded};
+pub use settings::{SettingError, Settings};
+pub use tls::{Pem, Tls, TlsError, node_name};
+
+use shared::Shared;
+
+/// Why a node cannot talk to others.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Others would reach it, and nothing guards it.
+    #[error(transparent)]
+    Unguarded(#[from] Unguarded),
+    /// The address cannot be listened at.
+    #[error("cannot listen for other nodes at {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// A node's connections to the other members. They end when this is dropped.
+#[derive(Debug)]
+pub struct Peers {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    door: JoinHandle<()>,
+}
+
+impl Peers {
+    /// Listens at `listen`, where port 0 takes a free one, and connects to `members`.
+    /// Runs on the executor of whoever calls.
+    pub async fn start(
+        own: Identity,
+        listen: SocketAddr,
+        members: Members,
+        security: Security,
+        settings: Settings,
+    ) -> Result<(Self, Inbox), StartError> {
+        settings.check()?;
+        security.check(listen, settings.insecure)?;
+        check(&members, &security, &settings)?;
+        let failed = |error| StartError::Listen {
+            address: listen,
+            error,
+        };
+        let listener = coeval_env::listen(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (inlet, inbox) = inbox::inbox();
+        let shared = Arc::new(Shared::new(own, settings, security, inlet));
+        let opened = door::open(Arc::clone(&shared), listener);
+        let peers = Self {
+            door: coeval_env::spawn("take nodes' connections", opened),
+            address,
+            shared,
+        };
+        peers.shared.set_members(members);
+        Ok((peers, inbox))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a frame, if it can be sent at once or there is room for it to wait.
+    pub fn send(
+        &self,
+        to: NodeId,
+        kind: Kind,
+        payload: Bytes,
+        loss: Loss,
+    ) -> Result<(), SendError> {
+        let peer = self.shared.peer(to).ok_or(SendError::Unknown)?;
+        match peer.queue.push(kind, payload, loss) {
+            Ok(dropped) => {
+                peer.counters.dropped.fetch_add(dropped, Relaxed);
+                Ok(())
+            }
+            Err(error) => {
+                if error == SendError::Full {
+                    counters::count(&peer.counters.full);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until a frame with so many bytes would be taken. Another sender may be
+    /// faster then.
+    pub async fn room(&self, to: NodeId, kind: Kind, bytes: usize) -> Result<(), SendError> {
+        let peer = self.shared.peer(to).ok_or(SendError::Unknown)?;
+        peer.queue.room(kind, bytes).await
+    }
+
+    /// These are the members from now on: those who are new are connected to, and the
+    /// connections of those who are gone end, with no event.
+    pub fn set_members(&self, members: Members) -> Result<(), Unguarded> {
+        check(&members, &self.shared.security(), &self.shared.settings)?;
+        self.shared.set_members(members);
+        Ok(())
+    }
+
+    /// New connections are guarded so; those that stand stay.
+    pub fn set_security(&self, security: Security) -> Result<(), Unguarded> {
+        security.check(self.address, self.shared.settings.insecure)?;
+        self.shared
+            .with_members(|members| check(members, &security, &self.shared.settings))?;
+        self.shared.set_security(security);
+        Ok(())
+    }
+
+    /// What is known of every other member, by id.
+    #[must_use]
+    pub fn status(&self) -> Vec<PeerStatus> {
+        let peers = self.shared.peers();
+        peers.iter().map(|peer| peer.status()).collect()
+    }
+
+    /// What happened at the door.
+    #[must_use]
+    pub fn door(&self) -> DoorStatus {
+        self.shared.door.read()
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        self.door.abort();
+        self.shared.end();
+    }
+}
+
+/// Whether the members may be talked to.
+fn check(members: &Members, security: &Security, settings: &Settings) -> Result<(), Unguarded> {
+    let mut addresses = members.addresses.values();
+    addresses.try_for_each(|address| security.check(*address, settings.insecure))
+}

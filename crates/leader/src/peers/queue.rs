@@ -1,0 +1,373 @@
+//! What waits to be sent to a node: bounded, always.
+//!
+//! Two lanes, each with the limit: consensus and log go before everything else, so that
+//! a heartbeat does not wait behind a checkpoint. Within a lane what came first goes
+//! first. When a lane is full the oldest frames that may be lost give way; when that is
+//! not enough, whoever wanted to send is told.
+//!
+//! A queue takes frames only while its node is connected, and forgets them when the
+//! connection ends: whatever is said next belongs to a new one.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::frame::Kind;
+use super::settings::FRAME_COST;
+
+/// What may become of a frame when there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It may be dropped for a later frame: another one like it will follow.
+    Droppable,
+    /// Once taken it is sent, as long as the connection lasts.
+    Kept,
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// There is no connection to the node at the moment.
+    #[error("the node is not connected")]
+    NotConnected,
+    /// Too much is waiting already: send again when there is room.
+    #[error("too much waits to be sent to the node already")]
+    Full,
+    /// The frame is longer than `frame_bytes`.
+    #[error("the frame is longer than frame_bytes")]
+    TooLong,
+    /// No member has the id.
+    #[error("no such member")]
+    Unknown,
+}
+
+/// A frame on its way.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) kind: Kind,
+    pub(super) payload: Bytes,
+    loss: Loss,
+}
+
+impl Waiting {
+    fn cost(&self) -> usize {
+        cost(self.payload.len())
+    }
+}
+
+fn cost(payload: usize) -> usize {
+    payload.saturating_add(FRAME_COST)
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    frames: VecDeque<Waiting>,
+    bytes: usize,
+    /// Of those, what may be lost.
+    droppable: usize,
+}
+
+impl Lane {
+    fn push(&mut self, frame: Waiting, limit: usize) -> Result<u64, SendError> {
+        let needed = (self.bytes + frame.cost()).saturating_sub(limit);
+        if needed > self.droppable {
+            return Err(SendError::Full);
+        }
+        let dropped = self.give_way(needed);
+        self.bytes += frame.cost();
+        if frame.loss == Loss::Droppable {
+            self.droppable += frame.cost();
+        }
+        self.frames.push_back(frame);
+        Ok(dropped)
+    }
+
+    /// Drops the oldest that may be, until so many bytes are free.
+    fn give_way(&mut self, needed: usize) -> u64 {
+        if needed == 0 {
+            return 0;
+        }
+        let (mut freed, mut dropped) = (0, 0);
+        self.frames.retain(|frame| {
+            let stays = frame.loss == Loss::Kept || freed >= needed;
+            if !stays {
+                freed += frame.cost();
+                dropped += 1;
+            }
+            stays
+        });
+        self.bytes -= freed;
+        self.droppable -= freed;
+        dropped
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= frame.cost();
+        if frame.loss == Loss::Droppable {
+            self.droppable -= frame.cost();
+        }
+        Some(frame)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: bool,
+    urgent: Lane,
+    other: Lane,
+}
+
+impl State {
+    fn lane(&mut self, kind: Kind) -> &mut Lane {
+        if kind.is_urgent() {
+            &mut self.urgent
+        } else {
+            &mut self.other
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Queue {
+    limit: usize,
+    longest: usize,
+    state: Mutex<State>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+impl Queue {
+    /// With `limit` bytes in each lane, and frames of at most `longest`.
+    pub(super) fn new(limit: usize, longest: usize) -> Self {
+        Self {
+            limit,
+            longest,
+            state: Mutex::default(),
+            filled: Notify::new(),
+            emptied: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    /// Takes frames from now on.
+    pub(super) fn open(&self) {
+        self.state().open = true;
+        self.emptied.notify_waiters();
+    }
+
+    /// Takes no more, and forgets those that wait; says how many.
+    pub(super) fn close(&self) -> u64 {
+        let state = std::mem::take(&mut *self.state());
+        self.emptied.notify_waiters();
+        (state.urgent.frames.len() + state.other.frames.len()) as u64
+    }
+
+    /// Takes a frame; says how many have given way to it.
+    pub(super) fn push(&self, kind: Kind, payload: Bytes, loss: Loss) -> Result<u64, SendError> {
+        if payload.len() > self.longest {
+            return Err(SendError::TooLong);
+        }
+        let frame = Waiting {
+            kind,
+            payload,
+            loss,
+        };
+        let mut state = self.state();
+        if !state.open {
+            return Err(SendError::NotConnected);
+        }
+        let dropped = state.lane(kind).push(frame, self.limit)?;
+        drop(state);
+        self.filled.notify_one();
+        Ok(dropped)
+    }
+
+    /// Waits until a frame of so many bytes would be taken.
+    pub(super) async fn room(&self, kind: Kind, bytes: usize) -> Result<(), SendError> {
+        if bytes > self.longest {
+            return Err(SendError::TooLong);
+        }
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            // From here on no news is missed.
+            emptied.as_mut().enable();
+            {
+                let mut state = self.state();
+                if !state.open {
+                    return Err(SendError::NotConnected);
+                }
+                let lane = state.lane(kind);
+                if lane.bytes - lane.droppable + cost(bytes) <= self.limit {
+                    return Ok(());
+                }
+            }
+            emptied.await;
+        }
+    }
+
+    /// Waits for frames, and takes so many bytes of them, or one frame. Cancelling the
+    /// wait loses none.
+    pub(super) async fn take(&self, bytes: usize) -> Vec<Waiting> {
+        loop {
+            let filled = self.filled.notified();
+            let taken = self.take_now(bytes);
+            if !taken.is_empty() {
+                self.emptied.notify_waiters();
+                return taken;
+            }
+            filled.await;
+        }
+    }
+
+    fn take_now(&self, bytes: usize) -> Vec<Waiting> {
+        let mut state = self.state();
+        let mut taken = Vec::new();
+        let mut room = bytes;
+        while let Some(frame) = state.urgent.pop().or_else(|| state.other.pop()) {
+            let left = room.saturating_sub(frame.cost());
+            taken.push(frame);
+            if left == 0 {
+                break;
+            }
+            room = left;
+        }
+        taken
+    }
+
+    /// How many frames wait, and their bytes.
+    pub(super) fn depth(&self) -> (usize, usize) {
+        let state = self.state();
+        (
+            state.urgent.frames.len() + state.other.frames.len(),
+            state.urgent.bytes + state.other.bytes,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMIT: usize = 10 * (FRAME_COST + 100);
+
+    fn queue() -> Queue {
+        let queue = Queue::new(LIMIT, 1000);
+        queue.open();
+        queue
+    }
+
+    fn payload(name: u8) -> Bytes {
+        vec![name; 100].into()
+    }
+
+    fn names(queue: &Queue) -> Vec<u8> {
+        let taken = queue.take_now(usize::MAX);
+        taken.iter().map(|frame| frame.payload[0]).collect()
+    }
+
+    #[test]
+    fn what_may_be_lost_gives_way_oldest_first() {
+        let queue = queue();
+        for name in 0..10 {
+            let loss = if name % 2 == 0 {
+                Loss::Kept
+            } else {
+                Loss::Droppable
+            };
+            assert_eq!(queue.push(Kind::Consensus, payload(name), loss), Ok(0));
+        }
+        assert_eq!(queue.push(Kind::Log, payload(20), Loss::Kept), Ok(1));
+        assert_eq!(queue.push(Kind::Log, payload(21), Loss::Droppable), Ok(1));
+        assert_eq!(names(&queue), [0, 2, 4, 5, 6, 7, 8, 9, 20, 21]);
+        assert_eq!(queue.depth(), (0, 0));
+    }
+
+    #[test]
+    fn when_nothing_may_be_lost_the_sender_is_told() {
+        let queue = queue();
+        for name in 0..10 {
+            queue.push(Kind::Log, payload(name), Loss::Kept).unwrap();
+        }
+        for loss in [Loss::Kept, Loss::Droppable] {
+            let refused = queue.push(Kind::Log, payload(10), loss);
+            assert_eq!(refused, Err(SendError::Full));
+        }
+        // The other lane has room of its own, and waits for this one.
+        queue
+            .push(Kind::Checkpoint, payload(30), Loss::Kept)
+            .unwrap();
+        queue.take_now(1);
+        queue.push(Kind::Log, payload(11), Loss::Kept).unwrap();
+        assert_eq!(names(&queue), [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 30]);
+    }
+
+    #[test]
+    fn nobody_gives_way_in_vain() {
+        let queue = queue();
+        for name in 0..9 {
+            queue.push(Kind::Log, payload(name), Loss::Kept).unwrap();
+        }
+        queue.push(Kind::Log, payload(9), Loss::Droppable).unwrap();
+        let large = Bytes::from(vec![0; 1000]);
+        assert_eq!(
+            queue.push(Kind::Log, large, Loss::Kept),
+            Err(SendError::Full)
+        );
+        assert_eq!(names(&queue), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn a_frame_too_long_is_never_taken() {
+        let long = Bytes::from(vec![0; 1001]);
+        let refused = queue().push(Kind::Log, long, Loss::Kept);
+        assert_eq!(refused, Err(SendError::TooLong));
+    }
+
+    #[test]
+    fn without_a_connection_nothing_waits() {
+        let queue = queue();
+        queue.push(Kind::Log, payload(1), Loss::Kept).unwrap();
+        assert_eq!(queue.close(), 1);
+        let refused = queue.push(Kind::Log, payload(2), Loss::Kept);
+        assert_eq!(refused, Err(SendError::NotConnected));
+        queue.open();
+        assert_eq!(names(&queue), []);
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_its_limit_and_counts_right(
+            steps in proptest::collection::vec((0usize..4, 0usize..1200, any::<bool>(), 0usize..3000), 1..200),
+        ) {
+            let queue = queue();
+            for (kind, length, kept, taken) in steps {
+                let loss = if kept { Loss::Kept } else { Loss::Droppable };
+                let _ = queue.push(Kind::ALL[kind], vec![0; length].into(), loss);
+                if taken > 2000 {
+                    queue.take_now(taken - 2000);
+                }
+                let state = queue.state();
+                for lane in [&state.urgent, &state.other] {
+                    let cost = |droppable: bool| {
+                        let frames = lane.frames.iter();
+                        let counted = frames.filter(|frame| !droppable || frame.loss == Loss::Droppable);
+                        counted.map(Waiting::cost).sum::<usize>()
+                    };
+                    prop_assert!(lane.bytes <= LIMIT);
+                    prop_assert_eq!(lane.bytes, cost(false));
+                    prop_assert_eq!(lane.droppable, cost(true));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What lies between a connection and its bytes: nothing, or TLS.
+//!
+//! Everything above speaks through a [`Channel`], and does not know which it is. TLS
+//! lies outside the simulator's seam: there a channel is always plain.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use coeval_env::Stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+
+use super::identity::NodeId;
+use super::refusal::{Reason, Refusal};
+use super::tls::Tls;
+
+/// How connections between nodes are guarded.
+#[derive(Clone, Default)]
+pub enum Security {
+    /// Not at all: who says that it is a node is believed. For one machine.
+    #[default]
+    Plain,
+    /// Both sides show certificates of the cluster's authority.
+    Tls(Tls),
+}
+
+impl fmt::Debug for Security {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Plain => "Plain",
+            Self::Tls(_) => "Tls",
+        })
+    }
+}
+
+/// An address that other machines reach, and nothing that guards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} can be reached from other machines, and nodes talk to those through TLS only; name the \
+     certificate of this node, its key and the cluster's authority (`coeval cert` makes them), or \
+     say --insecure",
+    .0.ip()
+)]
+pub struct Unguarded(pub SocketAddr);
+
+impl Security {
+    /// Whether nodes may talk at `address`.
+    pub fn check(&self, address: SocketAddr, insecure: bool) -> Result<(), Unguarded> {
+        match self {
+            Self::Plain if !insecure && !address.ip().is_loopback() => Err(Unguarded(address)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The channel of a connection that was made to `node`.
+    pub(super) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
+        match self {
+            Self::Plain => Ok(Channel::plain(stream)),
+            Self::Tls(tls) => tls.connect(stream, node).await,
+        }
+    }
+
+    /// The channel of a connection that somebody has made to here.
+    pub(super) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
+        match self {
+            Self::Plain => Ok(Channel::plain(stream)),
+            Self::Tls(tls) => tls.accept(stream).await,
+        }
+    }
+}
+
+/// What a channel is made of.
+pub(super) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Carrier for S {}
+
+/// Who the other side of a channel has shown to be.
+pub(super) struct Shown {
+    pub(super) tls: Tls,
+    pub(super) certificate: CertificateDer<'static>,
+}
+
+/// Bytes to and from another node.
+pub(super) struct Channel {
+    carrier: Box<dyn Carrier>,
+    shown: Option<Shown>,
+}
+
+impl Channel {
+    pub(super) fn plain(stream: Stream) -> Self {
+        Self {
+            carrier: Box::new(stream),
+            shown: None,
+        }
+    }
+
+    pub(super) fn guarded(carrier: impl Carrier + 'static, shown: Shown) -> Self {
+        Self {
+            carrier: Box::new(carrier),
+            shown: Some(shown),
+        }
+    }
+
+    /// Whether the other side may say that it is this node.
+    pub(super) fn vouches_for(&self, node: NodeId) -> Result<(), Refusal> {
+        let Some(shown) = &self.shown else {
+            return Ok(());
+        };
+        let vouched = shown.tls.vouches(&shown.certificate, node);
+        vouched.map_err(|words| Refusal::new(Reason::Certificate, words))
+    }
+}
+
+impl AsyncRead for Channel {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.carrier).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Channel {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.carrier).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.carrier).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.carrier).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_talks_to_other_machines_unguarded() {
+        for (address, local) in [
+            ("127.0.0.1:6433", true),
+            ("127.0.0.9:0", true),
+            ("[::1]:6433", true),
+            ("0.0.0.0:6433", false),
+            ("192.168.0.1:6433", false),
+            ("[2001:db8::1]:6433", false),
+        ] {
+            let address = address.parse().unwrap();
+            let checked = Security::Plain.check(address, false);
+            assert_eq!(checked.is_ok(), local, "{address}");
+            if let Err(refused) = checked {
+                assert!(refused.to_string().contains("say --insecure"));
+            }
+            Security::Plain.check(address, true).unwrap();
+        }
+    }
+}

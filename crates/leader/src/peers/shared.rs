@@ -1,0 +1,142 @@
+//! What the tasks of a node's connections share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use coeval_env::JoinHandle;
+
+use super::counters::Door;
+use super::dialler;
+use super::identity::{Identity, Members, NodeId};
+use super::inbox::Inlet;
+use super::peer::Peer;
+use super::security::Security;
+use super::settings::Settings;
+
+/// A member, and the tasks of its connections. These end when it does.
+#[derive(Debug)]
+struct Member {
+    peer: Arc<Peer>,
+    dialler: JoinHandle<()>,
+    server: Option<JoinHandle<()>>,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.dialler.abort();
+        if let Some(server) = &self.server {
+            server.abort();
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: Members,
+    members: BTreeMap<NodeId, Member>,
+    security: Security,
+    /// Nothing is begun any more.
+    ended: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) own: Identity,
+    pub(super) settings: Settings,
+    pub(super) inlet: Inlet,
+    pub(super) door: Door,
+    state: Mutex<State>,
+}
+
+impl Shared {
+    pub(super) fn new(own: Identity, settings: Settings, security: Security, inlet: Inlet) -> Self {
+        let state = State {
+            security,
+            ..State::default()
+        };
+        Self {
+            own,
+            settings,
+            inlet,
+            door: Door::default(),
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    pub(super) fn security(&self) -> Security {
+        self.state().security.clone()
+    }
+
+    pub(super) fn set_security(&self, security: Security) {
+        self.state().security = security;
+    }
+
+    pub(super) fn with_members<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
+        look(&self.state().known)
+    }
+
+    pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
+        let state = self.state();
+        let member = state.members.get(&node);
+        member.map(|member| Arc::clone(&member.peer))
+    }
+
+    pub(super) fn peers(&self) -> Vec<Arc<Peer>> {
+        let state = self.state();
+        let members = state.members.values();
+        members.map(|member| Arc::clone(&member.peer)).collect()
+    }
+
+    /// Connects to those who are new, and ends the connections of those who are gone.
+    pub(super) fn set_members(self: &Arc<Self>, members: Members) {
+        let mut state = self.state();
+        if state.ended {
+            return;
+        }
+        let others = members.addresses.iter();
+        let others = others.filter(|(node, _)| **node != self.own.node);
+        state
+            .members
+            .retain(|node, _| members.addresses.contains_key(node));
+        for (&node, &address) in others {
+            if let Some(member) = state.members.get(&node) {
+                member.peer.move_to(address);
+                continue;
+            }
+            let peer = Arc::new(Peer::new(node, address, &self.settings));
+            let dialling = dialler::dial(Arc::clone(self), Arc::clone(&peer));
+            let member = Member {
+                peer,
+                dialler: coeval_env::spawn("connect to a node", dialling),
+                server: None,
+            };
+            state.members.insert(node, member);
+        }
+        state.known = members;
+    }
+
+    /// A connection of `peer` is served by this task. One that it had before ends: it
+    /// would not have made another if it still held that one for good.
+    pub(super) fn serves(&self, peer: &Arc<Peer>, server: JoinHandle<()>) {
+        let mut state = self.state();
+        match state.members.get_mut(&peer.node) {
+            Some(member) if Arc::ptr_eq(&member.peer, peer) => {
+                if let Some(before) = member.server.replace(server) {
+                    before.abort();
+                }
+            }
+            _ => server.abort(),
+        }
+    }
+
+    /// Ends every connection.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        state.ended = true;
+        state.members.clear();
+    }
+}

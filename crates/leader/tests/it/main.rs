@@ -1,0 +1,9 @@
+//! What nodes can rely on when they talk to each other.
+
+mod fuzz;
+mod hostile;
+mod members;
+mod partitions;
+mod pressure;
+mod support;
+mod tls;

@@ -1,0 +1,118 @@
+//! Nodes in a simulated world.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use coeval_env::sim::{Node, World};
+use coeval_leader::peers::handshake::{Answer, Hello, VERSIONS, greet};
+use coeval_leader::peers::{
+    ClusterId, Event, Frame, Identity, Inbox, Members, NodeId, Peers, Security, Settings,
+};
+
+pub const CLUSTER: ClusterId = ClusterId(0xc0e7a1);
+pub const MILLISECOND: Duration = Duration::from_millis(1);
+pub const SECOND: Duration = Duration::from_secs(1);
+
+pub fn identity(node: u64) -> Identity {
+    Identity {
+        cluster: CLUSTER,
+        node: NodeId(node),
+    }
+}
+
+pub fn address(node: u64) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16))
+}
+
+pub fn members(nodes: impl IntoIterator<Item = u64>) -> Members {
+    let addresses = nodes.into_iter().map(|node| (NodeId(node), address(node)));
+    Members {
+        addresses: addresses.collect(),
+        ..Members::default()
+    }
+}
+
+pub async fn start(node: u64, members: Members, settings: Settings) -> (Peers, Inbox) {
+    let started = Peers::start(
+        identity(node),
+        address(node),
+        members,
+        Security::Plain,
+        settings,
+    );
+    started.await.unwrap()
+}
+
+/// The next frame, whatever else happens before.
+pub async fn frame(inbox: &mut Inbox) -> Frame {
+    loop {
+        if let Event::Frame(frame) = inbox.next().await.unwrap() {
+            return frame;
+        }
+    }
+}
+
+pub async fn connected(inbox: &mut Inbox, node: u64) {
+    while !matches!(inbox.next().await, Some(Event::Connected(other)) if other.0 == node) {}
+}
+
+/// A connection of node 2 to node 1, by hand.
+pub async fn by_hand() -> coeval_env::Stream {
+    let mut stream = coeval_env::connect(address(1)).await.unwrap();
+    let hello = Hello {
+        versions: VERSIONS,
+        from: identity(2),
+        to: NodeId(1),
+    };
+    let answer: Answer = greet(&mut stream, &hello).await.unwrap();
+    assert_eq!(answer.verdict, Ok(1));
+    stream
+}
+
+/// Node 1, of a cluster of three, with everything that it is told.
+pub struct Alone {
+    pub world: World,
+    pub node: Node,
+    pub peers: Rc<Peers>,
+    pub events: Rc<RefCell<Vec<Event>>>,
+}
+
+impl Alone {
+    pub fn new(seed: u64, settings: Settings) -> Self {
+        let world = World::new(seed);
+        let node = world.node();
+        let events = Rc::new(RefCell::new(Vec::new()));
+        let kept = Rc::clone(&events);
+        let peers = world.run(node, async move {
+            let mut all = members([1, 2, 3]);
+            all.removed.insert(NodeId(4));
+            let (peers, mut inbox) = start(1, all, settings).await;
+            let peers = Rc::new(peers);
+            (peers, async move {
+                while let Some(event) = inbox.next().await {
+                    kept.borrow_mut().push(event);
+                }
+            })
+        });
+        let (peers, keeping) = peers.unwrap();
+        world.spawn(node, keeping);
+        Self {
+            world,
+            node,
+            peers,
+            events,
+        }
+    }
+
+    /// The payloads that came.
+    pub fn payloads(&self) -> Vec<Vec<u8>> {
+        let events = self.events.borrow();
+        let frames = events.iter().filter_map(|event| match event {
+            Event::Frame(frame) => Some(frame.payload.to_vec()),
+            _ => None,
+        });
+        frames.collect()
+    }
+}

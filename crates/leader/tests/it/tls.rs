@@ -1,0 +1,341 @@
+//! Mutual TLS, on real sockets of this machine.
+
+use std::time::Duration;
+
+use coeval_leader::peers::{
+    ClusterId, Event, Identity, Inbox, Kind, Loss, Members, NodeId, Peers, Pem, Security, Settings,
+    Tls, TlsError, node_name,
+};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+
+/// An authority.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self {
+            pem,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    /// A certificate and its key, for these names, valid till this year.
+    fn sign(&self, names: &[&str], year: i32) -> (String, String) {
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn tls(&self, node: u64) -> Tls {
+        let (certificate, key) = self.sign(&[&node_name(NodeId(node), "shop")], 2200);
+        tls(&self.pem, &certificate, &key, node).unwrap()
+    }
+}
+
+fn tls(authority: &str, certificate: &str, key: &str, node: u64) -> Result<Tls, TlsError> {
+    let pem = Pem {
+        authority: authority.as_bytes(),
+        certificate: certificate.as_bytes(),
+        key: key.as_bytes(),
+    };
+    Tls::new(pem, "shop", NodeId(node))
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(future)
+}
+
+async fn start(node: u64, security: Security) -> (Peers, Inbox) {
+    let own = Identity {
+        cluster: ClusterId(7),
+        node: NodeId(node),
+    };
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let settings = Settings::default();
+    Peers::start(own, listen, Members::default(), security, settings)
+        .await
+        .unwrap()
+}
+
+fn introduce(nodes: &[(u64, &Peers)]) {
+    let addresses = nodes
+        .iter()
+        .map(|(node, peers)| (NodeId(*node), peers.address()));
+    let members = Members {
+        addresses: addresses.collect(),
+        ..Members::default()
+    };
+    for (_, peers) in nodes {
+        peers.set_members(members.clone()).unwrap();
+    }
+}
+
+/// Two nodes that do not come together, with what each says of the other: node 1 connects
+/// to node 2, and is connected to.
+fn strangers(one: Security, two: Security) -> [String; 2] {
+    run(async {
+        let (one, _inbox) = start(1, one).await;
+        let (two, _other) = start(2, two).await;
+        introduce(&[(1, &one), (2, &two)]);
+        let fault = async |peers: &Peers| {
+            loop {
+                let status = peers.status().remove(0);
+                assert_eq!(status.connects, 0);
+                if let Some(fault) = status.fault {
+                    return fault;
+                }
+                coeval_env::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let faults = [fault(&one).await, fault(&two).await];
+        assert_eq!(one.door().let_in + two.door().let_in, 0);
+        faults
+    })
+}
+
+#[test]
+fn nodes_of_one_authority_talk() {
+    let authority = Authority::new("shop");
+    run(async {
+        let (one, mut of_one) = start(1, Security::Tls(authority.tls(1))).await;
+        let (two, mut of_two) = start(2, Security::Tls(authority.tls(2))).await;
+        introduce(&[(1, &one), (2, &two)]);
+        crate::support::connected(&mut of_one, 2).await;
+        let payload: Vec<u8> = (0..1_000_000u32).map(|byte| byte as u8).collect();
+        for number in 0..10u8 {
+            let kind = Kind::Checkpoint;
+            one.send(NodeId(2), kind, payload.clone().into(), Loss::Kept)
+                .unwrap();
+            one.send(NodeId(2), Kind::Log, vec![number].into(), Loss::Kept)
+                .unwrap();
+        }
+        let (mut pieces, mut numbers) = (0, Vec::new());
+        while pieces < 10 || numbers.len() < 10 {
+            let frame = crate::support::frame(&mut of_two).await;
+            assert_eq!(frame.from, NodeId(1));
+            match frame.kind {
+                Kind::Checkpoint => {
+                    assert_eq!(frame.payload, payload);
+                    pieces += 1;
+                }
+                _ => numbers.push(frame.payload[0]),
+            }
+        }
+        assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+        // One starts again, and is met again.
+        drop((one, of_one));
+        while !matches!(of_two.next().await, Some(Event::Disconnected(..))) {}
+    });
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused() {
+    let (ours, theirs) = (Authority::new("shop"), Authority::new("shop"));
+    let faults = strangers(Security::Tls(ours.tls(1)), Security::Tls(theirs.tls(2)));
+    for fault in faults {
+        assert_eq!(
+            fault,
+            "TLS: the certificate is not of this cluster's authority"
+        );
+    }
+}
+
+#[test]
+fn without_a_certificate_nobody_comes_in() {
+    let authority = Authority::new("shop");
+    let [plain, guarded] = strangers(Security::Plain, Security::Tls(authority.tls(2)));
+    // What node 2's TLS answers to a hello in the clear.
+    assert!(
+        plain.contains("does not speak the protocol") || plain.contains("ended"),
+        "{plain}"
+    );
+    assert!(guarded.starts_with("TLS: "), "{guarded}");
+}
+
+/// What a node is told whose certificate is not what node 2 would take.
+fn told(certificate: (String, String), authority: &Authority) -> String {
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_provider};
+
+    run(async {
+        let (two, _inbox) = start(2, Security::Tls(authority.tls(2))).await;
+        introduce(&[(1, &two), (2, &two)]);
+        let mut roots = RootCertStore::empty();
+        let root = CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap();
+        roots.add(root).unwrap();
+        let config = ClientConfig::builder_with_provider(default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.0.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(certificate.1.as_bytes()).unwrap(),
+            )
+            .unwrap();
+        let stream = coeval_env::connect(two.address()).await.unwrap();
+        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+        let name = ServerName::try_from("node-2.shop").unwrap();
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        let hello = coeval_leader::peers::handshake::Hello {
+            versions: 1..=1,
+            from: Identity {
+                cluster: ClusterId(7),
+                node: NodeId(1),
+            },
+            to: NodeId(2),
+        };
+        let answer = coeval_leader::peers::handshake::greet(&mut stream, &hello).await;
+        match answer {
+            Ok(answer) => answer.verdict.unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        }
+    })
+}
+
+#[test]
+fn the_certificate_of_another_node_is_refused_with_its_reason() {
+    let authority = Authority::new("shop");
+    let said = told(authority.sign(&["node-9.shop"], 2200), &authority);
+    assert_eq!(
+        said,
+        "the certificate does not name node-1.shop, but node-9.shop"
+    );
+    let said = told(authority.sign(&["node-1.mill"], 2200), &authority);
+    assert_eq!(
+        said,
+        "the certificate does not name node-1.shop, but node-1.mill"
+    );
+}
+
+#[test]
+fn an_expired_certificate_is_refused_with_its_reason() {
+    let authority = Authority::new("shop");
+    let said = told(authority.sign(&["node-1.shop"], 2010), &authority);
+    assert!(said.contains("CertificateExpired"), "{said}");
+    // Whoever runs the node with it is told at once.
+    let (certificate, key) = authority.sign(&["node-1.shop"], 2010);
+    let refused = tls(&authority.pem, &certificate, &key, 1).err().unwrap();
+    let words = refused.to_string();
+    assert!(
+        words.starts_with("this certificate is of no use to node 1: the certificate has expired, "),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_node_that_answers_for_another_is_not_believed() {
+    let authority = Authority::new("shop");
+    run(async {
+        let (one, _inbox) = start(1, Security::Tls(authority.tls(1))).await;
+        let (nine, _other) = start(9, Security::Tls(authority.tls(9))).await;
+        // Node 9 is where node 2 should be.
+        introduce(&[(1, &one), (2, &nine)]);
+        let fault = loop {
+            if let Some(fault) = one.status()[0].fault.clone() {
+                break fault;
+            }
+            coeval_env::sleep(Duration::from_millis(5)).await;
+        };
+        assert_eq!(
+            fault,
+            "TLS: the certificate does not name node-2.shop, but node-9.shop"
+        );
+    });
+}
+
+#[test]
+fn what_other_nodes_would_refuse_is_refused_at_the_start() {
+    let authority = Authority::new("shop");
+    let (certificate, key) = authority.sign(&["node-1.shop"], 2200);
+    let (_, another_key) = authority.sign(&["node-1.shop"], 2200);
+    let other = Authority::new("shop");
+    let text = authority.pem.as_str();
+    for (authority, certificate, key, node, words) in [
+        (
+            text,
+            &*certificate,
+            &*key,
+            2,
+            "does not name node-2.shop, but node-1.shop",
+        ),
+        (
+            &other.pem,
+            &certificate,
+            &key,
+            1,
+            "not of this cluster's authority",
+        ),
+        (text, &certificate, &another_key, 1, "cannot be used"),
+        (
+            "",
+            &certificate,
+            &key,
+            1,
+            "the authority: there is no certificate in it",
+        ),
+        (
+            text,
+            "",
+            &key,
+            1,
+            "the certificate: there is no certificate in it",
+        ),
+        (text, &certificate, "", 1, "the key: "),
+    ] {
+        let refused = tls(authority, certificate, key, node).err().unwrap();
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    tls(text, &certificate, &key, 1).unwrap();
+}
+
+#[test]
+fn a_new_certificate_serves_new_connections() {
+    let (before, after) = (Authority::new("shop"), Authority::new("shop"));
+    run(async {
+        let (one, mut of_one) = start(1, Security::Tls(before.tls(1))).await;
+        let (two, _inbox) = start(2, Security::Tls(before.tls(2))).await;
+        introduce(&[(1, &one), (2, &two)]);
+        crate::support::connected(&mut of_one, 2).await;
+        one.set_security(Security::Tls(after.tls(1))).unwrap();
+        two.set_security(Security::Tls(after.tls(2))).unwrap();
+        let address = two.address();
+        drop(two);
+        while !matches!(of_one.next().await, Some(Event::Disconnected(..))) {}
+        let own = Identity {
+            cluster: ClusterId(7),
+            node: NodeId(2),
+        };
+        let members = Members {
+            addresses: [(NodeId(1), one.address())].into(),
+            ..Members::default()
+        };
+        let security = Security::Tls(after.tls(2));
+        let again = Peers::start(own, address, members, security, Settings::default()).await;
+        let (_two, _inbox) = again.unwrap();
+        crate::support::connected(&mut of_one, 2).await;
+    });
+}
