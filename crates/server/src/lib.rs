@@ -22,6 +22,7 @@ mod assess;
 mod audit;
 mod backup;
 mod bench;
+mod cert;
 pub mod cli;
 mod client;
 mod dump;

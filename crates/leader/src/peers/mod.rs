@@ -87,7 +87,7 @@ pub use queue::{Loss, SendError};
 pub use refusal::{Reason, Refusal};
 pub use security::{Security, Unguarded};
 pub use settings::{SettingError, Settings};
-pub use tls::{Pem, Tls, TlsError, node_name};
+pub use tls::{Pem, Tls, TlsError, check_cluster_name, node_name};
 
 use shared::Shared;
 

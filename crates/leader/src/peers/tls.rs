@@ -36,6 +36,11 @@ pub fn node_name(node: NodeId, cluster: &str) -> String {
     format!("node-{node}.{cluster}")
 }
 
+/// Whether certificates can name nodes of a cluster with this name.
+pub fn check_cluster_name(cluster: &str) -> Result<(), TlsError> {
+    name(NodeId(u64::MAX), cluster).map(|_| ())
+}
+
 /// What is wrong with a certificate, a key or an authority.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -308,6 +313,7 @@ mod tests {
     fn a_clusters_name_is_part_of_a_name() {
         for good in ["shop", "shop.example.org", "a-1"] {
             name(NodeId(3), good).unwrap();
+            check_cluster_name(good).unwrap();
         }
         for wrong in ["", "a shop", ".", "shop.", "shop..x", "ä", "x\n", "shop/1"] {
             let refused = name(NodeId(3), wrong);

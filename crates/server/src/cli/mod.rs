@@ -1,8 +1,9 @@
 //! The command line: `coeval start`, `sql`, `dump`, `backup`, `restore`, `verify`,
-//! `assess`, `bench`, `check`, `status`, `config`, `completions`, `manual`, `version`.
+//! `assess`, `bench`, `cert`, `check`, `status`, `config`, `completions`, `manual`, `version`.
 
 mod assess;
 mod bench;
+mod cert;
 mod check;
 mod shell_help;
 mod start;
@@ -146,6 +147,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let directory = matches.get_one::<String>("directory");
             verify::run(Path::new(directory.expect("clap wants one")))
         }
+        Some(("cert", matches)) => cert::run(matches),
         Some(("check", matches)) => check::run(matches),
         Some(("assess", matches)) => assess::run(matches),
         Some(("status", matches)) => status::run(
@@ -368,6 +370,7 @@ fn command() -> Command {
                 ),
         )
         .subcommand(bench::command())
+        .subcommand(cert::command())
         .subcommand(
             Command::new("config")
                 .about("Show every setting, its value, and where that came from")

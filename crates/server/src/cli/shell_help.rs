@@ -116,13 +116,20 @@ fn pages(command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
-    for command in command.get_subcommands().chain([&command]) {
-        let man = Man::new(command.clone()).manual("Coeval");
-        let mut page = Vec::new();
-        man.render(&mut page)?;
-        pages.push((man.get_filename(), page));
-    }
+    add_pages(&command, &mut pages)?;
     Ok(pages)
+}
+
+/// Those of what is below a command, then its own.
+fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    for below in command.get_subcommands() {
+        add_pages(below, pages)?;
+    }
+    let man = Man::new(command.clone()).manual("Coeval");
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    pages.push((man.get_filename(), page));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -138,6 +145,7 @@ mod tests {
             let page = format!("coeval-{}.1", command.get_name());
             assert!(names.contains(&&*page), "{page} is not among {names:?}");
         }
+        assert!(names.contains(&"coeval-cert-node.1"), "{names:?}");
         assert_eq!(names.last(), Some(&"coeval.1"));
         let start = pages.iter().find(|(name, _)| name == "coeval-start.1");
         let start = String::from_utf8(start.unwrap().1.clone()).unwrap();

@@ -8,7 +8,7 @@
 //! - `login`, `tls`, `audit`: who is let in, and what is noted of it; `scram` plays the client.
 //! - `memory`: what the binary says it takes beside what the kernel says, and where it ends.
 //! - `process`, `tools`: the binary itself, under signals, psql and pgbench.
-//! - `check`: histories, judged by the binary.
+//! - `check`: histories, judged by the binary. `cert`: certificates for nodes.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL. `assess`: what of
 //!   a script would not run. `status`: one screen. `client_tls`: whom they trust.
 //! - `activity`: what sessions learn of each other and of the server.
@@ -27,6 +27,7 @@ mod audit;
 mod backups;
 mod busy;
 mod cancel;
+mod cert;
 mod check;
 mod checkpoints;
 mod client_tls;

@@ -1,0 +1,267 @@
+//! `coeval cert`: an authority for a cluster, and certificates for its nodes.
+//!
+//! ```text
+//!   authority.pem   every node has it         authority.key   nobody has it but who signs
+//!   node-3.pem      node 3 shows it           node-3.key      and this is how it proves it
+//! ```
+//!
+//! An authority is as good as what keeps its key: this one is a file. For a test, or a
+//! cluster of one's own, that will do; others make the same certificates with the tools
+//! they have (docs/operations/secure.md says what must be in them).
+//!
+//! What is made is looked at, before it is written, as another node would. Nothing that
+//! is there is overwritten unless that is said.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files with a mode, written by a command of its own and not by a server"
+)]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Datelike, Days, NaiveDate};
+use coeval_leader::peers::{NodeId, Pem, Tls, check_cluster_name, node_name};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// The names of an authority's files.
+const AUTHORITY: &str = "authority";
+
+/// Where files go, and whether over others.
+pub(crate) struct Place<'path> {
+    pub(crate) directory: &'path Path,
+    pub(crate) force: bool,
+}
+
+/// What a node's certificate says.
+pub(crate) struct Node<'text> {
+    pub(crate) cluster: &'text str,
+    pub(crate) id: u64,
+    /// Other names: host names and addresses that clients know it by.
+    pub(crate) names: &'text [String],
+}
+
+/// Makes an authority; says what was made.
+pub(crate) fn authority(cluster: &str, days: u32, place: &Place<'_>) -> Result<String, String> {
+    check_cluster_name(cluster).map_err(|error| error.to_string())?;
+    let files = place.files(AUTHORITY)?;
+    let key = new_key()?;
+    let (params, until) = authority_params(cluster, days)?;
+    let certificate = params
+        .self_signed(&key)
+        .map_err(|error| error.to_string())?;
+    files.write(&certificate.pem(), &key.serialize_pem())?;
+    let mut said = String::new();
+    let _ = writeln!(
+        said,
+        "{}  the authority of cluster {cluster}, until {until}: every node needs it",
+        files.certificate.display()
+    );
+    let _ = write!(
+        said,
+        "{}  its key: whoever has it can make nodes, so keep it off them",
+        files.key.display()
+    );
+    Ok(said)
+}
+
+/// Makes a node's certificate by the authority in a directory; says what was made.
+pub(crate) fn node(
+    node: &Node<'_>,
+    days: u32,
+    authority: &Path,
+    place: &Place<'_>,
+) -> Result<String, String> {
+    check_cluster_name(node.cluster).map_err(|error| error.to_string())?;
+    let files = place.files(&format!("node-{}", node.id))?;
+    let read = |name: &str| {
+        let path = authority.join(name);
+        let text = std::fs::read_to_string(&path);
+        text.map_err(|error| {
+            format!(
+                "cannot read {}: {error}; `coeval cert authority` makes it",
+                path.display()
+            )
+        })
+    };
+    let authority_pem = read(&format!("{AUTHORITY}.pem"))?;
+    let authority_key =
+        KeyPair::from_pem(&read(&format!("{AUTHORITY}.key"))?).map_err(|error| {
+            let path = authority.join(format!("{AUTHORITY}.key"));
+            format!("{}: {error}", path.display())
+        })?;
+    // What it signs names it by its own name and key, so days do not matter.
+    let (of_authority, _) = authority_params(node.cluster, 1)?;
+    let issuer = Issuer::new(of_authority, authority_key);
+
+    let key = new_key()?;
+    let (params, until) = node_params(node, days)?;
+    let made = params.signed_by(&key, &issuer);
+    let certificate = made.map_err(|error| error.to_string())?.pem();
+    let key = key.serialize_pem();
+    let pem = Pem {
+        authority: authority_pem.as_bytes(),
+        certificate: certificate.as_bytes(),
+        key: key.as_bytes(),
+    };
+    Tls::new(pem, node.cluster, NodeId(node.id)).map_err(|error| {
+        format!(
+            "the authority in {} is not that of a cluster {}, or its certificate and key do not \
+             belong together: {error}",
+            authority.display(),
+            node.cluster
+        )
+    })?;
+    files.write(&certificate, &key)?;
+    let mut said = String::new();
+    let _ = writeln!(
+        said,
+        "{}  the certificate of node {} of cluster {}, until {until}",
+        files.certificate.display(),
+        node.id,
+        node.cluster
+    );
+    let _ = write!(
+        said,
+        "{}  its key: for that node alone",
+        files.key.display()
+    );
+    Ok(said)
+}
+
+fn new_key() -> Result<KeyPair, String> {
+    KeyPair::generate().map_err(|error| format!("cannot make a key: {error}"))
+}
+
+/// From yesterday, for clocks that are behind, until so many days from now.
+fn set_dates(params: &mut CertificateParams, days: u32) -> Result<NaiveDate, String> {
+    let seconds = i64::try_from(coeval_env::wall_clock().as_secs());
+    let today = seconds
+        .ok()
+        .and_then(|now| DateTime::from_timestamp(now, 0));
+    let today = today.ok_or("the clock shows no date")?.date_naive();
+    let out_of_range = || format!("{days} days from now is no date");
+    let first = today.checked_sub_days(Days::new(1));
+    let first = first.ok_or_else(out_of_range)?;
+    let last = today.checked_add_days(Days::new(days.into()));
+    let last = last.filter(|last| last.year() < 4096);
+    let last = last.ok_or_else(out_of_range)?;
+    let date = |day: NaiveDate| date_time_ymd(day.year(), day.month() as u8, day.day() as u8);
+    params.not_before = date(first);
+    params.not_after = date(last);
+    Ok(last)
+}
+
+fn set_name(params: &mut CertificateParams, name: String) {
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+}
+
+fn authority_params(cluster: &str, days: u32) -> Result<(CertificateParams, NaiveDate), String> {
+    let mut params = CertificateParams::default();
+    set_name(&mut params, format!("authority of cluster {cluster}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let until = set_dates(&mut params, days)?;
+    Ok((params, until))
+}
+
+fn node_params(node: &Node<'_>, days: u32) -> Result<(CertificateParams, NaiveDate), String> {
+    let own = node_name(NodeId(node.id), node.cluster);
+    let mut names = vec![own.clone()];
+    for name in node.names {
+        if ServerName::try_from(name.as_str()).is_err() {
+            return Err(format!("{name:?} is neither a host name nor an address"));
+        }
+        names.push(name.clone());
+    }
+    let mut params = CertificateParams::new(names).map_err(|error| error.to_string())?;
+    set_name(&mut params, own);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    params.use_authority_key_identifier_extension = true;
+    let until = set_dates(&mut params, days)?;
+    Ok((params, until))
+}
+
+/// A certificate's file and its key's.
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    force: bool,
+}
+
+impl Place<'_> {
+    /// The files of this name; refused when they are there already.
+    fn files(&self, name: &str) -> Result<Files, String> {
+        let files = Files {
+            certificate: self.directory.join(format!("{name}.pem")),
+            key: self.directory.join(format!("{name}.key")),
+            force: self.force,
+        };
+        for path in [&files.certificate, &files.key] {
+            if !self.force && path.symlink_metadata().is_ok() {
+                return Err(format!(
+                    "{} is there already; say --force to replace it",
+                    path.display()
+                ));
+            }
+        }
+        Ok(files)
+    }
+}
+
+impl Files {
+    fn write(&self, certificate: &str, key: &str) -> Result<(), String> {
+        if let Some(directory) = self
+            .key
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty())
+        {
+            let mut builder = std::fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(directory);
+            made.map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+        }
+        // A key without its certificate is of no use to anybody; the other way round it
+        // looks as if all were there.
+        write_private(&self.key, key, self.force)?;
+        write_private(&self.certificate, certificate, self.force)
+    }
+}
+
+/// Writes a file that only its owner may read. Under another name first where it replaces
+/// one: whoever reads it finds the old or the new.
+fn write_private(path: &Path, text: &str, force: bool) -> Result<(), String> {
+    let first = if force {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let first = PathBuf::from(name);
+        let _ = std::fs::remove_file(&first);
+        first
+    } else {
+        path.to_owned()
+    };
+    let write = || {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&first)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        if force {
+            std::fs::rename(&first, path)?;
+        }
+        Ok(())
+    };
+    write().map_err(|error: std::io::Error| format!("cannot write {}: {error}", path.display()))
+}
