@@ -1,7 +1,9 @@
-//! What programs that measure parts of an engine have in common: rows, clocks, memory, files.
+//! What programs that measure parts of an engine have in common: rows, clocks, memory,
+//! files, and a cluster on a virtual clock.
 //!
 //! ```text
 //!   bench/ems      ──▶ bin/ems      ──▶ coeval_storage's records and their comparators
+//!   bench/frs      ──▶ bin/frs      ──▶ coeval_consensus on the virtual clock of `cluster`
 //!   bench/index    ──▶ bin/index    ──▶ coeval_storage's ordered index, and scc's
 //!   bench/recovery ──▶ bin/recovery ──▶ coeval_occ's engine with a directory
 //!   bench/rocc     ──▶ bin/rocc     ──▶ the same under each of its validators
@@ -13,6 +15,7 @@
 //! work on the machine would blur them.
 
 mod clock;
+pub mod cluster;
 mod memory;
 mod output;
 mod rows;
