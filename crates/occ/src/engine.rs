@@ -1,6 +1,7 @@
 //! The engine: what all transactions share, and how they begin.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -12,7 +13,7 @@ use coeval_storage::{Horizon, Snapshots, Table};
 use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
 use coeval_txn::{BeginOptions, Blocked, ConflictCount, Error, Party, Transaction};
 use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
+use coeval_types::{IndexId, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId};
 
 use crate::Settings;
 use crate::backup;
@@ -416,6 +417,36 @@ impl coeval_txn::Engine for Engine {
         let version = table.records.record(rid)?.newest_committed(&guard)?;
         visit(rid, version.row()?);
         Some(version.cts())
+    }
+
+    fn show_row_by_key(
+        &self,
+        storage: StorageId,
+        index: IndexId,
+        key: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Option<Timestamp> {
+        let table = self.shared.storage(storage).ok()?;
+        let index = table.index(index).ok()?;
+        let guard = self.shared.domain.pin();
+        let mut committed = None;
+        index.candidates(key, &guard, |rid| {
+            let record = table.records.record(rid);
+            let version = record.and_then(|record| record.newest_committed(&guard));
+            match version.map(|version| (version.cts(), version.row())) {
+                Some((timestamp, Some(row))) if index.has_key(row, key) => {
+                    visit(rid, row);
+                    committed = Some(timestamp);
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        committed
+    }
+
+    fn term(&self) -> Term {
+        self.shared.log.term()
     }
 
     fn estimated_rows(&self, storage: StorageId) -> u64 {

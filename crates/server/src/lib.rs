@@ -27,6 +27,7 @@ pub mod cli;
 mod client;
 mod dump;
 mod engine;
+mod forgetting;
 mod logging;
 mod memory;
 mod metrics;

@@ -27,6 +27,7 @@ use tracing::{info, warn};
 use crate::access::{FileError, Rules};
 use crate::admin::{Admin, Health};
 use crate::engine;
+use crate::forgetting;
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
 use crate::settings::SettingsError;
@@ -177,6 +178,7 @@ impl Server {
         Ok(RunningServer {
             address,
             workers: Workers::start(&shared, listener),
+            forgetting: forgetting::start(&shared),
             health,
             admin,
             shared,
@@ -217,6 +219,7 @@ async fn doors(settings: &Settings) -> Result<Doors, StartError> {
 pub struct RunningServer {
     address: SocketAddr,
     workers: Workers,
+    forgetting: coeval_env::JoinHandle<()>,
     health: Arc<Health>,
     admin: Option<Admin>,
     shared: Arc<Shared>,
@@ -302,6 +305,7 @@ impl RunningServer {
                 warn!(sessions = registry.len(), "sessions did not end");
             }
         }
+        self.forgetting.abort();
         engine::close(&self.shared.closing).await;
         info!("stopped");
     }
@@ -310,6 +314,7 @@ impl RunningServer {
 impl Drop for RunningServer {
     fn drop(&mut self) {
         self.health.stopping();
+        self.forgetting.abort();
         self.workers.close();
         self.shared.registry.close();
         self.shared.registry.cancel_all();

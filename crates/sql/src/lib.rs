@@ -16,6 +16,7 @@
 //! - [`verify`]: whether everything a database holds fits together.
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
 //! - [`expression`]: names and types resolved, then evaluated over rows.
+//! - `outcome`: whether a transaction has committed, for who asks later.
 //! - [`plan`]: how a table's rows are found.
 //! - [`select`]: queries: planned into operators that stream rows.
 //! - [`statement`]: the text of a query taken apart into commands.
@@ -34,6 +35,7 @@ pub mod error;
 pub mod expression;
 #[cfg(test)]
 mod golden;
+mod outcome;
 pub mod plan;
 pub mod select;
 pub mod session;

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use coeval_types::{
-    IndexDefinition, IndexId, Rid, RowRef, StorageDefinition, StorageId, Timestamp, TransactionId,
+    IndexDefinition, IndexId, Rid, RowRef, StorageDefinition, StorageId, Term, Timestamp,
+    TransactionId,
 };
 
 use crate::{Blocked, ConflictCount, Error, Party, Place};
@@ -297,6 +298,21 @@ pub trait Engine: Send + Sync + 'static {
     /// that a conflict or a lock can be described by the row's key, and returns its
     /// commit timestamp. What is told of it waits for that to be durable (rule 3).
     fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp>;
+
+    /// [`Engine::show_row`], of the row with exactly this key in a primary index. It
+    /// shows what has been committed by any transaction that has ended, so that
+    /// somebody who has not seen a transaction's end can learn how it ended.
+    fn show_row_by_key(
+        &self,
+        storage: StorageId,
+        index: IndexId,
+        key: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Option<Timestamp>;
+
+    /// The term of the commits that it makes from now on. No transaction of an
+    /// earlier term runs any more.
+    fn term(&self) -> Term;
 
     /// Writes down what is committed by now so that a start need not go through the
     /// log before it, as fast as the disk takes it. Done when that is in force;

@@ -151,6 +151,9 @@ settings! {
     /// How many threads load the checkpoint and replay the log at a start; 0 takes
     /// one for each core.
     recovery_threads: usize = 0, "N";
+    /// For how many hours at least `txid_status()` knows what a transaction came to that
+    /// has asked for its number.
+    transaction_outcome_retention_hours: u64 = 24, "HOURS";
     /// How many recent writes each range of a table remembers for SERIALIZABLE
     /// scans to be checked against; a scan that meets more fails with 40001. There
     /// are never fewer than eight for each worker.
@@ -312,6 +315,10 @@ impl Settings {
         if self.recovery_threads > 1024 {
             return refuse("recovery_threads", "must be from 0 to 1024".into());
         }
+        if !(1..=87_600).contains(&self.transaction_outcome_retention_hours) {
+            let reason = "must be from 1 to 87600".into();
+            return refuse("transaction_outcome_retention_hours", reason);
+        }
         if !(64..=1 << 20).contains(&self.range_slots) {
             return refuse("range_slots", "must be from 64 to 1048576".into());
         }
@@ -348,6 +355,8 @@ mod tests {
             ("log_buffer_bytes", "4194304", "8388608"),
             ("log_buffer_bytes", "10000000", "16777216"),
             ("recovery_threads", "2000", "3"),
+            ("transaction_outcome_retention_hours", "0", "1"),
+            ("transaction_outcome_retention_hours", "87601", "87600"),
             ("range_slots", "0", "64"),
             ("range_slots", "63", "1024"),
             ("range_slots", "99999999", "1048576"),

@@ -14,6 +14,7 @@
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP. `disk`: a process whose disk is full or fails.
 //!   `slow`: slow statements in the log.
+//! - `outcomes`: whether a commit happened whose answer was lost.
 //! - `dock`: the binary under faults of every kind, sound and bad. `damage`: its files.
 //! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
 //!   drive it, killed on the way.
@@ -45,6 +46,7 @@ mod hostile;
 mod limits;
 mod login;
 mod memory;
+mod outcomes;
 mod pgbench;
 mod portals;
 mod postgres;

@@ -46,7 +46,7 @@ use std::sync::Arc;
 pub(crate) use bytes::{Reader, count, damaged, string};
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
-pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
+pub(crate) use store::{AccessRow, CATALOG_STORAGES, FirstCell, Store, lock_version};
 pub use table::{Table, TableColumn};
 
 use crate::access::{Access, Kind, Privileges};

@@ -41,7 +41,7 @@ const CACHED: usize = 8;
 
 /// The key of a catalog row is its first cell.
 #[derive(Debug)]
-struct FirstCell;
+pub(crate) struct FirstCell;
 
 impl KeyExtractor for FirstCell {
     fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {

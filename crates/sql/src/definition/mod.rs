@@ -67,7 +67,7 @@ pub(crate) async fn execute(
     session: &SessionInfo,
     notices: &mut Vec<Notice>,
 ) -> Result<&'static str> {
-    running.wrote = true;
+    running.note_write();
     if !lock_version(&mut *running.transaction).await? {
         running.transaction.begin_statement()?;
     }

@@ -10,6 +10,7 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
+use crate::outcome::Numbered;
 use crate::session::{Deadline, Memory, Surroundings};
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
@@ -46,6 +47,8 @@ pub struct SessionInfo {
     pub around: Arc<Surroundings>,
     /// How many bytes sorting, grouping and collecting rows may take.
     pub work_memory: usize,
+    /// The number of its transaction, once somebody has asked for it.
+    pub(crate) numbered: Arc<Numbered>,
 }
 
 /// A setting, for lists.

@@ -36,7 +36,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.wrote = true;
+        running.note_write();
         let mut context =
             EvaluationContext::new(&self.info, catalog, &[], Some(&mut *running.transaction));
         if !lock_for_write(&into.table, &mut context).await? {
@@ -77,7 +77,11 @@ impl Session {
             sink.copy_data(writer.row(&row));
             count += 1;
             if count.is_multiple_of(LINES_BETWEEN_DRAINS) {
-                let newest_seen = self.newest_seen.max(context.reads()?.newest_seen());
+                let seen = context
+                    .reads()?
+                    .newest_seen()
+                    .max(self.info.numbered.told());
+                let newest_seen = self.newest_seen.max(seen);
                 drain(sink, newest_seen, &self.ticket).await?;
             }
         }

@@ -9,6 +9,7 @@ use super::admission::Admission;
 use crate::access::Role;
 use crate::catalog::{CATALOG_STORAGES, Store};
 use crate::error::Result;
+use crate::outcome::{self, OUTCOME_STORAGE};
 
 /// A role that was let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ impl Database {
         for definition in Store::definitions() {
             engine.attach_storage(definition)?;
         }
+        engine.attach_storage(outcome::definition())?;
         let store = Store::new();
         let mut transaction = coeval_txn::begin(
             &*engine,
@@ -72,12 +74,14 @@ impl Database {
             .bootstrap(&mut *transaction, &engine.storages())
             .await?;
         let catalog = store.catalog(&mut *transaction, None)?;
+        let outcomes = outcome::load(&mut *transaction)?;
         match coeval_txn::commit(&mut *transaction).await {
             Outcome::Committed(timestamp) => coeval_txn::durable(&*engine, timestamp).await?,
             Outcome::Aborted(error) | Outcome::Unknown(error) => return Err(error.into()),
         }
         drop(transaction);
         let mut known = CATALOG_STORAGES.to_vec();
+        known.push(OUTCOME_STORAGE);
         for table in catalog.tables() {
             engine.attach_storage(table.definition())?;
             known.push(table.storage);
@@ -88,6 +92,7 @@ impl Database {
             }
         }
         let around = Arc::<Surroundings>::default();
+        around.outcomes.start(engine.term(), outcomes);
         let asked = Arc::clone(&engine);
         around.room().ask(Box::new(move || asked.spare_memory()));
         Ok(Arc::new(Self {

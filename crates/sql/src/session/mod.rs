@@ -86,6 +86,7 @@ use crate::contention;
 use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
+use crate::outcome::Numbered;
 use crate::statement::{self, Modes, Statement, Statements};
 use activity::{Activity, Entrant, Interrupt, Listed, SessionState};
 use delivery::Watched;
@@ -207,6 +208,7 @@ impl Session {
         let listed = Listed::enter(&database.around, entrant);
         let info = SessionInfo {
             around: Arc::clone(&database.around),
+            numbered: Arc::new(Numbered::new(&database.around)),
             alias: (role == FIRST_ROLE).then_some(user),
             database: options.database.into(),
             process_id: options.process_id,
@@ -549,8 +551,9 @@ impl Session {
         changes
     }
 
-    /// Remembers what the running transaction was shown.
+    /// Remembers what the running transaction was shown, and the session was told.
     fn note_seen(&mut self) {
+        self.newest_seen = self.newest_seen.max(self.info.numbered.told());
         if let Some(running) = &self.running {
             self.newest_seen = self.newest_seen.max(running.transaction.newest_seen());
         }

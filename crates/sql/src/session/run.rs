@@ -321,7 +321,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.wrote = true;
+        running.note_write();
         let transaction = Some(&mut *running.transaction);
         let mut context = EvaluationContext::new(&self.info, catalog, &[], transaction);
         for table in query.locked_tables() {
@@ -351,7 +351,7 @@ impl Session {
         };
         if plan.locks_rows() {
             self.require_writable("SELECT FOR UPDATE")?;
-            self.running()?.wrote = true;
+            self.running()?.note_write();
         }
         let viewer = self.viewer();
         let running = self
@@ -385,7 +385,11 @@ impl Session {
                 delivery.row(&row);
             }
             if more && delivery.wants_drain() {
-                let newest_seen = self.newest_seen.max(context.reads()?.newest_seen());
+                let seen = context
+                    .reads()?
+                    .newest_seen()
+                    .max(self.info.numbered.told());
+                let newest_seen = self.newest_seen.max(seen);
                 drain(delivery.sink, newest_seen, &self.ticket).await?;
             }
         }
@@ -486,7 +490,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        running.wrote = true;
+        running.note_write();
         let mut context = EvaluationContext::new(
             &self.info,
             catalog,

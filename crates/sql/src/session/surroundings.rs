@@ -1,4 +1,5 @@
-//! What is around a database: its other sessions, and the program it runs in.
+//! What is around a session: the others, what their transactions came to, and the
+//! program it all runs in.
 //!
 //! SQL can ask about both (`pg_stat_activity`, `coeval.settings`), so every
 //! statement can reach them. The program says what it has to say through
@@ -9,6 +10,7 @@ use std::sync::OnceLock;
 
 use super::activity::Activities;
 use super::room::Room;
+use crate::outcome::Outcomes;
 
 /// The program a database runs in.
 pub trait Host: Send + Sync + fmt::Debug {
@@ -79,6 +81,7 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub(crate) activities: Activities,
+    pub(crate) outcomes: Outcomes,
     room: Room,
     host: OnceLock<Box<dyn Host>>,
 }

@@ -32,6 +32,7 @@ use super::activity::Activity;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::expression::SessionInfo;
+use crate::outcome::{self, Open};
 use crate::statement::Modes;
 
 /// Whether statements stand in a transaction block.
@@ -51,8 +52,6 @@ pub(crate) enum Block {
 /// A transaction that runs in the engine, and what belongs to it.
 pub(crate) struct Running {
     pub(crate) transaction: Box<dyn Transaction>,
-    /// Whether it has changed anything.
-    pub(crate) wrote: bool,
     savepoints: Vec<NamedSavepoint>,
     /// Storages made by this transaction; of no use if it is rolled back.
     made: Vec<StorageId>,
@@ -60,6 +59,8 @@ pub(crate) struct Running {
     replaced: Vec<StorageId>,
     /// Storages of no use however it ends.
     useless: Vec<StorageId>,
+    /// That it runs, for who asks by its number. Dropped last.
+    open: Open,
 }
 
 /// What the session goes back to with a savepoint.
@@ -83,7 +84,7 @@ impl std::fmt::Debug for Running {
         formatter
             .debug_struct("Running")
             .field("transaction", &self.transaction.id())
-            .field("wrote", &self.wrote)
+            .field("wrote", &self.open.wrote())
             .field("savepoints", &self.savepoints.len())
             .finish_non_exhaustive()
     }
@@ -111,12 +112,17 @@ impl Running {
         transaction.set_lock_timeout(parsed.lock_timeout);
         Ok(Self {
             transaction,
-            wrote: false,
             savepoints: Vec::new(),
             made: Vec::new(),
             replaced: Vec::new(),
             useless: Vec::new(),
+            open: info.numbered.open(),
         })
+    }
+
+    /// It is about to change something.
+    pub(crate) fn note_write(&self) {
+        self.open.note_write();
     }
 
     /// What it may see of others.
@@ -196,26 +202,41 @@ impl Running {
         // What was worked upon and has changed nothing has no commit to wait for.
         self.transaction.disclose_all();
         let seen = self.transaction.newest_seen();
+        let wrote = self.open.wrote();
+        if let Some(number) = self.open.number()
+            && wrote
+            && let Err(error) = outcome::insert(&mut *self.transaction, number).await
+        {
+            self.abort(engine);
+            return Err(error);
+        }
         let outcome = coeval_txn::commit(&mut *self.transaction).await;
         match outcome {
             Outcome::Committed(timestamp) => {
+                // What has changed nothing need not be one with its outcome, and so is
+                // not made a writer by having asked for a number.
+                if let Some(number) = self.open.number()
+                    && !wrote
+                {
+                    let recorded = outcome::record_alone(engine, number).await?;
+                    return Ok(seen.max(recorded));
+                }
                 for storage in self.replaced.drain(..).chain(self.useless.drain(..)) {
                     engine.drop_storage(storage);
                 }
                 // A transaction that wrote nothing reports its snapshot, which may
                 // be newer than anything it was shown.
-                Ok(if self.wrote {
-                    seen.max(timestamp)
-                } else {
-                    seen
-                })
+                Ok(if wrote { seen.max(timestamp) } else { seen })
             }
             Outcome::Aborted(error) => {
                 self.drop_made(engine);
                 Err(error.into())
             }
             // It may have committed, so nothing can be dropped.
-            Outcome::Unknown(error) => Err(error.into()),
+            Outcome::Unknown(error) => {
+                self.open.lose_sight();
+                Err(error.into())
+            }
         }
     }
 

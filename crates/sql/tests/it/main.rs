@@ -9,6 +9,7 @@ mod disclosed;
 mod engines;
 mod extended;
 mod fuzz;
+mod outcomes;
 mod reopen;
 mod simulated;
 mod transcript;

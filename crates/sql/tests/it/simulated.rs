@@ -1,24 +1,29 @@
 //! Sessions in the simulated world: two clients move money by SQL while the power
 //! fails at every few changes of the disk in turn. What a client was told of is
-//! there after the restart, what it never sent is not, and the sum stays.
+//! there after the restart, what it never sent is not, and the sum stays. The clients
+//! ask what became of each other's transactions, and what they are told holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use coeval_env::sim::{Loss, World};
 use coeval_occ::{Engine, Settings};
-use coeval_sql::session::Database;
+use coeval_sql::session::{Database, Session};
 
 use crate::client::{must, query, session};
 
 const CLIENTS: u64 = 2;
 const TRANSFERS: u64 = 4;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Told {
     sent: BTreeSet<u64>,
     acknowledged: BTreeSet<u64>,
+    /// The numbers of transfers' transactions.
+    asked: BTreeMap<u64, String>,
+    /// Whether they have committed, for those that have ended.
+    ended: BTreeMap<u64, bool>,
 }
 
 fn settings() -> Settings {
@@ -67,6 +72,10 @@ async fn life(told: Arc<Mutex<Told>>) {
                     ] {
                         query(&mut session, &statement, "").await;
                     }
+                    let said = query(&mut session, "SELECT txid_current()", "").await;
+                    let asked = said[1].trim().to_owned();
+                    told.lock().expect("no panic").asked.insert(number, asked);
+                    coeval_env::yield_now().await;
                     let said = query(&mut session, "COMMIT", "").await;
                     coeval_txn::durable(&*engine, session.newest_seen())
                         .await
@@ -74,6 +83,7 @@ async fn life(told: Arc<Mutex<Told>>) {
                     if said == ["  COMMIT"] {
                         told.lock().expect("no panic").acknowledged.insert(number);
                     }
+                    ask(&mut session, &*engine, &told).await;
                 }
             })
         })
@@ -85,7 +95,29 @@ async fn life(told: Arc<Mutex<Told>>) {
     engine.close().await.expect("it closes");
 }
 
-async fn check(teller: &mut coeval_sql::session::Session, told: &Mutex<Told>) {
+/// How a transaction stands.
+async fn status(session: &mut Session, asked: &str) -> String {
+    let said = must(session, &format!("SELECT txid_status({asked})")).await;
+    said[1].trim().to_owned()
+}
+
+/// Asks what became of everybody's transfers, and hears the answers when the session may
+/// give them.
+async fn ask(session: &mut Session, engine: &dyn coeval_txn::Engine, told: &Mutex<Told>) {
+    let asked = told.lock().expect("no panic").asked.clone();
+    for (transfer, asked) in asked {
+        let status = status(session, &asked).await;
+        coeval_txn::durable(engine, session.newest_seen())
+            .await
+            .expect("the log runs");
+        if status != "in progress" {
+            let mut told = told.lock().expect("no panic");
+            told.ended.insert(transfer, status == "committed");
+        }
+    }
+}
+
+async fn check(teller: &mut Session, told: &Mutex<Told>) {
     must(
         teller,
         "CREATE TABLE IF NOT EXISTS account (id int PRIMARY KEY, balance int NOT NULL);
@@ -93,7 +125,7 @@ async fn check(teller: &mut coeval_sql::session::Session, told: &Mutex<Told>) {
          INSERT INTO account VALUES (0, 100), (1, 100), (2, 100) ON CONFLICT DO NOTHING",
     )
     .await;
-    let told = told.lock().expect("no panic").snapshot();
+    let told = told.lock().expect("no panic").clone();
     let rows = must(teller, "SELECT id FROM transfer ORDER BY id").await;
     let found: BTreeSet<u64> = rows
         .iter()
@@ -109,19 +141,17 @@ async fn check(teller: &mut coeval_sql::session::Session, told: &Mutex<Told>) {
         "invented: {:?}",
         found.difference(&told.sent)
     );
+    for (transfer, asked) in &told.asked {
+        let there = found.contains(transfer);
+        let expected = if there { "committed" } else { "aborted" };
+        assert_eq!(status(teller, asked).await, expected, "{transfer}");
+        let before = told.ended.get(transfer).copied().unwrap_or(there);
+        assert_eq!(before, there, "{transfer} was said to have ended otherwise");
+    }
     let balances = "SELECT a.id FROM account a WHERE a.balance <> 100
         - 5 * (SELECT count(*) FROM transfer WHERE source = a.id)
         + 5 * (SELECT count(*) FROM transfer WHERE target = a.id)";
     assert_eq!(must(teller, balances).await, ["  id", "  SELECT 0"]);
-}
-
-impl Told {
-    fn snapshot(&self) -> Self {
-        Self {
-            sent: self.sent.clone(),
-            acknowledged: self.acknowledged.clone(),
-        }
-    }
 }
 
 /// The two lives of a database whose power fails at a change of its disk. False

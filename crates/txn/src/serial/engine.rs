@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use coeval_types::{IndexKind, Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
+use coeval_types::{
+    IndexId, IndexKind, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId,
+};
 
 use super::database::{Database, Storage};
 use super::transaction::SerialTransaction;
@@ -145,6 +147,27 @@ impl Engine for Serial {
         let database = self.shared.database();
         visit(rid, database.storage(storage).ok()?.row(rid)?);
         Some(Timestamp::from_bits(database.commits))
+    }
+
+    /// There is but one state here, so what the running transaction has written is
+    /// shown too.
+    fn show_row_by_key(
+        &self,
+        storage: StorageId,
+        index: IndexId,
+        key: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Option<Timestamp> {
+        let database = self.shared.database();
+        let storage = database.storage(storage).ok()?;
+        let rid = storage.find(index, key).ok()??;
+        visit(rid, storage.row(rid)?);
+        Some(Timestamp::from_bits(database.commits))
+    }
+
+    /// Always the first.
+    fn term(&self) -> Term {
+        Term(1)
     }
 
     fn estimated_rows(&self, storage: StorageId) -> u64 {

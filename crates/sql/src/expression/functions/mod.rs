@@ -9,6 +9,7 @@ mod math;
 mod session;
 mod strings;
 mod time;
+mod transaction;
 
 use super::function::{Function, Kind};
 use crate::value::DataType;
@@ -43,5 +44,6 @@ pub(super) fn all() -> impl Iterator<Item = &'static Function> {
         .chain(formatting::FUNCTIONS)
         .chain(arrays::FUNCTIONS)
         .chain(session::FUNCTIONS)
+        .chain(transaction::FUNCTIONS)
         .chain(crate::system::FUNCTIONS.iter().copied().flatten())
 }

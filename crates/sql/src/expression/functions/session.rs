@@ -1,16 +1,11 @@
-//! Functions that tell of the transaction, and odd ones.
+//! Odd ones.
 
-use super::kinds::{ANY, INT4, INT8, TEXT};
+use super::kinds::{ANY, INT4, TEXT};
 use crate::Error;
 use crate::expression::function::{Function, Kind};
 use crate::value::{ColumnType, DataType, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("txid_current", &[], INT8, |_, context| {
-        let id = context.reads()?.id().0;
-        Ok(Value::Int8(i64::try_from(id).unwrap_or(i64::MAX)))
-    })
-    .stable(),
     Function::new(
         "pg_sleep",
         &[Kind::Is(DataType::Float8)],

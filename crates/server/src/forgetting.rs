@@ -1,0 +1,37 @@
+//! Outcomes of transactions that nobody will ask for any more, forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
+use tracing::warn;
+
+use crate::shared::Shared;
+
+/// Between two looks at whether there is something to forget. The shortest retention is
+/// an hour, of which this is a small part.
+const BETWEEN: Duration = Duration::from_secs(60);
+
+/// Forgets until it is aborted, or the server is gone.
+pub(crate) fn start(shared: &Arc<Shared>) -> JoinHandle<()> {
+    let hours = shared.settings.transaction_outcome_retention_hours;
+    let retention = Duration::from_secs(hours * 3600);
+    let database = Arc::downgrade(&shared.database);
+    coeval_env::spawn("forgetting", async move {
+        let mut failing = false;
+        loop {
+            let Some(database) = database.upgrade() else {
+                return;
+            };
+            let forgotten = database.forget_outcomes(retention).await;
+            if let Err(error) = &forgotten
+                && !failing
+            {
+                warn!(%error, "outcomes of old transactions are kept until writes are taken again");
+            }
+            failing = forgotten.is_err();
+            drop(database);
+            coeval_env::sleep(BETWEEN).await;
+        }
+    })
+}
