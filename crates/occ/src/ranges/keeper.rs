@@ -144,6 +144,8 @@ struct Pass {
     /// Of all ranges that it has come by.
     records: u64,
     slots: usize,
+    /// Slots that it has added to rings which were too small.
+    added: usize,
 }
 
 #[derive(Debug)]
@@ -452,8 +454,9 @@ impl RangeMap {
                 let counting = pass.counting.take().expect("it has just ended");
                 parts = note_count(range, counting, aim, room);
             }
+            let first = pass.at;
             let change = |boundaries, slots| Change {
-                first: pass.at,
+                first,
                 count: 1,
                 boundaries,
                 slots,
@@ -467,7 +470,8 @@ impl RangeMap {
                     // The pass goes on with the last part.
                     return Stop::Full;
                 }
-            } else if let Some(slots) = self.other_ring(keeper, range, share, ground.horizon) {
+            } else if let Some(slots) = self.other_ring(keeper, pass, range, share, ground.horizon)
+            {
                 let change = change(Vec::new(), slots);
                 pass.end_run(aim, merged);
                 pass.plan(change, vec![UNKNOWN]);
@@ -489,6 +493,7 @@ impl RangeMap {
     fn other_ring(
         &self,
         keeper: &Keeper,
+        pass: &mut Pass,
         range: &Range,
         share: usize,
         horizon: Timestamp,
@@ -497,8 +502,12 @@ impl RangeMap {
         let capacity = ring.capacity();
         if range.has_overflowed() && capacity < self.limits.slots {
             let slots = (capacity * 4).min(self.limits.slots);
-            let most = self.most_slots(self.count());
-            return (keeper.slots + slots - capacity <= most).then_some(slots);
+            let added = pass.added + slots - capacity;
+            if keeper.slots + added > self.most_slots(self.count()) {
+                return None;
+            }
+            pass.added = added;
+            return Some(slots);
         }
         let head = ring.head();
         let quiet = range.tally.is_quiet(head) && ring.slot_bytes() > 0;
@@ -552,7 +561,7 @@ fn end_pass(keeper: &mut Keeper, pass: &Pass, keys: u64) {
         (keeper.last_pause * 2).min(MOST_PAUSE)
     };
     keeper.pause = keeper.last_pause;
-    keeper.slots = pass.slots;
+    keeper.slots = pass.slots + pass.added;
     // Keys that went were registered before they went; what was counted too early shows
     // in the sum.
     let aim = keeper.aim;

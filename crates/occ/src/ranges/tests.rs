@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
 use proptest::prelude::*;
@@ -9,7 +10,7 @@ use super::interval::Interval;
 use super::keeper::{Ground, Progress};
 use super::map::{Limits, RangeMap, Registration, Space};
 use super::predicate::Predicate;
-use super::range::SLOTS_PER_TRANSACTION;
+use super::range::{Range, SLOTS_PER_TRANSACTION};
 use super::reorganised::Reorganised;
 use super::replace::{Change, Replacement};
 use super::ring::Failure;
@@ -436,6 +437,39 @@ fn a_range_whose_ring_is_too_small_gets_a_larger_one() {
     assert_eq!(validate(&map, &predicates, 300), Err(Failure::Overflow));
     keys.rounds(&map, 20);
     assert_eq!((slots(77), slots(99)), (256, 64));
+}
+
+#[test]
+fn rings_that_are_too_small_together_grow_as_far_as_there_is_room() {
+    let limits = Limits {
+        slots: 256,
+        in_vain: 1,
+        records: 10,
+        ranges: 4096,
+    };
+    let map = RangeMap::new(SPACE, limits);
+    let keys = Keys::numbers(0..5000);
+    demand(&map);
+    keys.rounds(&map, 2);
+    assert_eq!(map.count(), 500);
+    let mut predicates = Vec::new();
+    note(&map, b"", None, &mut predicates);
+    let mut registrations = Vec::new();
+    for key in (0_u64..5000).step_by(10) {
+        for timestamp in 20..120 {
+            map.register(OTHER, &[&key.to_be_bytes()], &mut registrations);
+            draw(&registrations, timestamp);
+            registrations.clear();
+        }
+    }
+    for predicate in &predicates {
+        assert_eq!(holds(&map, predicate, 10, 300), Err(Failure::Overflow));
+    }
+    keys.rounds(&map, 3);
+    let slots = |range: &Arc<Range>| range.ring.capacity();
+    let all: usize = map.map().ranges().iter().map(slots).sum();
+    let most = 32 * 256 + 64 * map.count();
+    assert!((most - 256..=most).contains(&all), "{all} of {most}");
 }
 
 #[test]

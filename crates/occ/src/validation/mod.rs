@@ -312,13 +312,13 @@ impl Validation {
     ) -> bool {
         match self {
             Self::Ranges | Self::ReadSet | Self::WholeRanges => {
-                let uncertain = each(notes, with_ranges, |ranges, predicate| {
+                let beyond_doubt = each(notes, with_ranges, |ranges, predicate| {
                     let surely = |_, footprint: &Footprint, covers| {
                         covers || predicate.is_surely_met(footprint)
                     };
                     check(ranges, predicate, committer, surely)
                 });
-                uncertain.is_err()
+                beyond_doubt.is_err_and(|error| is_met(&error))
             }
             Self::WriteList(list) => list.is_certain(&notes.noted, committer),
         }
@@ -359,6 +359,11 @@ fn check(
     predicate
         .validate(ranges, committer, meets)
         .map_err(|failure| refusal(predicate.space(), predicate.interval(), failure))
+}
+
+/// Whether somebody was met. A ring may have gone round since it was looked at first.
+fn is_met(error: &Error) -> bool {
+    matches!(error, Error::Conflict(conflict) if conflict.cause == Cause::RangeChanged)
 }
 
 /// What the caller is told.

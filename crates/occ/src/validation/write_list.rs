@@ -26,7 +26,7 @@ use std::cell::Cell;
 use coeval_txn::Error;
 use coeval_types::{Timestamp, TransactionId};
 
-use super::{Scanner, clear, refusal};
+use super::{Scanner, clear, is_met, refusal};
 use crate::ranges::account::Account;
 use crate::ranges::committer::Committer;
 use crate::ranges::footprint::Footprint;
@@ -149,7 +149,7 @@ impl WriteList {
 
     pub(super) fn is_certain(&self, noted: &Noted, committer: Committer) -> bool {
         self.check(noted, committer, |_| {}, Footprint::surely_meets)
-            .is_err()
+            .is_err_and(|error| is_met(&error))
     }
 
     fn check(

@@ -219,8 +219,10 @@ impl Ring {
         }
         let slot = self.slot(position);
         // Another claimant of this slot, one round earlier, has published and
-        // drawn: its position is dropped. So this is the slot's only writer.
-        slot.sequence.store(BUSY, Ordering::Relaxed);
+        // drawn: its position is dropped. So this is the slot's only writer. Whoever
+        // sees that it is busy must also see that the position is dropped, and with
+        // which newest timestamp, or takes the other for one who has not published.
+        slot.sequence.store(BUSY, Ordering::Release);
         fence(Ordering::Release);
         slot.state.store(DRAWING, Ordering::Relaxed);
         slot.owner.store(owner.0, Ordering::Relaxed);
@@ -430,7 +432,8 @@ impl Ring {
             words,
         };
         fence(Ordering::Acquire);
-        if slot.sequence.load(Ordering::Relaxed) != position + 1 {
+        // To be told that it is overwritten comes with what the dropped cursor says then.
+        if slot.sequence.load(Ordering::Acquire) != position + 1 {
             return Found::Overwritten;
         }
         Found::Registration {
