@@ -35,17 +35,18 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
                     notes.fault = None;
                 }
                 tracing::info!(node = peer.node.0, "connected");
-                // Whoever sends because of the event finds the queue open.
+                // Whoever sends because of the event finds the queue open; and whoever
+                // is slow to take the event does not keep the connection waiting.
                 peer.queue.open();
-                let _closed = Closed(&peer);
-                if !shared.inlet.tell(Event::Connected(peer.node)).await {
-                    return;
-                }
-                let fault = connection::send(channel, &peer, &shared.settings).await;
-                drop(_closed);
+                let sending = async {
+                    let _closed = Closed(&peer);
+                    connection::send(channel, &peer, &shared.settings).await
+                };
+                let telling = shared.inlet.tell(Event::Connected(peer.node));
+                let (is_heard, fault) = tokio::join!(telling, sending);
                 note(&peer, &fault);
                 let event = Event::Disconnected(peer.node, fault);
-                if !shared.inlet.tell(event).await {
+                if !is_heard || !shared.inlet.tell(event).await {
                     return;
                 }
             }
