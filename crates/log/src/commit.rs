@@ -160,6 +160,18 @@ impl<'log> Reservation<'log> {
         self.0.complete();
     }
 
+    /// Copies the mark of a leader's term into the log.
+    pub(crate) fn mark(mut self, payload: &[u8]) {
+        self.0.write(Kind::Mark, payload);
+        self.0.complete();
+    }
+
+    /// Copies into the log who takes part in the cluster.
+    pub(crate) fn membership(mut self, payload: &[u8]) {
+        self.0.write(Kind::Membership, payload);
+        self.0.complete();
+    }
+
     /// Copies part of a transaction into the log, ahead of its commit.
     pub(crate) fn chunk(mut self, payload: &[u8]) {
         self.0.write(Kind::Chunk, payload);

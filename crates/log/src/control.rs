@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! LOCK              locked for as long as a process has the directory
-//! CONTROL           database id, term, where the term began, clean end
+//! CONTROL           database id, term, where the term began, clean end; of a node of
+//!                   a cluster its vote and what it knows to be committed
+//! MARKS             of a node of a cluster: where terms began in log that is gone
 //! checkpoints/      the newest checkpoint
 //! log/              segments, from where that checkpoint needs them
 //! ```
@@ -13,6 +15,17 @@
 //! so a frame of an earlier term at or behind the place where the present term
 //! began is a remnant, never a part of the log. What is before that place was made
 //! durable first.
+//!
+//! In a node of a cluster the term is the newest that the node has heard of, and
+//! *start* only says that everything before it is durable here: terms begin where
+//! their marks stand, and nothing is ever left behind the log's end.
+//!
+//! ```text
+//!  16         32      40          48     52      56
+//! +----------+-------+-----------+------+-------+-------- for format version 3 -----+
+//! | database | start | clean end | term | clean | flags 4, vote 8, commit 8, base 8, |
+//! +----------+-------+-----------+------+-------+ cut 8 ------------------------------+
+//! ```
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +51,33 @@ pub(crate) struct Control {
     pub(crate) start: Lsn,
     /// Where the log ended, if it was closed in order since.
     pub(crate) clean_end: Option<Lsn>,
+    /// Of a node of a cluster.
+    pub(crate) member: Option<Member>,
+}
+
+/// What a node of a cluster has to know before it can take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Who has its vote in the present term.
+    pub(crate) vote: Option<u64>,
+    /// Everything before is committed.
+    pub(crate) commit: Lsn,
+    /// Where the log began to be replicated.
+    pub(crate) base: Lsn,
+    /// The log is being cut here: whatever stands at or behind is no part of it.
+    pub(crate) cut: Option<Lsn>,
+}
+
+const MEMBER: u32 = 1;
+const VOTED: u32 = 2;
+const CUTTING: u32 = 4;
+
+impl Member {
+    fn flags(&self) -> u32 {
+        let voted = if self.vote.is_some() { VOTED } else { 0 };
+        let cutting = if self.cut.is_some() { CUTTING } else { 0 };
+        MEMBER | voted | cutting
+    }
 }
 
 impl Control {
@@ -64,11 +104,16 @@ impl Control {
         let clean_end = Lsn(u64::from_le_bytes(fields.take()));
         let term = Term(u32::from_le_bytes(fields.take()));
         let clean = u32::from_le_bytes(fields.take());
+        let flags = u32::from_le_bytes(fields.take());
+        let vote = u64::from_le_bytes(fields.take());
+        let [commit, base, cut] = [(); 3].map(|()| Lsn(u64::from_le_bytes(fields.take())));
         let sound = |lsn: Lsn| lsn.0.is_multiple_of(Lsn::ALIGNMENT) && lsn < Lsn::LIMIT;
         if term > Term::MAX
             || !sound(start)
             || start < FIRST_LSN
             || (clean != 0 && (!sound(clean_end) || clean_end < start))
+            || flags & !(MEMBER | VOTED | CUTTING) != 0
+            || (flags != 0 && (flags & MEMBER == 0 || ![commit, base, cut].into_iter().all(sound)))
         {
             return Err(damaged("its contents make no sense"));
         }
@@ -77,6 +122,12 @@ impl Control {
             term,
             start,
             clean_end: (clean != 0).then_some(clean_end),
+            member: (flags & MEMBER != 0).then_some(Member {
+                vote: (flags & VOTED != 0).then_some(vote),
+                commit,
+                base,
+                cut: (flags & CUTTING != 0).then_some(cut),
+            }),
         }))
     }
 
@@ -88,7 +139,38 @@ impl Control {
         block.put(&self.clean_end.unwrap_or_default().0.to_le_bytes());
         block.put(&self.term.0.to_le_bytes());
         block.put(&u32::from(self.clean_end.is_some()).to_le_bytes());
+        if let Some(member) = &self.member {
+            block.put(&member.flags().to_le_bytes());
+            block.put(&member.vote.unwrap_or_default().to_le_bytes());
+            for lsn in [member.commit, member.base, member.cut.unwrap_or_default()] {
+                block.put(&lsn.0.to_le_bytes());
+            }
+        }
         block.finish()
+    }
+
+    /// Where the log is being cut, if it is.
+    pub(crate) fn cut(&self) -> Option<Lsn> {
+        self.member.and_then(|member| member.cut)
+    }
+
+    /// As it is when the cut that it names has been made: the log ends there, in order.
+    pub(crate) fn after_cut(self) -> Self {
+        let Some(member) = self.member else {
+            return self;
+        };
+        let Some(cut) = member.cut else {
+            return self;
+        };
+        Self {
+            start: self.start.min(cut),
+            clean_end: Some(cut),
+            member: Some(Member {
+                cut: None,
+                ..member
+            }),
+            ..self
+        }
     }
 }
 
@@ -165,6 +247,10 @@ impl DataDirectory {
         self.path.join("CONTROL")
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads CONTROL; `None` in a new directory.
     pub(crate) async fn read_control(&self) -> Result<Option<Control>, Error> {
         Control::read(&self.control()).await
@@ -172,23 +258,29 @@ impl DataDirectory {
 
     /// Replaces CONTROL, durably.
     pub(crate) async fn write_control(&self, control: &Control) -> Result<(), Error> {
-        let new = self.path.join("CONTROL.new");
-        let options = fs::OpenOptions {
-            truncate: true,
-            ..fs::OpenOptions::CREATE
-        };
-        let file = fs::open(&new, options)
-            .await
-            .map_err(Error::io("create", &new))?;
-        file.write_at(&control.encode(), 0)
-            .await
-            .map_err(Error::io("write", &new))?;
-        file.sync_all().await.map_err(Error::io("sync", &new))?;
-        fs::rename(&new, self.control())
-            .await
-            .map_err(Error::io("rename", &new))?;
-        fs::sync_dir(&self.path)
-            .await
-            .map_err(Error::io("sync", &self.path))
+        replace(&self.path, "CONTROL", &control.encode()).await
     }
+}
+
+/// Replaces a file of `directory` as a whole, durably: after a crash it is the one or
+/// the other.
+pub(crate) async fn replace(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let new = directory.join(format!("{name}.new"));
+    let options = fs::OpenOptions {
+        truncate: true,
+        ..fs::OpenOptions::CREATE
+    };
+    let file = fs::open(&new, options)
+        .await
+        .map_err(Error::io("create", &new))?;
+    file.write_at(bytes, 0)
+        .await
+        .map_err(Error::io("write", &new))?;
+    file.sync_all().await.map_err(Error::io("sync", &new))?;
+    fs::rename(&new, directory.join(name))
+        .await
+        .map_err(Error::io("rename", &new))?;
+    fs::sync_dir(directory)
+        .await
+        .map_err(Error::io("sync", directory))
 }

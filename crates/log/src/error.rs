@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use coeval_types::{Remedy, Timestamp};
+use coeval_types::{Lsn, Remedy, Timestamp};
 
 /// How a call of the log can fail.
 #[derive(Debug)]
@@ -62,6 +62,24 @@ pub enum Error {
         /// Its reason.
         reason: String,
     },
+    /// Retry: this node has become the leader, and the mark of its term is not committed
+    /// yet.
+    MarkPending,
+    /// Fix: these bytes of the log do not go where they were to go. Nothing has been
+    /// changed: ask their sender again.
+    Refused {
+        /// Where they do not fit.
+        at: Lsn,
+        /// Why.
+        what: String,
+    },
+    /// Fix: this part of the log is gone here. A checkpoint stands for it.
+    NotRetained {
+        /// What was asked for.
+        from: Lsn,
+        /// From where on there is log.
+        oldest: Lsn,
+    },
     /// Fatal: the log has stopped, because of this. What is durable stays durable.
     Stopped(Arc<str>),
     /// Fatal: terms or offsets are used up.
@@ -80,7 +98,10 @@ impl Error {
             | Self::Io { .. }
             | Self::TooLarge { .. }
             | Self::DiskFull(_)
+            | Self::Refused { .. }
+            | Self::NotRetained { .. }
             | Self::Replay { .. } => Remedy::Fix,
+            Self::MarkPending => Remedy::Retry,
             Self::Stopped(_) | Self::Exhausted(_) => Remedy::Fatal,
         }
     }
@@ -143,6 +164,18 @@ impl fmt::Display for Error {
             Self::Replay { timestamp, reason } => {
                 write!(formatter, "cannot replay commit {timestamp}: {reason}")
             }
+            Self::MarkPending => formatter.write_str(
+                "this node has just become the leader and takes no commits yet; try again",
+            ),
+            Self::Refused { at, what } => write!(
+                formatter,
+                "the log cannot be continued at {at} with what was sent: {what}; nothing was \
+                 changed, and its sender is to be asked again"
+            ),
+            Self::NotRetained { from, oldest } => write!(
+                formatter,
+                "the log from {from} on is gone, it begins at {oldest}; send a checkpoint first"
+            ),
             Self::Stopped(reason) => write!(formatter, "the log has stopped: {reason}"),
             Self::Exhausted(what) => write!(formatter, "the log has used up its {what}"),
         }

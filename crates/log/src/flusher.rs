@@ -38,7 +38,8 @@ use crate::Error;
 use crate::control::{Control, DataDirectory};
 use crate::frame::Seed;
 use crate::recovery::Recovered;
-use crate::segment::{Segment, SegmentKind};
+use crate::replica::Leading;
+use crate::segment::{Name, Segment, SegmentKind};
 use crate::shared::Shared;
 use crate::{RecoverySummary, Settings};
 
@@ -75,7 +76,12 @@ impl Drop for StopOnPanic {
 
 impl Flusher {
     /// The flusher of a log that has been recovered, and what recovery found.
-    pub(crate) fn new(recovered: Recovered, settings: &Settings) -> (Self, RecoverySummary) {
+    /// It leads a cluster, or is a log alone.
+    pub(crate) fn new(
+        recovered: Recovered,
+        settings: &Settings,
+        leading: Option<Box<Leading>>,
+    ) -> (Self, RecoverySummary) {
         let Recovered {
             directory,
             control,
@@ -86,7 +92,7 @@ impl Flusher {
         } = recovered;
         let ring = AppendRing::new(settings.ring_bytes, summary.end.0);
         let seed = Seed::of_database(control.database);
-        let shared = Shared::new(ring, control.term, seed, false);
+        let shared = Shared::with_file(ring, control.term, seed, leading);
         let reader = shared.ring.reader().expect("taken once");
         let end = spares.back().map_or(current.end, |last| last.end);
         let flusher = Self {
@@ -103,10 +109,16 @@ impl Flusher {
     /// Runs until the log is closed, abandoned or stopped.
     pub(crate) async fn run(mut self) {
         let _stop_on_panic = StopOnPanic(Arc::clone(&self.shared));
-        let result = match self.serve().await {
+        let ended = self.serve().await;
+        let closed = matches!(ended, Ok(End::Closed));
+        let result = match ended {
             Ok(End::Closed) => {
                 self.supply.end().await;
-                self.control.clean_end = Some(Lsn(self.reader.released()));
+                let end = Lsn(self.reader.released());
+                self.control.clean_end = Some(end);
+                if let Some(member) = &mut self.control.member {
+                    member.commit = member.commit.max(self.shared.durable_end().min(end));
+                }
                 self.directory.write_control(&self.control).await
             }
             Ok(End::Abandoned) => {
@@ -116,7 +128,18 @@ impl Flusher {
             Err(error) => Err(error),
         };
         match result {
-            Ok(()) => self.shared.stop("it was closed", false),
+            Ok(()) => {
+                let Self {
+                    shared,
+                    directory,
+                    control,
+                    ..
+                } = self;
+                if let Some(leading) = shared.leading.as_ref().filter(|_| closed) {
+                    leading.retire(directory, control);
+                }
+                shared.stop("it was closed", false);
+            }
             Err(error) => {
                 self.shared.stop(&error.to_string(), true);
                 self.supply.end().await;
@@ -161,8 +184,12 @@ impl Flusher {
     /// Makes everything before `end` durable.
     async fn flush(&mut self, end: u64) -> Result<(), Error> {
         let start = self.reader.released();
+        let window = self.shared.leading.as_ref().map(|leading| &leading.window);
+        if let Some(window) = window {
+            window.push(Lsn(start), self.reader.bytes(start..end));
+        }
         if is_planted(Bug::AcknowledgeBeforeWrite) {
-            self.shared.advance_durable(end);
+            self.shared.flushed(end);
             coeval_env::sleep(Duration::from_millis(5)).await;
         }
         let mut position = Lsn(start);
@@ -172,7 +199,14 @@ impl Flusher {
             while !bytes.is_empty() {
                 if position == self.current.end {
                     let next = self.supply.next(position).await?;
-                    full.push(std::mem::replace(&mut self.current, next));
+                    let last = std::mem::replace(&mut self.current, next);
+                    if window.is_some() {
+                        // A node of a cluster relies on it that a segment is written only
+                        // when all before it is durable.
+                        last.sync().await?;
+                    } else {
+                        full.push(last);
+                    }
                 }
                 let room = self.current.end.0 - position.0;
                 let count = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
@@ -184,9 +218,12 @@ impl Flusher {
         // The kernel has a copy: the ring is free for the next group already.
         self.reader.release(end);
         self.shared.space.serve();
+        if let Some(window) = window {
+            window.written(Lsn(end));
+        }
         let written = coeval_env::now();
         if is_planted(Bug::AcknowledgeBeforeSync) {
-            self.shared.advance_durable(end);
+            self.shared.flushed(end);
         }
         for segment in &full {
             segment.sync().await?;
@@ -197,7 +234,7 @@ impl Flusher {
             tracing::warn!(%error, "a planted bug goes on");
         }
         self.shared.counters.flushed(end - start, written.elapsed());
-        self.shared.advance_durable(end);
+        self.shared.flushed(end);
         Ok(())
     }
 }
@@ -210,8 +247,9 @@ async fn make(
     first: Lsn,
     stop: impl Fn() -> bool,
 ) -> Option<Result<Segment, Error>> {
+    let name = Name::following(first);
     loop {
-        let made = kind.create(first, &stop).await;
+        let made = kind.create(name, &stop).await;
         match &made {
             Err(error) if error.is_disk_full() && !shared.is_closing() => {
                 shared.set_full(Some(error.to_string().into()));
@@ -225,7 +263,7 @@ async fn make(
             }
         }
         // A part of the file is no use, and takes room that others may need.
-        let _ = kind.discard(first).await;
+        let _ = kind.discard(name).await;
         coeval_env::sleep(RETRY).await;
         if stop() {
             return None;

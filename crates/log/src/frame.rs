@@ -24,7 +24,8 @@
 //! | commit | entries | a transaction, committed at `timestamp` |
 //! | chunk | entries | part of a transaction; counts if a commit names it |
 //! | skip | anything | a place that was reserved and not used |
-//! | mark | – | kept for replication: where a leader's term begins |
+//! | mark | consensus's | the first frame of a leader's term |
+//! | membership | consensus's | who takes part in the cluster from here on |
 //!
 //! A reader skips a kind it does not know only by refusing to start: a newer
 //! format may give a frame a meaning that must not be missed.
@@ -49,6 +50,8 @@ pub(crate) enum Kind {
     Skip,
     /// The start of a leader's term.
     Mark,
+    /// Who takes part in the cluster from here on.
+    Membership,
 }
 
 impl Kind {
@@ -58,6 +61,7 @@ impl Kind {
             Self::Chunk => 2,
             Self::Skip => 3,
             Self::Mark => 4,
+            Self::Membership => 5,
         }
     }
 
@@ -67,6 +71,7 @@ impl Kind {
             2 => Some(Self::Chunk),
             3 => Some(Self::Skip),
             4 => Some(Self::Mark),
+            5 => Some(Self::Membership),
             _ => None,
         }
     }
@@ -256,7 +261,13 @@ mod tests {
             lsn in (1..1_u64 << 44).prop_map(|words| Lsn(words * 8)),
             behind in prop::collection::vec(any::<u8>(), 0..20),
         ) {
-            for kind in [Kind::Commit, Kind::Chunk, Kind::Skip, Kind::Mark] {
+            for kind in [
+                Kind::Commit,
+                Kind::Chunk,
+                Kind::Skip,
+                Kind::Mark,
+                Kind::Membership,
+            ] {
                 let mut bytes = frame(kind, lsn, &payload);
                 let length = bytes.len();
                 prop_assert_eq!(length % 8, 0);

@@ -59,6 +59,13 @@
 //! Timestamps of earlier terms are below all of these: opening a log makes durable
 //! whatever it replays.
 //!
+//! # In a cluster
+//!
+//! A leader's log is this one, made by [`ReplicaLog::lead`]; the others keep copies of it
+//! ([`ReplicaLog`]), which [`LogStream`]s bring up to date and [`Replayer`]s follow. There
+//! *durable* means committed by the cluster, and [`Log::set_committed`] moves it. See
+//! [`replica`](ReplicaLog).
+//!
 //! # Invariants
 //!
 //! 1. A timestamp is drawn once, whatever crashes: an offset may be used again
@@ -92,6 +99,7 @@ mod frame;
 mod log;
 mod older;
 mod recovery;
+mod replica;
 mod retention;
 mod segment;
 mod settings;
@@ -117,6 +125,9 @@ pub use error::Error;
 pub use log::Log;
 pub use older::Older;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
+pub use replica::{
+    Frames, HardState, LogStream, Mark, Membership, Progress, Replayed, Replayer, ReplicaLog,
+};
 pub use retention::Hold;
 pub use settings::Settings;
 pub use shared::FatalHandler;

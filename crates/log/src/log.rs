@@ -38,7 +38,7 @@ pub struct Log {
     /// Where the present term began.
     pub(crate) term_start: Lsn,
     /// The flusher, until the log is closed.
-    flusher: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) flusher: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
@@ -62,7 +62,7 @@ impl Log {
             match recover(&path, &of_flusher, replay).await {
                 Ok(recovered) => {
                     let database = recovered.control.database;
-                    let (flusher, summary) = Flusher::new(recovered, &of_flusher);
+                    let (flusher, summary) = Flusher::new(recovered, &of_flusher, None);
                     let shared = Arc::clone(&flusher.shared);
                     if opened.send(Ok((shared, database, summary))).is_ok() {
                         flusher.run().await;
@@ -195,8 +195,9 @@ impl Log {
         self.shared.installed()
     }
 
-    /// Every commit with a timestamp at most this survives the loss of power.
-    /// Never above [`Log::installed`].
+    /// Every commit with a timestamp at most this survives the loss of power; in a
+    /// cluster, of power and nodes, and [`Timestamp::ZERO`] until the mark of this
+    /// leader's term is committed. Never above [`Log::installed`].
     #[inline]
     #[must_use]
     pub fn durable(&self) -> Timestamp {
@@ -272,7 +273,7 @@ impl Log {
         Ok(())
     }
 
-    fn poll_space(
+    pub(crate) fn poll_space(
         &self,
         bytes: u64,
         wait: &mut SpaceWait,
@@ -282,7 +283,7 @@ impl Log {
         if let Some(error) = shared.stop_reason() {
             return Poll::Ready(Err(error));
         }
-        if let Some(error) = shared.full_reason() {
+        if let Some(error) = shared.refusal_reason() {
             return Poll::Ready(Err(error));
         }
         if shared.closing.load(Ordering::Relaxed) {
@@ -295,6 +296,13 @@ impl Log {
             .space
             .poll_acquire(&shared.ring, bytes, wait, context)
             .map(|space| Ok(Credit::new(shared, space)))
+    }
+
+    /// The place of the first frame, in a ring that nobody has used, with so much payload.
+    pub(crate) fn first_reservation(&self, payload_bytes: u64) -> Reservation<'_> {
+        let space = self.shared.ring.try_acquire(frame_bytes(payload_bytes));
+        let space = space.expect("a frame is far smaller than the ring");
+        Credit::new(&self.shared, space).reserve()
     }
 
     /// Draws the next commit timestamp. Never waits and never fails; from here on

@@ -30,7 +30,7 @@ use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
 use crate::log::FIRST_LSN;
 use crate::recovery::chain::{Chain, missing};
 use crate::recovery::{Leftovers, find_checkpoint};
-use crate::segment::{SegmentKind, first_of_name};
+use crate::segment::{Name, SegmentKind};
 use crate::{Error, Settings};
 
 /// How much is read at once.
@@ -133,17 +133,18 @@ impl Older {
     async fn runs(&mut self, kind: &SegmentKind, begin: Lsn) -> Result<Vec<Chain>, Error> {
         let names = fs::read_dir(&kind.directory).await;
         let names: Vec<PathBuf> = names.map_err(Error::io("list", &kind.directory))?;
-        let firsts = names.iter().filter_map(|path| first_of_name(path));
+        let segments = names.iter().filter_map(|path| Name::of(path));
         let mut runs: Vec<Chain> = Vec::new();
-        for first in firsts.filter(|first| *first < begin) {
-            let Some(segment) = self.note(kind.open(first).await)? else {
+        for name in segments.filter(|name| name.first < begin) {
+            let first = name.first;
+            let Some(segment) = self.note(kind.open(name).await)? else {
                 continue;
             };
             match runs.last_mut() {
-                Some(run) if run.end() == first => run.push(segment),
+                Some(run) if run.is_followed_by(name) => run.push(segment),
                 last => {
                     if let Some(run) = last {
-                        let path = kind.path(run.end());
+                        let path = kind.path(Name::following(run.end()));
                         // One that was not to be opened has been noted.
                         if !names.contains(&path) {
                             self.findings.push(missing(&path));

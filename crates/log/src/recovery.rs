@@ -39,10 +39,12 @@
 //!
 //! - [`chain`]: the segments as one stream.
 //! - [`scan`]: reads frames, finds the end.
+//! - [`deliver`]: follows a commit to all its entries.
 //! - [`dispatch`]: replays entries, each record's in order, on several threads.
 //! - [`tail`]: judges what is behind the end, and repairs it.
 
 pub(crate) mod chain;
+pub(crate) mod deliver;
 mod dispatch;
 pub(crate) mod scan;
 pub(crate) mod tail;
@@ -64,10 +66,6 @@ use crate::{Entry, Error, Settings};
 use chain::Chain;
 use scan::Scan;
 use tail::Tail;
-
-/// Most bytes of a new log's first segment. Small, because a new database waits for
-/// it; those that follow are made in the background.
-const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Why an entry cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +146,22 @@ pub struct RecoverySummary {
     pub cut_bytes: u64,
 }
 
+impl RecoverySummary {
+    /// Nothing was read, and the log goes on here.
+    pub(crate) const fn nothing(end: Lsn) -> Self {
+        Self {
+            checkpoint: None,
+            clean: false,
+            commits: 0,
+            entries: 0,
+            bytes: 0,
+            last_commit: Timestamp::ZERO,
+            end,
+            cut_bytes: 0,
+        }
+    }
+}
+
 /// A log that is ready to be written.
 pub(crate) struct Recovered {
     pub(crate) directory: DataDirectory,
@@ -162,13 +176,13 @@ pub(crate) struct Recovered {
 }
 
 /// What a data directory holds, read and replayed.
-struct Found {
-    checkpoint: Option<Checkpoint>,
-    chain: Chain,
-    /// Where in the log replay began.
-    begin: Lsn,
-    scan: Scan,
-    tail: Tail,
+pub(crate) struct Found {
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) chain: Chain,
+    /// Where in the log replay began, and the term that what came before ended in.
+    pub(crate) begin: (Lsn, Term),
+    pub(crate) scan: Scan,
+    pub(crate) tail: Tail,
 }
 
 /// What reading does with files that were being made when a process ended.
@@ -189,8 +203,16 @@ pub(crate) async fn recover(
     let directory = DataDirectory::lock(path).await?;
     let control = match directory.read_control().await? {
         Some(control) => control,
-        None => create(&directory).await?,
+        None => create(&directory, None).await?,
     };
+    if control.member.is_some() {
+        return Err(Error::Setting(format!(
+            "{} belongs to a node of a cluster, and is not opened without it; start the node as \
+             one of its cluster, or take a backup there and restore it to have a database of its \
+             own",
+            path.display()
+        )));
+    }
     let kind = SegmentKind {
         directory: directory.log(),
         database: control.database,
@@ -240,17 +262,7 @@ pub(crate) async fn inspect(
     })?;
     if control.term == Term(0) {
         // The first start made the directory and got no further.
-        let nothing = RecoverySummary {
-            checkpoint: None,
-            clean: false,
-            commits: 0,
-            entries: 0,
-            bytes: 0,
-            last_commit: Timestamp::ZERO,
-            end: FIRST_LSN,
-            cut_bytes: 0,
-        };
-        return Ok((Term(1), nothing));
+        return Ok((Term(1), RecoverySummary::nothing(FIRST_LSN)));
     }
     let kind = SegmentKind {
         directory: directory.log(),
@@ -263,7 +275,8 @@ pub(crate) async fn inspect(
 }
 
 impl Found {
-    async fn read(
+    /// Reads and replays it. Of a log that was being cut it reads what the cut leaves.
+    pub(crate) async fn read(
         directory: &DataDirectory,
         control: &Control,
         kind: &SegmentKind,
@@ -281,17 +294,19 @@ impl Found {
             }
             None => (FIRST_LSN, (FIRST_LSN, Term(0))),
         };
-        let mut chain = Chain::open(kind, needed).await?;
-        if chain.is_empty() && control.term == Term(0) && kind.leftovers == Leftovers::Remove {
-            let small = SegmentKind {
-                segment_bytes: kind.segment_bytes.min(FIRST_SEGMENT_BYTES),
-                ..kind.clone()
-            };
-            let first = small.create(FIRST_LSN, || false).await?;
-            chain.push(first.expect("nobody stops it"));
+        let until = control.cut();
+        let control = &control.after_cut();
+        let mut chain = Chain::open(kind, needed, until).await?;
+        // A cluster's log may be cut down to nothing.
+        let is_new = control.term == Term(0)
+            || (control.member.is_some() && control.start.max(begin.0) <= needed);
+        if chain.is_empty() && is_new && kind.leftovers == Leftovers::Remove {
+            chain.begin_if_empty(kind).await?;
         }
         let durable = control.clean_end.unwrap_or(control.start).max(begin.0);
-        chain.must_reach(durable, kind)?;
+        if !(chain.is_empty() && is_new) {
+            chain.must_reach(durable, kind)?;
+        }
 
         let threads = settings.recovery_threads;
         if let Some(file) = &checkpoint {
@@ -303,20 +318,20 @@ impl Found {
         Ok(Self {
             checkpoint: checkpoint.map(|file| file.summary()),
             chain,
-            begin: begin.0,
+            begin,
             scan,
             tail,
         })
     }
 
-    fn summary(&self) -> RecoverySummary {
+    pub(crate) fn summary(&self) -> RecoverySummary {
         let scan = &self.scan;
         RecoverySummary {
             checkpoint: self.checkpoint,
             clean: scan.clean,
             commits: scan.commits,
             entries: scan.entries,
-            bytes: scan.end.0 - self.begin.0,
+            bytes: scan.end.0 - self.begin.0.0,
             last_commit: scan.last_commit,
             end: scan.end,
             cut_bytes: self.tail.written_end.0 - scan.end.0,
@@ -366,8 +381,11 @@ pub(crate) async fn find_checkpoint(
     Ok(Some(file))
 }
 
-/// Makes CONTROL in a new directory.
-async fn create(directory: &DataDirectory) -> Result<Control, Error> {
+/// Makes CONTROL in a new directory, of this database or one of its own.
+pub(crate) async fn create(
+    directory: &DataDirectory,
+    database: Option<u128>,
+) -> Result<Control, Error> {
     let checkpoint = checkpoint::newest(&directory.checkpoints()).await?;
     if let Some(file) = chain::first_segment(&directory.log()).await?.or(checkpoint) {
         return Err(Error::Damaged {
@@ -376,13 +394,14 @@ async fn create(directory: &DataDirectory) -> Result<Control, Error> {
             what: format!("the file is missing, but there is {}", file.display()),
         });
     }
-    let mut database = [0; 16];
-    coeval_env::random_bytes(&mut database);
+    let mut drawn = [0; 16];
+    coeval_env::random_bytes(&mut drawn);
     let control = Control {
-        database: u128::from_le_bytes(database),
+        database: database.unwrap_or(u128::from_le_bytes(drawn)),
         term: Term(0),
         start: FIRST_LSN,
         clean_end: None,
+        member: None,
     };
     directory.write_control(&control).await?;
     Ok(control)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use coeval_memory::ring::AppendRing;
 use coeval_types::planted::{Bug, is_planted};
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::chunks::OpenChunks;
 use crate::frame::Seed;
+use crate::replica::Leading;
 use crate::space::SpaceQueue;
 use crate::statistics::Counters;
 use crate::waiters::Waiters;
@@ -27,7 +28,10 @@ pub(crate) struct Shared {
     pub(crate) seed: Seed,
     /// Whether what is installed counts as durable, there being no file.
     pub(crate) ephemeral: bool,
-    /// End of what is durable. Never past the ring's complete prefix.
+    /// Of a log that leads a cluster.
+    pub(crate) leading: Option<Box<Leading>>,
+    /// End of what is durable, or committed in a cluster. Never past the ring's complete
+    /// prefix.
     durable: AtomicU64,
     pub(crate) space: Arc<SpaceQueue>,
     /// Those who wait for a timestamp to be durable.
@@ -45,12 +49,20 @@ pub(crate) struct Shared {
     pub(crate) abandoned: AtomicBool,
     /// A fault that tests put back: the log is cut before its checkpoint is durable.
     truncates_early: AtomicBool,
-    /// Whether [`Shared::full`] says something, to be looked at without its lock.
-    is_full: AtomicBool,
-    /// Why no new commit can be taken for now: the disk has no room.
-    full: Mutex<Option<Arc<str>>>,
+    /// Whether [`Shared::refusal`] says something, to be looked at without its lock.
+    refuses: AtomicBool,
+    /// Why no new commit can be taken for now.
+    refusal: Mutex<Refusal>,
     stopped: OnceLock<Arc<str>>,
     fatal: Mutex<Fatal>,
+}
+
+#[derive(Default)]
+struct Refusal {
+    /// The disk has no room.
+    full: Option<Arc<str>>,
+    /// The leader's mark is not committed.
+    mark_pending: bool,
 }
 
 #[derive(Default)]
@@ -61,12 +73,40 @@ struct Fatal {
 }
 
 impl Shared {
+    /// Of a log alone.
     pub(crate) fn new(ring: AppendRing, term: Term, seed: Seed, ephemeral: bool) -> Arc<Self> {
+        Self::with(ring, (term, seed), ephemeral, None)
+    }
+
+    /// Of a log with a file, which may lead a cluster.
+    pub(crate) fn with_file(
+        ring: AppendRing,
+        term: Term,
+        seed: Seed,
+        leading: Option<Box<Leading>>,
+    ) -> Arc<Self> {
+        Self::with(ring, (term, seed), false, leading)
+    }
+
+    fn with(
+        ring: AppendRing,
+        (term, seed): (Term, Seed),
+        ephemeral: bool,
+        leading: Option<Box<Leading>>,
+    ) -> Arc<Self> {
         let ring = Arc::new(ring);
+        let durable = leading.as_ref().map(|leading| leading.commit.0);
+        let refusal = Refusal {
+            full: None,
+            mark_pending: leading.is_some(),
+        };
         let flusher = Arc::new(Notify::new());
         Arc::new(Self {
             space: SpaceQueue::new(Arc::clone(&ring), Arc::clone(&flusher)),
-            durable: AtomicU64::new(ring.completed()),
+            durable: AtomicU64::new(durable.unwrap_or_else(|| ring.completed())),
+            refuses: AtomicBool::new(leading.is_some()),
+            refusal: Mutex::new(refusal),
+            leading,
             ring,
             term,
             seed,
@@ -79,8 +119,6 @@ impl Shared {
             abandoned: AtomicBool::new(false),
             chunks: Arc::default(),
             truncates_early: AtomicBool::new(false),
-            is_full: AtomicBool::new(false),
-            full: Mutex::default(),
             stopped: OnceLock::new(),
             fatal: Mutex::default(),
         })
@@ -105,11 +143,41 @@ impl Shared {
     }
 
     pub(crate) fn durable(&self) -> Timestamp {
-        self.timestamp_before(self.durable_end().0)
+        let end = self.durable_end();
+        if let Some(leading) = &self.leading
+            && end <= leading.mark.start
+        {
+            // Which of the commits of earlier terms are committed is not known here.
+            return Timestamp::ZERO;
+        }
+        self.timestamp_before(end.0)
     }
 
-    /// Called by the flusher: everything before `end` is durable.
-    pub(crate) fn advance_durable(&self, end: u64) {
+    /// Called by the flusher: everything before `end` is on this disk.
+    pub(crate) fn flushed(&self, end: u64) {
+        match &self.leading {
+            Some(leading) => leading.window.flushed(Lsn(end)),
+            None => self.advance_durable(end),
+        }
+    }
+
+    /// Everything before `end` is committed by the cluster.
+    pub(crate) fn set_committed(&self, end: Lsn) {
+        let Some(leading) = &self.leading else {
+            return;
+        };
+        debug_assert!(end.0 <= self.ring.completed(), "committed and not sent");
+        let end = end.0.min(self.ring.completed());
+        if self.durable.fetch_max(end, Ordering::AcqRel) >= end {
+            return;
+        }
+        if end >= leading.mark.end.0 {
+            self.change_refusal(|refusal| refusal.mark_pending = false);
+            self.waiters.reached(self.durable());
+        }
+    }
+
+    fn advance_durable(&self, end: u64) {
         debug_assert!(end >= self.durable.load(Ordering::Relaxed));
         debug_assert!(end <= self.ring.completed());
         self.durable.store(end, Ordering::Release);
@@ -147,20 +215,40 @@ impl Shared {
         self.closing.load(Ordering::Acquire) || self.abandoned.load(Ordering::Acquire)
     }
 
-    /// Why no new commit can be taken for now, if so.
-    #[inline]
+    fn refusal(&self) -> MutexGuard<'_, Refusal> {
+        self.refusal.lock().expect("no panic under this lock")
+    }
+
+    /// Why the disk keeps new commits from being taken for now, if so.
     pub(crate) fn full_reason(&self) -> Option<Error> {
-        if !self.is_full.load(Ordering::Acquire) {
+        if !self.refuses.load(Ordering::Acquire) {
             return None;
         }
-        let full = self.full.lock().expect("no panic under this lock");
-        full.clone().map(Error::DiskFull)
+        self.refusal().full.clone().map(Error::DiskFull)
+    }
+
+    /// Why no new commit can be taken for now, if so.
+    #[inline]
+    pub(crate) fn refusal_reason(&self) -> Option<Error> {
+        if !self.refuses.load(Ordering::Acquire) {
+            return None;
+        }
+        if self.refusal().mark_pending {
+            return Some(Error::MarkPending);
+        }
+        self.full_reason()
+    }
+
+    fn change_refusal(&self, change: impl FnOnce(&mut Refusal)) {
+        let mut refusal = self.refusal();
+        change(&mut refusal);
+        let refuses = refusal.full.is_some() || refusal.mark_pending;
+        self.refuses.store(refuses, Ordering::Release);
     }
 
     /// Refuses new commits for this reason, or takes them again.
     pub(crate) fn set_full(&self, reason: Option<Arc<str>>) {
-        let mut full = self.full.lock().expect("no panic under this lock");
-        if *full == reason {
+        if self.refusal().full == reason {
             return;
         }
         match &reason {
@@ -169,9 +257,7 @@ impl Shared {
             }
             None => tracing::info!("there is room on the disk again: writes go on"),
         }
-        self.is_full.store(reason.is_some(), Ordering::Release);
-        *full = reason;
-        drop(full);
+        self.change_refusal(|refusal| refusal.full = reason);
         // Whoever waits for room in the ring may wait for ever.
         self.space.wake_all();
     }
@@ -185,6 +271,9 @@ impl Shared {
         if fatal {
             tracing::error!(reason, "the log has stopped for good");
             self.call_fatal_handler(|fatal| fatal.reason = Some(reason.into()));
+        }
+        if let Some(leading) = &self.leading {
+            leading.window.end();
         }
         self.waiters.wake_all();
         self.beginners.wake_all();

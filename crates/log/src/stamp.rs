@@ -18,6 +18,7 @@
 //! | --- | --- |
 //! | 1 | control file, segments, frames |
 //! | 2 | checkpoints: the log may begin later than at its first byte; the time of day in frames |
+//! | 3 | replicated logs: files for terms, marks, a node's vote and what it knows to be committed |
 //!
 //! CONTROL is read before anything else and written by every start, so a program
 //! that is older than the one that used a directory last refuses it there, before
@@ -29,7 +30,7 @@ use std::path::Path;
 use crate::Error;
 
 /// The version that is written.
-const NEWEST: u32 = 2;
+const NEWEST: u32 = 3;
 /// The oldest version that can be read.
 const OLDEST: u32 = 1;
 const FIELDS_AT: usize = 16;
@@ -151,7 +152,7 @@ mod tests {
         assert!(matches!(newer, Error::Format { .. }));
         let newer = newer.to_string();
         assert!(
-            newer.contains("format version 3, written by a newer version"),
+            newer.contains("format version 4, written by a newer version"),
             "{newer}"
         );
         assert!(newer.contains("start the newer version"), "{newer}");

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use coeval_types::Timestamp;
 
+use crate::segment::Name;
+
 const MAGIC: [u8; 8] = *b"COEVALBK";
 const VERSION: u32 = 1;
 const FILE: u8 = 1;
@@ -93,18 +95,16 @@ impl Item {
 
 /// Whether this is the name of a file of a data directory.
 pub(super) fn is_name(name: &str) -> bool {
-    let numbered = |rest: &str, suffix: &str| {
-        rest.strip_suffix(suffix).is_some_and(|digits| {
+    let checkpoint = |rest: &str| {
+        rest.strip_suffix(".checkpoint").is_some_and(|digits| {
             digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit())
         })
     };
     name == "CONTROL"
         || name
             .strip_prefix("log/")
-            .is_some_and(|rest| numbered(rest, ".log"))
-        || name
-            .strip_prefix("checkpoints/")
-            .is_some_and(|rest| numbered(rest, ".checkpoint"))
+            .is_some_and(|rest| Name::parse(rest).is_some())
+        || name.strip_prefix("checkpoints/").is_some_and(checkpoint)
 }
 
 /// Cuts the stream into items as it comes in.
@@ -286,6 +286,7 @@ mod tests {
         for good in [
             "CONTROL",
             "log/00000000000000004096.log",
+            "log/00000000000000004096-0000003.log",
             "checkpoints/00000000000000004096.checkpoint",
         ] {
             assert!(is_name(good));
@@ -296,6 +297,7 @@ mod tests {
             "../CONTROL",
             "log/../../etc/passwd",
             "log/0.log",
+            "log/00000000000000004096-../CONTROL",
             "/log/00000000000000004096.log",
             "log/00000000000000004096.checkpoint",
         ] {

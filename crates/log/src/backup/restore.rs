@@ -265,7 +265,18 @@ async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Contro
         let into = to.join("log").join(name);
         copy(&file, path, length, Some(&into), length).await?;
     }
-    Ok(control)
+    // Of a node of a cluster what it knows to be committed; behind that may be anything, so
+    // it is as if another term had begun there.
+    Ok(match control.member {
+        Some(member) => Control {
+            term: Term(control.term.0 + 1).min(Term::MAX),
+            start: member.commit,
+            clean_end: Some(member.commit),
+            member: None,
+            ..control
+        },
+        None => control,
+    })
 }
 
 /// Where the log in `directory` ends, for this target.
@@ -312,7 +323,7 @@ async fn end_of(
         segment_bytes: 0,
         leftovers: Leftovers::Keep,
     };
-    let chain = Chain::open(&kind, needed).await?;
+    let chain = Chain::open(&kind, needed, None).await?;
     chain.must_reach(begin.0, &kind)?;
     find(&chain, control, begin, target).await
 }

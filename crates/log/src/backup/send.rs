@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::files::Files;
 use crate::log::Log;
 use crate::retention::Hold;
-use crate::segment::{SEGMENT_HEADER_BYTES, first_of_name};
+use crate::segment::{Name, SEGMENT_HEADER_BYTES};
 use crate::shared::Shared;
 
 /// Where pieces of the stream go. Nobody there ends the backup.
@@ -95,16 +95,18 @@ impl BackupSource {
             send_file(sink, &path, name, u64::MAX).await?;
         }
         let end = self.shared.durable_end();
-        for (first, path) in self.segments(end).await? {
-            let follows = SEGMENT_HEADER_BYTES + (end.0 - first.0);
-            let name = format!("log/{:020}.log", first.0);
+        for (segment, path) in self.segments(end).await? {
+            let follows = SEGMENT_HEADER_BYTES + (end.0 - segment.first.0);
+            let name = format!("log/{}", segment.file_name());
             send_file(sink, &path, name, follows).await?;
         }
         let control = Control {
             database: self.files.database,
             term: self.shared.term,
-            start: self.term_start,
+            // A leader's term that is not committed yet has begun behind it.
+            start: self.term_start.min(end),
             clean_end: Some(end),
+            member: None,
         };
         let control = control.encode();
         let file = Item::File {
@@ -124,17 +126,17 @@ impl BackupSource {
     }
 
     /// The segments that hold any of the log from what is held up to `end`.
-    async fn segments(&self, end: Lsn) -> Result<Vec<(Lsn, PathBuf)>, Error> {
+    async fn segments(&self, end: Lsn) -> Result<Vec<(Name, PathBuf)>, Error> {
         let directory = self.files.log();
         let names = fs::read_dir(&directory)
             .await
             .map_err(Error::io("list", &directory))?;
         let mut segments: Vec<_> = names
             .into_iter()
-            .filter_map(|path| Some((first_of_name(&path)?, path)))
-            .filter(|(first, _)| *first < end)
+            .filter_map(|path| Some((Name::of(&path)?, path)))
+            .filter(|(name, _)| name.first < end)
             .collect();
-        let held = |(first, _): &(Lsn, PathBuf)| *first <= self.hold.log_start();
+        let held = |(name, _): &(Name, PathBuf)| name.first <= self.hold.log_start();
         let before = segments.iter().rposition(held).unwrap_or(0);
         Ok(segments.split_off(before))
     }

@@ -12,6 +12,7 @@ use crate::frame::{Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
 use crate::recovery::scan::Scan;
 use crate::recovery::tail;
+use crate::replica::Landmarks;
 
 /// How much of the log is read at once.
 const BLOCK_BYTES: usize = 4 << 20;
@@ -129,6 +130,9 @@ async fn judge(
         commits: found.commits,
         entries: 0,
         last_commit: found.last.map_or(Timestamp::ZERO, |(last, _)| last),
+        last_term: Term(0),
+        unmarked_term: Term(0),
+        landmarks: Landmarks::default(),
     };
     let seed = Seed::of_database(control.database);
     tail::judge(chain, control, seed, &scan).await.map(|_| ())

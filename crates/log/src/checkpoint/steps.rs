@@ -69,6 +69,10 @@ impl Log {
         if self.shared.truncates_early() {
             truncate(&files, writer.start().log_start).await?;
         }
+        if let Some(leading) = &self.shared.leading {
+            // The checkpoint stands for log in which they are found.
+            leading.all_landmarks().write(&files.directory).await?;
+        }
         let checkpoint = writer.finish().await?;
         self.retention.set_checkpoint(checkpoint);
         let kept = self.settings.log_keep_bytes;

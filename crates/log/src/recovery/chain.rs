@@ -9,10 +9,12 @@ use coeval_types::Lsn;
 use crate::Error;
 use crate::log::FIRST_LSN;
 use crate::recovery::Leftovers;
-use crate::segment::{Segment, SegmentKind, first_of_name, is_unfinished};
+use crate::segment::{Name, Segment, SegmentKind, first_of_name, is_unfinished};
 
 /// Segments that follow on each other without a gap, from the one on in which the
-/// log is needed. Earlier ones, kept for other purposes, are no part of it.
+/// log is needed. Earlier ones, kept for other purposes, are no part of it. One with
+/// which a term begins may take over within the one before it.
+#[derive(Debug)]
 pub(crate) struct Chain {
     segments: Vec<Segment>,
     /// Where the first segment begins that is needed, or before.
@@ -29,14 +31,21 @@ pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, E
 
 impl Chain {
     /// Opens every segment that holds the stream from `needed` on, and removes
-    /// unfinished ones, or leaves them alone.
-    pub(crate) async fn open(kind: &SegmentKind, needed: Lsn) -> Result<Self, Error> {
+    /// unfinished ones, or leaves them alone. Those that begin at `until` or behind it
+    /// are no part of the log.
+    pub(crate) async fn open(
+        kind: &SegmentKind,
+        needed: Lsn,
+        until: Option<Lsn>,
+    ) -> Result<Self, Error> {
         let names = fs::read_dir(&kind.directory)
             .await
             .map_err(Error::io("list", &kind.directory))?;
         let firsts = names.iter().filter_map(|path| first_of_name(path));
         // The last one that does not begin behind `needed`.
-        let first = firsts.filter(|first| *first <= needed).max();
+        let first = firsts
+            .filter(|first| *first <= needed && until.is_none_or(|until| *first < until))
+            .max();
         let mut chain = Self {
             segments: Vec::new(),
             first: first.unwrap_or(needed),
@@ -50,18 +59,18 @@ impl Chain {
                 }
                 continue;
             }
-            let Some(first) = first_of_name(&path) else {
+            let Some(name) = Name::of(&path) else {
                 tracing::warn!(file = %path.display(), "not a file of the log; left alone");
                 continue;
             };
             // Names sort as their offsets do.
-            if first < chain.first {
+            if name.first < chain.first || until.is_some_and(|until| name.first >= until) {
                 continue;
             }
-            if first != chain.end() {
+            if !chain.is_followed_by(name) {
                 return Err(chain.not_there(kind));
             }
-            chain.push(kind.open(first).await?);
+            chain.push(kind.open(name).await?);
         }
         Ok(chain)
     }
@@ -74,12 +83,33 @@ impl Chain {
         }
     }
 
+    /// Makes a first segment if there is none.
+    pub(crate) async fn begin_if_empty(&mut self, kind: &SegmentKind) -> Result<(), Error> {
+        if self.is_empty() {
+            let name = Name::following(self.first);
+            let made = kind.small().create(name, || false).await?;
+            self.push(made.expect("nobody stops it"));
+        }
+        Ok(())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
+    /// Whether the segment of this name goes on where the last one ends, or takes over
+    /// within it.
+    pub(crate) fn is_followed_by(&self, name: Name) -> bool {
+        let within = |last: &Segment| last.first < name.first && name.first < last.end;
+        name.first == self.end()
+            || (name.begins.is_some() && self.segments.last().is_some_and(within))
+    }
+
     pub(crate) fn push(&mut self, segment: Segment) {
-        debug_assert_eq!(segment.first, self.end());
+        if let Some(last) = self.segments.last_mut() {
+            debug_assert!(last.first < segment.first && segment.first <= last.end);
+            last.ends_at(segment.first);
+        }
         self.segments.push(segment);
     }
 
@@ -105,13 +135,13 @@ impl Chain {
     /// should begin.
     fn not_there(&self, kind: &SegmentKind) -> Error {
         if !self.is_empty() {
-            return missing(&kind.path(self.end()));
+            return missing(&kind.path(Name::following(self.end())));
         }
         // Segments are named by where they begin: from the beginning of all that is
         // known; of one within which a checkpoint ends nobody knows it any more.
         let (file, what) = if self.first == FIRST_LSN {
             let what = "the file is missing, and in checkpoints there is none that stands for it";
-            (kind.path(FIRST_LSN), what.to_owned())
+            (kind.path(Name::following(FIRST_LSN)), what.to_owned())
         } else {
             let what = format!(
                 "the file is missing that holds the log from {} on, where the checkpoint needs it",
@@ -139,6 +169,16 @@ impl Chain {
         self.segments
             .iter()
             .filter(move |segment| segment.first < end && segment.end > start)
+    }
+
+    /// Where the first segment begins of those at or behind `lsn` with which a term
+    /// begins.
+    pub(crate) fn term_behind(&self, lsn: Lsn) -> Option<Lsn> {
+        let found = |segment: &&Segment| segment.first >= lsn && segment.begins.is_some();
+        self.segments
+            .iter()
+            .find(found)
+            .map(|segment| segment.first)
     }
 
     /// Names a place in the stream by its file.
@@ -182,13 +222,12 @@ impl Chain {
     }
 
     /// Removes the segments that begin at `first` or behind it, the last one first,
-    /// so that no gap ever shows.
+    /// so that no gap ever shows. The first of the chain stays.
     pub(crate) async fn remove_from(
         &mut self,
         first: Lsn,
         kind: &SegmentKind,
     ) -> Result<(), Error> {
-        let mut removed = false;
         while self.segments.len() > 1
             && self.segments.last().is_some_and(|last| last.first >= first)
         {
@@ -196,14 +235,64 @@ impl Chain {
             fs::remove_file(&last.path)
                 .await
                 .map_err(Error::io("remove", &last.path))?;
-            removed = true;
+            // One by one, or a disk might keep the removals in another order.
+            fs::sync_dir(&kind.directory)
+                .await
+                .map_err(Error::io("sync", &kind.directory))?;
+            if let Some(before) = self.segments.last_mut() {
+                before.goes_on();
+            }
         }
-        if removed {
+        Ok(())
+    }
+
+    /// Removes every segment that begins at `first` or behind it, the last one first.
+    pub(crate) async fn remove_all_from(
+        &mut self,
+        first: Lsn,
+        kind: &SegmentKind,
+    ) -> Result<(), Error> {
+        self.remove_from(first, kind).await?;
+        if self
+            .segments
+            .first()
+            .is_some_and(|only| only.first >= first)
+        {
+            let only = self.segments.pop().expect("looked at");
+            fs::remove_file(&only.path)
+                .await
+                .map_err(Error::io("remove", &only.path))?;
             fs::sync_dir(&kind.directory)
                 .await
                 .map_err(Error::io("sync", &kind.directory))?;
         }
         Ok(())
+    }
+
+    /// Clears what stands at `start` or behind it in the last segment, and makes that
+    /// durable.
+    pub(crate) async fn clear_last_from(&self, start: Lsn) -> Result<(), Error> {
+        const WINDOW_BYTES: u64 = 1 << 20;
+        let Some(last) = self.segments.last() else {
+            return Ok(());
+        };
+        let (mut at, mut window) = (start.max(last.first), Vec::new());
+        let mut cleared = false;
+        while at < last.end {
+            let count = (last.end.0 - at.0).min(WINDOW_BYTES);
+            window.resize(count as usize, 0);
+            last.read(at, &mut window).await?;
+            if window.iter().any(|&byte| byte != 0) {
+                window.fill(0);
+                last.write(at, &window).await?;
+                cleared = true;
+            }
+            at.0 += count;
+        }
+        match cleared {
+            true => last.sync().await,
+            false => Ok(()),
+        }
     }
 
     /// The segment in which the stream goes on at `lsn`, and those behind it. A

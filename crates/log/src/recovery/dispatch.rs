@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use coeval_env::JoinHandle;
 use coeval_types::{Rid, StorageId, Timestamp};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 use crate::entry::{Item, take_item};
@@ -33,6 +33,8 @@ type Place = (Timestamp, usize);
 struct Batch {
     block: Arc<Vec<u8>>,
     places: Vec<Place>,
+    /// To be told when they have been applied.
+    applied: Option<oneshot::Sender<()>>,
 }
 
 struct Worker {
@@ -79,7 +81,11 @@ impl Shared {
 
     async fn work(&self, mut batches: mpsc::Receiver<Batch>) {
         while let Some(batch) = batches.recv().await {
-            let Batch { block, mut places } = batch;
+            let Batch {
+                block,
+                mut places,
+                applied,
+            } = batch;
             if let Err(error) = self.apply(&block, &places) {
                 let mut failed = self.failed.lock().expect("no panic under this lock");
                 failed.get_or_insert(error);
@@ -87,6 +93,10 @@ impl Shared {
             }
             // Before the vector: who reads the log waits for blocks, not for vectors.
             drop(block);
+            if let Some(applied) = applied {
+                // Whoever waited may have gone.
+                let _ = applied.send(());
+            }
             places.clear();
             let mut spare = self.spare.lock().expect("no panic under this lock");
             spare.push(places);
@@ -150,9 +160,36 @@ impl Dispatcher {
             let batch = Batch {
                 block: Arc::clone(block),
                 places: std::mem::replace(&mut worker.gathering, self.shared.spare()),
+                applied: None,
             };
             if sender.send(batch).await.is_err() {
                 // A worker ends early only when it has failed; `finish` says why.
+                return Err(self.shared.failure());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until everything that went off has been replayed.
+    pub(crate) async fn settle(&mut self) -> Result<(), Error> {
+        let mut waiting = Vec::new();
+        for worker in &self.workers {
+            let Some((sender, _)) = &worker.running else {
+                continue;
+            };
+            let (applied, is_applied) = oneshot::channel();
+            let batch = Batch {
+                block: Arc::default(),
+                places: Vec::new(),
+                applied: Some(applied),
+            };
+            if sender.send(batch).await.is_err() {
+                return Err(self.shared.failure());
+            }
+            waiting.push(is_applied);
+        }
+        for is_applied in waiting {
+            if is_applied.await.is_err() {
                 return Err(self.shared.failure());
             }
         }

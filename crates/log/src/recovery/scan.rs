@@ -11,11 +11,11 @@ use coeval_types::{Lsn, Term, Timestamp};
 
 use crate::Error;
 use crate::control::Control;
-use crate::entry::{Skimmed, skim_item};
 use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
-use crate::recovery::dispatch::Dispatcher;
+use crate::recovery::deliver::Delivery;
 use crate::recovery::{RecoveryProgress, Replay};
+use crate::replica::Landmarks;
 
 /// How much is read at once.
 const BLOCK_BYTES: usize = 4 << 20;
@@ -35,6 +35,12 @@ pub(crate) struct Scan {
     pub(crate) commits: u64,
     pub(crate) entries: u64,
     pub(crate) last_commit: Timestamp,
+    /// The term of the last frame, or of what came before.
+    pub(crate) last_term: Term,
+    /// The newest term that began without a mark.
+    pub(crate) unmarked_term: Term,
+    /// What consensus wrote.
+    pub(crate) landmarks: Landmarks,
 }
 
 /// How one frame was taken.
@@ -50,9 +56,9 @@ struct Reader<'log> {
     control: &'log Control,
     seed: Seed,
     replay: Arc<dyn Replay>,
-    dispatcher: Dispatcher,
-    /// Term of the last frame.
-    term: Term,
+    delivery: Delivery,
+    /// Commits from here on are not replayed.
+    replay_until: Option<Lsn>,
     /// Where it began.
     start: Lsn,
     /// What the wall clock said at the last commit.
@@ -75,9 +81,10 @@ impl Scan {
             chain,
             control,
             seed,
-            dispatcher: Dispatcher::new(Arc::clone(&replay), threads),
+            delivery: Delivery::new(seed, Arc::clone(&replay), threads),
             replay,
-            term,
+            // Whatever a node of a cluster does not know to be committed waits.
+            replay_until: control.member.map(|member| member.commit),
             start,
             latest: 0,
             scan: Self {
@@ -88,11 +95,15 @@ impl Scan {
                 commits: 0,
                 entries: 0,
                 last_commit: Timestamp::ZERO,
+                last_term: term,
+                unmarked_term: term,
+                landmarks: Landmarks::default(),
             },
         };
         let read = reader.read().await;
+        reader.scan.entries = reader.delivery.entries();
         // The workers are waited for in any case, so that none outlives the call.
-        let replayed = reader.dispatcher.finish().await;
+        let replayed = reader.delivery.finish().await;
         read.and(replayed)?;
         Ok(reader.scan)
     }
@@ -156,7 +167,7 @@ impl Reader<'_> {
                     Taken::End(why) => break Some(why),
                 }
             };
-            self.dispatcher.block_done(&shared).await?;
+            self.delivery.block_done(&shared).await?;
             if let Some(why) = stopped_by {
                 self.scan.stopped_by = why;
                 self.scan.clean = self.control.clean_end == Some(self.scan.end);
@@ -223,11 +234,25 @@ impl Reader<'_> {
                 ),
             ));
         }
+        if term < self.scan.last_term {
+            return Ok(Taken::End(NotAFrame::Misplaced));
+        }
+        if let Some(member) = &self.control.member {
+            let rises = term > self.scan.last_term;
+            if lsn >= member.base && rises != (header.kind == Kind::Mark) {
+                let what = match rises {
+                    true => format!("term {term} begins without its mark"),
+                    false => format!("term {term} begins a second time"),
+                };
+                return Err(self.chain.damaged(lsn, what));
+            }
+            return Ok(Taken::Frame(header));
+        }
         if lsn >= self.control.start && term < self.control.term {
             // A remnant of a tail that was cut.
             return Ok(Taken::End(NotAFrame::Empty));
         }
-        if term < self.term || (lsn < self.control.start && term == self.control.term) {
+        if lsn < self.control.start && term == self.control.term {
             return Ok(Taken::End(NotAFrame::Misplaced));
         }
         Ok(Taken::Frame(header))
@@ -239,9 +264,21 @@ impl Reader<'_> {
         block: &Arc<Vec<u8>>,
         at: usize,
     ) -> Result<(), Error> {
-        self.term = header.timestamp.term();
+        let term = header.timestamp.term();
+        if matches!(header.kind, Kind::Mark | Kind::Membership) {
+            let start = at + HEADER_BYTES;
+            let payload = &block[start..start + header.length as usize];
+            self.scan.landmarks.note(header, payload);
+        }
+        if header.kind != Kind::Mark && term > self.scan.last_term {
+            self.scan.unmarked_term = term;
+        }
+        self.scan.last_term = term;
         self.scan.durable = self.scan.durable.max(header.durable);
-        if header.kind != Kind::Commit {
+        let waits = self
+            .replay_until
+            .is_some_and(|until| header.timestamp.lsn() >= until);
+        if header.kind != Kind::Commit || waits {
             return Ok(());
         }
         if is_planted(Bug::OrderByClock) && header.time < self.latest {
@@ -250,75 +287,6 @@ impl Reader<'_> {
         self.latest = header.time;
         self.scan.commits += 1;
         self.scan.last_commit = header.timestamp;
-        let start = at + HEADER_BYTES;
-        self.entries(header.timestamp, block, start, header.length as usize, true)
-            .await
-    }
-
-    /// Replays the payload at `start` of `block`, following a commit's references
-    /// to chunks.
-    async fn entries(
-        &mut self,
-        commit: Timestamp,
-        block: &Arc<Vec<u8>>,
-        start: usize,
-        length: usize,
-        may_refer: bool,
-    ) -> Result<(), Error> {
-        let mut rest = &block[start..start + length];
-        while !rest.is_empty() {
-            let at = start + length - rest.len();
-            match skim_item(&mut rest) {
-                Ok(Skimmed::Entry(storage, rid)) => {
-                    self.scan.entries += 1;
-                    self.dispatcher.entry(commit, (storage, rid), at);
-                }
-                Ok(Skimmed::Chunk(lsn)) if may_refer => {
-                    // What was named so far comes first, and is in this block.
-                    self.dispatcher.block_done(block).await?;
-                    self.chunk(commit, lsn).await?;
-                }
-                Ok(Skimmed::Chunk(_)) | Err(_) => {
-                    return Err(Error::Replay {
-                        timestamp: commit,
-                        reason: "an entry is malformed under a checksum that is right".to_owned(),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Replays a chunk that the commit refers to. It was read before, as a frame;
-    /// it is read again rather than kept, because most chunks are long and those of
-    /// transactions that never committed are not needed at all.
-    async fn chunk(&mut self, commit: Timestamp, lsn: Lsn) -> Result<(), Error> {
-        let wrong = || Error::Replay {
-            timestamp: commit,
-            reason: format!("the chunk at {lsn} that it refers to is not there"),
-        };
-        if lsn < self.chain.first() || lsn >= commit.lsn() {
-            return Err(wrong());
-        }
-        let mut bytes = Vec::new();
-        self.chain.read(lsn, HEADER_BYTES, &mut bytes).await?;
-        let head = bytes.first_chunk().ok_or_else(wrong)?;
-        let header = Header::decode(head, lsn, self.seed).map_err(|_| wrong())?;
-        if header.end() > commit.lsn() {
-            return Err(wrong());
-        }
-        bytes.clear();
-        self.chain
-            .read(lsn, header.frame_bytes() as usize, &mut bytes)
-            .await?;
-        let parsed = Header::parse(&bytes, lsn, self.seed)
-            .map_err(|_| wrong())?
-            .0;
-        if parsed.kind != Kind::Chunk || parsed.timestamp.term() != commit.term() {
-            return Err(wrong());
-        }
-        let block = Arc::new(bytes);
-        Box::pin(self.entries(commit, &block, HEADER_BYTES, header.length as usize, false)).await?;
-        self.dispatcher.block_done(&block).await
+        self.delivery.commit(self.chain, header, block, at).await
     }
 }

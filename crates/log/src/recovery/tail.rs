@@ -87,6 +87,7 @@ pub(crate) async fn judge(
                 continue;
             };
             if !scan.clean
+                && control.member.is_none()
                 && frame > end
                 && word == Timestamp::new(control.term, frame).to_bits()
                 && let Some(header) = frame_at(chain, frame, seed).await?
@@ -106,7 +107,63 @@ pub(crate) async fn judge(
         }
         start = Lsn(start.0 + window.len() as u64);
     }
+    if control.member.is_some() && !scan.clean {
+        judge_order(chain, seed, scan, &tail).await?;
+    }
     Ok(tail)
+}
+
+/// Refuses if the log of a node of a cluster goes on behind its end in a way that says
+/// that what stood there was durable. What frames say of durability they say of another
+/// node's disk; but a segment is written only when everything before it is durable:
+///
+/// ```text
+///            p                    |  a segment that is written
+///   frame    ?????  frame         |  ######     damage: whole frames before it
+///   frame    ?????????????????????|??????       a frame that crosses may be torn
+/// ```
+async fn judge_order(chain: &Chain, seed: Seed, scan: &Scan, tail: &Tail) -> Result<(), Error> {
+    let end = scan.end;
+    // The last segment that is written, and begins behind the end.
+    let written = Lsn(tail.written_end.0.saturating_sub(Lsn::ALIGNMENT));
+    let written = chain.segment(written.max(end));
+    if tail.written_end <= end || written.first <= end {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    chain.read(end, HEADER_BYTES, &mut head).await?;
+    let reach = match head.first_chunk() {
+        Some(head) => Header::decode(head, end, seed).map(|header| header.end()),
+        None => return Ok(()),
+    };
+    let mut is_damage = reach.unwrap_or(Lsn(end.0 + HEADER_BYTES as u64)) <= written.first;
+    // Its length may be what is damaged. If it does not cross, others start behind it.
+    let (mut at, mut window) = (Lsn(end.0 + Lsn::ALIGNMENT), Vec::new());
+    while !is_damage && at < written.first {
+        window.clear();
+        let count = (written.first.0 - at.0).min(WINDOW_BYTES as u64) as usize;
+        chain.read(at, count, &mut window).await?;
+        for word in window.chunks_exact(Lsn::ALIGNMENT as usize) {
+            // A frame's second word is its stamp.
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            let frame = Lsn(at.0 - Lsn::ALIGNMENT);
+            is_damage |= frame > end
+                && Timestamp::from_bits(word).lsn() == frame
+                && frame_at(chain, frame, seed).await?.is_some();
+            at.0 += Lsn::ALIGNMENT;
+        }
+    }
+    if !is_damage {
+        return Ok(());
+    }
+    Err(chain.damaged(
+        end,
+        format!(
+            "{}, and {} is written, so the log was durable up to there",
+            scan.stopped_by.describe(),
+            written.path.display()
+        ),
+    ))
 }
 
 /// The frame at `lsn`, if there is a valid one.
@@ -141,20 +198,8 @@ pub(crate) async fn repair(
 ) -> Result<(), Error> {
     let end = scan.end;
     let proved = scan.durable.max(control.start);
-    if !scan.clean && proved < end {
-        let mut window = Vec::new();
-        for segment in chain.segments(proved, end) {
-            let mut start = segment.first.max(proved);
-            let until = segment.end.min(end);
-            while start < until {
-                let count = (until.0 - start.0).min(WINDOW_BYTES as u64) as usize;
-                window.resize(count, 0);
-                segment.read(start, &mut window).await?;
-                segment.write(start, &window).await?;
-                start.0 += count as u64;
-            }
-            segment.sync().await?;
-        }
+    if !scan.clean {
+        rewrite(chain, proved, end).await?;
     }
     if tail.written_end > end {
         tracing::warn!(
@@ -174,8 +219,57 @@ pub(crate) async fn repair(
         }
         last.sync().await?;
     }
-    if let Some(first) = tail.first_written_spare {
+    // A file for a term that is no part of this log, as a restore may leave one.
+    let of_term = chain.term_behind(end);
+    let first = [tail.first_written_spare, of_term].into_iter().flatten();
+    if let Some(first) = first.min() {
         chain.remove_from(first, kind).await?;
+    }
+    if of_term.is_some() {
+        chain.clear_last_from(end).await?;
+    }
+    Ok(())
+}
+
+/// The same for a node of a cluster: behind the end there is nothing left, no segments
+/// made ahead either, for a term may begin there.
+pub(crate) async fn repair_member(
+    chain: &mut Chain,
+    kind: &SegmentKind,
+    control: &Control,
+    scan: &Scan,
+) -> Result<(), Error> {
+    let end = scan.end;
+    if !scan.clean && !chain.is_empty() {
+        // All before the segment that was written last is durable.
+        let last = chain.segment(Lsn(end.0 - Lsn::ALIGNMENT).max(chain.first()));
+        let proved = last.first.max(control.start);
+        rewrite(chain, proved, end).await?;
+    }
+    chain.remove_from(end, kind).await?;
+    if chain.first() == end && chain.term_behind(end).is_some() {
+        chain.remove_all_from(end, kind).await?;
+    }
+    chain.clear_last_from(end).await
+}
+
+/// Writes what stands from `proved` up to `end` once more, and makes it durable.
+async fn rewrite(chain: &Chain, proved: Lsn, end: Lsn) -> Result<(), Error> {
+    if proved >= end {
+        return Ok(());
+    }
+    let mut window = Vec::new();
+    for segment in chain.segments(proved, end) {
+        let mut start = segment.first.max(proved);
+        let until = segment.end.min(end);
+        while start < until {
+            let count = (until.0 - start.0).min(WINDOW_BYTES as u64) as usize;
+            window.resize(count, 0);
+            segment.read(start, &mut window).await?;
+            segment.write(start, &window).await?;
+            start.0 += count as u64;
+        }
+        segment.sync().await?;
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! Damage on the disk: cut off if it was never durable, refused if it was.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use coeval_env::sim::{Loss, Node, World};
-use coeval_log::Error;
+use coeval_log::{Error, ReplicaLog};
 use coeval_types::{Remedy, Timestamp};
 
-use crate::support::{open, put, put_durably, small};
+use crate::support::{Table, open, put, put_durably, small};
 
 const DIRECTORY: &str = "/data";
 const HEADER: u64 = 4096;
@@ -312,28 +313,38 @@ fn files_of_another_version_or_database_are_told_from_damage() {
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
-/// The first format version differs from this one in what may be there, not in what
-/// is written: a directory of it is one of this version without checkpoints.
+/// Earlier format versions differ from this one in what may be there, not in what is
+/// written by a server alone: a directory of one is one of this version without
+/// checkpoints (1) or without a cluster (2).
 #[test]
-fn a_directory_of_the_first_version_is_opened() {
-    let (world, node, commits) = write(true);
-    let files = [format!("{DIRECTORY}/CONTROL"), segment()];
-    for (name, length) in files.into_iter().zip([128, 4096]) {
-        let files = world.files(node);
-        let (_, block) = files
-            .iter()
-            .find(|(path, _)| path == Path::new(&name))
-            .unwrap();
-        let mut block = block[..length].to_vec();
-        block[8] = 1;
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..]).to_le_bytes();
-        block[12..16].copy_from_slice(&crc);
-        for (offset, byte) in block.into_iter().enumerate() {
-            world.damage(node, &name, offset as u64, |_| byte);
+fn directories_of_earlier_versions_are_opened() {
+    for version in 1..=2 {
+        let (world, node, commits) = write(true);
+        let files = [format!("{DIRECTORY}/CONTROL"), segment()];
+        for (name, length) in files.into_iter().zip([128, 4096]) {
+            let files = world.files(node);
+            let (_, block) = files
+                .iter()
+                .find(|(path, _)| path == Path::new(&name))
+                .unwrap();
+            let mut block = block[..length].to_vec();
+            block[8] = version;
+            let crc = crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..]);
+            block[12..16].copy_from_slice(&crc.to_le_bytes());
+            for (offset, byte) in block.into_iter().enumerate() {
+                world.damage(node, &name, offset as u64, |_| byte);
+            }
         }
+        assert_eq!(reopen(&world, node).unwrap(), commits);
+        let files = world.files(node);
+        let (_, control) = &files[0];
+        assert_eq!(control[8], 3, "an older program refuses it from now on");
+        // The node of a cluster that it may become reads the same.
+        let joined = world.run(node, async {
+            let table = Arc::new(Table::default());
+            let replica = ReplicaLog::open(Path::new(DIRECTORY), None, small(), table.clone());
+            replica.await.map(|_| table.commits())
+        });
+        assert_eq!(joined.unwrap().unwrap(), commits);
     }
-    assert_eq!(reopen(&world, node).unwrap(), commits);
-    let files = world.files(node);
-    let (_, control) = &files[0];
-    assert_eq!(control[8], 2, "an older program refuses it from now on");
 }

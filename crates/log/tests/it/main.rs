@@ -6,5 +6,6 @@ mod crashes;
 mod damage;
 mod files;
 mod fuzz;
+mod replica;
 mod support;
 mod waiting;

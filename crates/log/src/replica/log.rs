@@ -1,0 +1,485 @@
+//! A follower's log: a copy of the leader's, kept as it comes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use coeval_memory::ring::AppendRing;
+use coeval_types::{Lsn, Term};
+
+use super::check::{LogEnd, check};
+use super::files::frames_of;
+use super::landmarks::{Landmarks, Mark, Membership};
+use super::window::Frames;
+use crate::control::{Control, DataDirectory, Member};
+use crate::files::Files;
+use crate::frame::{HEADER_BYTES, Header, Seed};
+use crate::recovery::chain::Chain;
+use crate::retention::Retention;
+use crate::segment::{Name, SegmentKind};
+use crate::{Checkpoint, Error, Settings};
+
+/// What consensus must find again, whatever happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HardState {
+    /// The newest term heard of.
+    pub term: Term,
+    /// Who has this node's vote in that term.
+    pub vote: Option<u64>,
+    /// Everything before is committed, as far as this node has noted it.
+    pub commit: Lsn,
+}
+
+/// The log of a node that does not lead, open to be continued. See its module.
+///
+/// Its calls block the thread for as long as the disk takes: it belongs on a thread of
+/// its own. After a write or a sync that failed, every call that writes does.
+#[derive(Debug)]
+pub struct ReplicaLog {
+    pub(super) directory: DataDirectory,
+    /// As it is on the disk.
+    pub(super) control: Control,
+    pub(super) kind: SegmentKind,
+    pub(super) settings: Settings,
+    pub(super) seed: Seed,
+    /// Every segment that is needed, and spare ones.
+    pub(super) chain: Chain,
+    /// Where the log that is read begins.
+    pub(super) begin: Lsn,
+    pub(super) end: LogEnd,
+    /// The newest term that began without a mark, before the log was replicated.
+    pub(super) unmarked_term: Term,
+    pub(super) landmarks: Landmarks,
+    /// Everything before is durable: whole frames.
+    pub(super) flushed: Lsn,
+    /// The same in bytes: a frame may reach beyond.
+    pub(super) synced: Lsn,
+    /// Why nothing is written any more.
+    pub(super) failed: Option<Arc<str>>,
+    pub(super) retention: Arc<Retention>,
+}
+
+impl ReplicaLog {
+    fn member(&self) -> Member {
+        self.control.member.expect("a replica's CONTROL says so")
+    }
+
+    /// The database's number, which all nodes share.
+    #[must_use]
+    pub fn database(&self) -> u128 {
+        self.control.database
+    }
+
+    /// Where the directory is, and whose.
+    pub(super) fn files(&self) -> Files {
+        Files {
+            directory: self.directory.path().to_owned(),
+            database: self.control.database,
+        }
+    }
+
+    /// What was last put in force.
+    #[must_use]
+    pub fn hard_state(&self) -> HardState {
+        let member = self.member();
+        HardState {
+            term: self.control.term,
+            vote: member.vote,
+            commit: member.commit,
+        }
+    }
+
+    /// Where the log ends: where the next frame goes.
+    #[must_use]
+    pub fn end(&self) -> Lsn {
+        self.end.lsn
+    }
+
+    /// The term of the last frame; 0 of an empty log.
+    #[must_use]
+    pub fn last_term(&self) -> Term {
+        self.end.term
+    }
+
+    /// Everything before is durable.
+    #[must_use]
+    pub fn flushed(&self) -> Lsn {
+        self.flushed
+    }
+
+    /// Where the log that a start reads begins: at its first frame, or behind the
+    /// checkpoint.
+    #[must_use]
+    pub fn begin(&self) -> Lsn {
+        self.begin
+    }
+
+    /// Where the log began to be replicated. What is before has no marks, and is not sent
+    /// to anybody.
+    #[must_use]
+    pub fn base(&self) -> Lsn {
+        self.member().base
+    }
+
+    /// Where leaders' terms begin, in the order of the log, also in log that is gone.
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        &self.landmarks.marks
+    }
+
+    /// Who took part from where on, as marks and changes say.
+    #[must_use]
+    pub fn memberships(&self) -> &[Membership] {
+        &self.landmarks.memberships
+    }
+
+    /// The checkpoint in force.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        self.retention.checkpoint()
+    }
+
+    /// Puts a hard state in force: when this returns, it survives. Of the commit point
+    /// only what is durable here is noted.
+    ///
+    /// # Errors
+    /// When it would go back behind a term, a vote or a commit point that is in force, or
+    /// names a commit point behind the log's end.
+    pub async fn set_hard_state(&mut self, state: HardState) -> Result<(), Error> {
+        let now = self.hard_state();
+        if state == now {
+            return Ok(());
+        }
+        let contradicts = |what: &str| {
+            Err(Error::Setting(format!(
+                "{what}: {state:?} cannot follow on {now:?} in a log that ends at {}",
+                self.end.lsn
+            )))
+        };
+        if state.term < now.term {
+            return contradicts("terms do not fall");
+        }
+        if state.term > Term::MAX {
+            return Err(Error::Exhausted("2²⁰ terms"));
+        }
+        if state.term == now.term && now.vote.is_some() && state.vote != now.vote {
+            return contradicts("a vote is not changed in its term");
+        }
+        if state.commit < now.commit || state.commit > self.end.lsn {
+            return contradicts("the commit point does not go back, nor behind the end");
+        }
+        self.write_control(Control {
+            term: state.term,
+            member: Some(Member {
+                vote: state.vote,
+                commit: state.commit.min(self.flushed).max(now.commit),
+                ..self.member()
+            }),
+            ..self.control
+        })
+        .await
+    }
+
+    /// Replaces CONTROL, which also tells how far the log is durable now.
+    async fn write_control(&mut self, control: Control) -> Result<(), Error> {
+        self.check_failed()?;
+        let control = Control {
+            start: self.flushed.min(control.cut().unwrap_or(self.flushed)),
+            clean_end: None,
+            ..control
+        };
+        let written = self.directory.write_control(&control).await;
+        self.poisoned_unless_full(written)?;
+        self.control = control;
+        Ok(())
+    }
+
+    fn check_failed(&self) -> Result<(), Error> {
+        match &self.failed {
+            Some(reason) => Err(Error::Stopped(Arc::clone(reason))),
+            None => Ok(()),
+        }
+    }
+
+    /// After a write or a sync that failed nothing is known of the file any more.
+    fn poisoned_by<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            self.failed.get_or_insert(error.to_string().into());
+        }
+        result
+    }
+
+    /// A new file for which there was no room is none, and changes nothing.
+    fn poisoned_unless_full<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        match &result {
+            Err(error) if error.is_disk_full() => result,
+            _ => self.poisoned_by(result),
+        }
+    }
+
+    /// Puts a leader's bytes behind the end, whole frames that begin at `at`, which is
+    /// where the log ends. They are durable after [`ReplicaLog::flush`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when they do not belong there: nothing has been changed then.
+    /// An error that [says](Error::is_disk_full) that the disk is full may be tried again
+    /// from [`ReplicaLog::end`] on.
+    pub async fn append(&mut self, at: Lsn, bytes: &[u8]) -> Result<(), Error> {
+        self.check_failed()?;
+        if at != self.end.lsn {
+            let what = format!("the log ends at {}", self.end.lsn);
+            return Err(Error::Refused { at, what });
+        }
+        let checked = check(bytes, self.end, self.control.term, self.seed)?;
+        if checked.end.lsn.0 >= Lsn::LIMIT.0 - 2 * AppendRing::MAX_REGION {
+            return Err(Error::Exhausted("128 TiB of offsets"));
+        }
+        let written = self.write_terms(bytes, &checked.landmarks.marks).await;
+        // After an error it may be some first frames.
+        let mut landmarks = checked.landmarks;
+        landmarks.cut(self.end.lsn);
+        self.landmarks.append(landmarks);
+        self.end.term = self.term_before(self.end.lsn);
+        written
+    }
+
+    /// Writes bytes that were checked behind the end, in which terms begin with these
+    /// marks: each in a file of its own.
+    async fn write_terms(&mut self, bytes: &[u8], marks: &[Mark]) -> Result<(), Error> {
+        let mut rest = bytes;
+        for mark in marks {
+            let (before, behind) = rest.split_at((mark.start.0 - self.end.lsn.0) as usize);
+            self.write(before).await?;
+            self.begin_term(mark.term).await?;
+            rest = behind;
+        }
+        self.write(rest).await
+    }
+
+    fn term_before(&self, lsn: Lsn) -> Term {
+        let marked = self.landmarks.term_before(lsn).unwrap_or_default();
+        marked.max(self.unmarked_term)
+    }
+
+    /// Writes bytes of one term behind the end.
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let end = Lsn(self.end.lsn.0 + bytes.len() as u64);
+        self.make_room_until(end).await?;
+        let (mut at, mut rest) = (self.end.lsn, bytes);
+        while !rest.is_empty() {
+            let segment = self.chain.segment(at);
+            if segment.first == at {
+                self.sync_until(at).await?;
+            }
+            let segment = self.chain.segment(at);
+            let room = usize::try_from(segment.end.0 - at.0).unwrap_or(usize::MAX);
+            let (now, then) = rest.split_at(room.min(rest.len()));
+            let written = segment.write(at, now).await;
+            self.poisoned_by(written)?;
+            at.0 += now.len() as u64;
+            rest = then;
+        }
+        self.end.lsn = end;
+        Ok(())
+    }
+
+    /// Begins a file for a term whose mark is to stand at the end.
+    pub(super) async fn begin_term(&mut self, term: Term) -> Result<(), Error> {
+        let at = self.end.lsn;
+        self.flush_until(at).await?;
+        let removed = self.chain.remove_all_from(at, &self.kind).await;
+        self.poisoned_by(removed)?;
+        let name = Name {
+            first: at,
+            begins: Some(term),
+        };
+        self.make_segment(name).await
+    }
+
+    /// Makes segments until they hold the stream up to `end`.
+    async fn make_room_until(&mut self, end: Lsn) -> Result<(), Error> {
+        while self.chain.end() < end {
+            self.make_segment(Name::following(self.chain.end())).await?;
+        }
+        Ok(())
+    }
+
+    async fn make_segment(&mut self, name: Name) -> Result<(), Error> {
+        let kind = match name.begins {
+            Some(_) => self.kind.small(),
+            None => self.kind.clone(),
+        };
+        match kind.create(name, || false).await {
+            Ok(segment) => {
+                self.chain.push(segment.expect("nobody stops it"));
+                Ok(())
+            }
+            Err(error) => {
+                // A part of the file is no use, and takes room that others may need.
+                let _ = kind.discard(name).await;
+                self.poisoned_unless_full(Err(error))
+            }
+        }
+    }
+
+    /// Makes the next segment if there is none ahead of the one being written, so that
+    /// [`ReplicaLog::append`] need not. To be called when there is time.
+    pub async fn make_room(&mut self) -> Result<(), Error> {
+        self.check_failed()?;
+        if self.chain.segment(self.end.lsn).end == self.chain.end() {
+            self.make_segment(Name::following(self.chain.end())).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was appended, and says up to where that is.
+    pub async fn flush(&mut self) -> Result<Lsn, Error> {
+        self.check_failed()?;
+        self.flush_until(self.end.lsn).await?;
+        Ok(self.flushed)
+    }
+
+    /// Makes everything before `at` durable, where a frame starts.
+    async fn flush_until(&mut self, at: Lsn) -> Result<(), Error> {
+        self.sync_until(at).await?;
+        self.flushed = self.flushed.max(at);
+        Ok(())
+    }
+
+    async fn sync_until(&mut self, end: Lsn) -> Result<(), Error> {
+        let mut synced = Ok(());
+        for segment in self.chain.segments(self.synced, end) {
+            synced = segment.sync().await;
+            if synced.is_err() {
+                break;
+            }
+        }
+        self.poisoned_by(synced)?;
+        self.synced = self.synced.max(end);
+        Ok(())
+    }
+
+    /// Takes everything from `at` on out of the log, where a frame starts. When this
+    /// returns it is gone, and durably; a crash within leaves the log as it was, or as it
+    /// is then.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when no frame starts there, or it is committed.
+    pub async fn truncate(&mut self, at: Lsn) -> Result<(), Error> {
+        self.check_failed()?;
+        if at == self.end.lsn {
+            return Ok(());
+        }
+        self.check_cut(at).await?;
+        // So that CONTROL can say that all before the cut is durable.
+        self.flush_until(at).await?;
+        self.write_control(Control {
+            member: Some(Member {
+                cut: Some(at),
+                ..self.member()
+            }),
+            ..self.control
+        })
+        .await?;
+        let cut = self.cut(at).await;
+        self.poisoned_by(cut)?;
+        self.landmarks.cut(at);
+        self.end = LogEnd {
+            lsn: at,
+            term: self.term_before(at),
+        };
+        (self.flushed, self.synced) = (at, at);
+        // As long as CONTROL names the cut, nothing may be put behind it.
+        let done = self.write_control(self.control.after_cut()).await;
+        self.poisoned_by(done)
+    }
+
+    async fn check_cut(&self, at: Lsn) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error::Refused { at, what });
+        if at > self.end.lsn {
+            return refuse(format!("the log ends at {}", self.end.lsn));
+        }
+        let kept = self.member().commit.max(self.begin);
+        if at < kept {
+            return refuse(format!("everything before {kept} is committed, and stays"));
+        }
+        let mut head = Vec::new();
+        self.chain.read(at, HEADER_BYTES, &mut head).await?;
+        let starts = head
+            .first_chunk()
+            .is_some_and(|head| Header::decode(head, at, self.seed).is_ok());
+        match starts {
+            true => Ok(()),
+            false => refuse("no frame of this log starts there".to_owned()),
+        }
+    }
+
+    /// The files part of a cut that CONTROL names already.
+    async fn cut(&mut self, at: Lsn) -> Result<(), Error> {
+        self.chain.remove_all_from(at, &self.kind).await?;
+        self.chain.begin_if_empty(&self.kind).await?;
+        self.chain.clear_last_from(at).await
+    }
+
+    /// Puts a leader's bytes in the place of everything from `at` on, and makes that
+    /// durable. A crash within leaves the log as it was, cut at `at`, or continued there
+    /// with some first of these frames.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the bytes do not belong there: nothing has been changed.
+    pub async fn replace(&mut self, at: Lsn, bytes: &[u8]) -> Result<(), Error> {
+        self.check_failed()?;
+        if at != self.end.lsn {
+            self.check_cut(at).await?;
+        }
+        let end = LogEnd {
+            lsn: at,
+            term: self.term_before(at),
+        };
+        check(bytes, end, self.control.term, self.seed)?;
+        self.truncate(at).await?;
+        self.append(at, bytes).await?;
+        self.flush().await?;
+        Ok(())
+    }
+
+    /// The frames from `from` on, where one starts: about as many as `most` bytes hold, and
+    /// at least one. Nothing at the log's end.
+    ///
+    /// # Errors
+    /// [`Error::NotRetained`] when the log there is not read any more.
+    pub async fn read(&self, from: Lsn, most: usize) -> Result<Frames, Error> {
+        if from < self.begin {
+            return Err(Error::NotRetained {
+                from,
+                oldest: self.begin,
+            });
+        }
+        let room = usize::try_from(self.end.lsn.0.saturating_sub(from.0)).unwrap_or(usize::MAX);
+        let mut frames = Vec::new();
+        if room > 0 {
+            let read = frames_of(&self.chain, self.seed, from, (most, room)).await?;
+            frames = read.map_err(|why| self.chain.damaged(from, why.describe().to_owned()))?;
+        }
+        Ok(Frames {
+            start: from,
+            bytes: frames.into(),
+        })
+    }
+
+    /// Notes that the log is closed in order, and releases the directory.
+    pub async fn close(mut self) -> Result<(), Error> {
+        self.flush().await?;
+        let control = Control {
+            start: self.flushed,
+            clean_end: Some(self.flushed),
+            ..self.control
+        };
+        self.directory.write_control(&control).await
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}

@@ -1,0 +1,132 @@
+//! Opening the log of a node of a cluster.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use coeval_env::fs;
+use coeval_types::Lsn;
+
+use super::check::LogEnd;
+use super::landmarks::Landmarks;
+use super::log::ReplicaLog;
+use crate::control::{Control, DataDirectory, Member};
+use crate::frame::Seed;
+use crate::recovery::{Found, Leftovers, create, tail};
+use crate::retention::Retention;
+use crate::segment::{SegmentKind, first_of_name};
+use crate::{Error, RecoverySummary, Replay, Settings};
+
+impl ReplicaLog {
+    /// Opens the log in `directory`, or makes one, and takes the directory for this
+    /// process. Hands to `replay` what the newest checkpoint holds, and what is known to
+    /// be committed behind it; a [`Replayer`](super::Replayer) goes on from there.
+    ///
+    /// The directory of a database that was none of a cluster becomes one of a cluster
+    /// whose log begins where the database's ends: all before is committed.
+    ///
+    /// All nodes have one database; a new directory gets this one, or, of the first node,
+    /// one of its own. A directory of another one is refused.
+    ///
+    /// On an error the directory is as it was, but for a cut that had been begun.
+    pub async fn open(
+        directory: &Path,
+        database: Option<u128>,
+        settings: Settings,
+        replay: Arc<dyn Replay>,
+    ) -> Result<(Self, RecoverySummary), Error> {
+        settings.check()?;
+        let directory = DataDirectory::lock(directory).await?;
+        let control = match directory.read_control().await? {
+            Some(control) => control,
+            None => create(&directory, database).await?,
+        };
+        if let Some(other) = database.filter(|database| *database != control.database) {
+            return Err(Error::Setting(format!(
+                "{} is of database {:032x}, and the cluster's is {other:032x}; name a directory \
+                 of that database, or an empty one",
+                directory.path().display(),
+                control.database
+            )));
+        }
+        let kind = SegmentKind {
+            directory: directory.log(),
+            database: control.database,
+            segment_bytes: settings.segment_bytes,
+            leftovers: Leftovers::Remove,
+        };
+        if let Some(cut) = control.cut() {
+            remove_from(&kind, cut).await?;
+        }
+        let mut found = Found::read(&directory, &control, &kind, &settings, replay).await?;
+        let control = control.after_cut();
+        let end = found.scan.end;
+        match control.member {
+            Some(_) => {
+                tail::repair_member(&mut found.chain, &kind, &control, &found.scan).await?;
+            }
+            None => {
+                tail::repair(&mut found.chain, &kind, &control, &found.scan, &found.tail).await?;
+            }
+        }
+        found.chain.begin_if_empty(&kind).await?;
+        let member = control.member.unwrap_or(Member {
+            vote: None,
+            commit: end,
+            base: end,
+            cut: None,
+        });
+        let begin = found.begin.0;
+        let mut landmarks = match control.member {
+            Some(_) => Landmarks::read(directory.path(), begin).await?,
+            None => Landmarks::default(),
+        };
+        let summary = found.summary();
+        landmarks.append(found.scan.landmarks);
+        let control = Control {
+            start: end,
+            clean_end: None,
+            member: Some(member),
+            ..control
+        };
+        directory.write_control(&control).await?;
+        let log = Self {
+            seed: Seed::of_database(control.database),
+            retention: Retention::new(summary.checkpoint),
+            directory,
+            control,
+            kind,
+            settings,
+            chain: found.chain,
+            begin,
+            end: LogEnd {
+                lsn: end,
+                term: found.scan.last_term,
+            },
+            unmarked_term: found.scan.unmarked_term,
+            landmarks,
+            flushed: end,
+            synced: end,
+            failed: None,
+        };
+        // Without it more log is said to be kept than is, until something is removed.
+        let _ = log.retention.look(&log.files()).await;
+        Ok((log, summary))
+    }
+}
+
+/// Goes on with a cut that had been begun: removes the files at or behind it.
+async fn remove_from(kind: &SegmentKind, cut: Lsn) -> Result<(), Error> {
+    let directory = &kind.directory;
+    let names = fs::read_dir(directory)
+        .await
+        .map_err(Error::io("list", directory))?;
+    let behind = |path: &&std::path::PathBuf| first_of_name(path).is_some_and(|first| first >= cut);
+    for path in names.iter().rev().filter(behind) {
+        fs::remove_file(path)
+            .await
+            .map_err(Error::io("remove", path))?;
+    }
+    fs::sync_dir(directory)
+        .await
+        .map_err(Error::io("sync", directory))
+}

@@ -1,0 +1,133 @@
+//! A follower's replay: committed transactions, as the commit point moves on.
+//!
+//! ```text
+//!   ReplicaLog::open replayed up to here   advance(to)
+//!   ──────────────────────────────┼───────────┼─────────── log
+//!                                 position ───▶
+//! ```
+//!
+//! It reads the log's files beside the one who writes them, so it may run on a thread of
+//! its own; what was just written is still in the kernel's memory. Entries go to the
+//! threads of the log's settings, those of one record always to the same one in the order
+//! of the log, and [`Replayer::advance`] returns when all of them have been applied. So
+//! whatever it has advanced to is a prefix of the commits, each of them whole.
+//!
+//! Only what is committed is handed in: committed log is never cut, so nothing that was
+//! replayed is ever taken back.
+
+use std::sync::Arc;
+
+use coeval_types::{Lsn, Timestamp};
+
+use super::files::LogFiles;
+use super::log::ReplicaLog;
+use crate::frame::{Header, Kind, Seed};
+use crate::recovery::deliver::Delivery;
+use crate::{Error, Replay};
+
+/// How much is read at once.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Replays a log from a position on. See the module.
+pub struct Replayer {
+    files: LogFiles,
+    seed: Seed,
+    delivery: Delivery,
+    at: Lsn,
+    last: Timestamp,
+    commits: u64,
+}
+
+impl std::fmt::Debug for Replayer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Replayer")
+            .field("at", &self.at)
+            .field("last", &self.last)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a replayer has done since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// Everything before has been applied.
+    pub end: Lsn,
+    /// The last commit that was, [`Timestamp::ZERO`] when there was none.
+    pub last_commit: Timestamp,
+    /// Committed transactions.
+    pub commits: u64,
+    /// Their entries.
+    pub entries: u64,
+}
+
+impl ReplicaLog {
+    /// Goes on where [`ReplicaLog::open`] has ended, or wherever a frame starts behind.
+    ///
+    /// # Panics
+    /// When `from` is before what a start would read.
+    #[must_use]
+    pub fn replayer(&self, replay: Arc<dyn Replay>, from: Lsn) -> Replayer {
+        assert!(from >= self.begin, "the log is not read from there on");
+        Replayer {
+            files: LogFiles::new(&self.files(), self.seed, self.chain.first()),
+            seed: self.seed,
+            delivery: Delivery::new(self.seed, replay, self.settings.recovery_threads),
+            at: from,
+            last: Timestamp::ZERO,
+            commits: 0,
+        }
+    }
+}
+
+impl Replayer {
+    /// Up to where everything has been applied.
+    #[must_use]
+    pub fn position(&self) -> Lsn {
+        self.at
+    }
+
+    /// Applies everything up to `to`, where a frame ends that is committed, and that
+    /// [`ReplicaLog::append`] has written. Returns when it has been applied.
+    ///
+    /// After an error nothing is known of what was applied: the tables are to be filled
+    /// anew.
+    pub async fn advance(&mut self, to: Lsn) -> Result<Replayed, Error> {
+        while self.at < to {
+            let block = Arc::new(self.files.read(self.at, to, BLOCK_BYTES).await?);
+            self.block(&block).await?;
+        }
+        self.delivery.settle().await?;
+        Ok(Replayed {
+            end: self.at,
+            last_commit: self.last,
+            commits: self.commits,
+            entries: self.delivery.entries(),
+        })
+    }
+
+    /// Hands in the commits of whole frames.
+    async fn block(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
+        let chain = self.files.chain().expect("a block was read from it");
+        let mut at = 0;
+        while at < block.len() {
+            let header = block[at..]
+                .first_chunk()
+                .and_then(|head| Header::decode(head, self.at, self.seed).ok())
+                .expect("whole frames were read");
+            if header.kind == Kind::Commit {
+                self.delivery.commit(chain, &header, block, at).await?;
+                self.commits += 1;
+                self.last = header.timestamp;
+            }
+            at += header.frame_bytes() as usize;
+            self.at = header.end();
+        }
+        self.delivery.block_done(block).await
+    }
+
+    /// Ends its threads.
+    pub async fn close(self) -> Result<(), Error> {
+        self.delivery.finish().await
+    }
+}

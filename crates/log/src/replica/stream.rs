@@ -1,0 +1,108 @@
+//! A leader's log as a stream of frames, for one follower each.
+
+use std::sync::Arc;
+
+use coeval_types::Lsn;
+use tokio::sync::watch;
+
+use super::files::LogFiles;
+use super::window::{Frames, Look, Progress};
+use crate::Error;
+use crate::frame::frame_bytes;
+use crate::shared::Shared;
+
+/// Reads a leader's log from a place on: what is new from memory, what is older from its
+/// files.
+#[derive(Debug)]
+pub struct LogStream {
+    shared: Arc<Shared>,
+    files: LogFiles,
+    progress: watch::Receiver<Progress>,
+    /// What is before this is not sent.
+    base: Lsn,
+    at: Lsn,
+}
+
+impl LogStream {
+    pub(super) fn new(shared: Arc<Shared>, files: LogFiles, base: Lsn, at: Lsn) -> Self {
+        let progress = leading(&shared).window.progress();
+        Self {
+            shared,
+            files,
+            progress,
+            base,
+            at,
+        }
+    }
+
+    /// Where the next frame begins.
+    #[must_use]
+    pub fn position(&self) -> Lsn {
+        self.at
+    }
+
+    /// Goes on at another place, where a frame starts.
+    pub fn seek(&mut self, at: Lsn) {
+        self.at = at;
+    }
+
+    /// The next frames if there are any: about as many as `most` bytes hold, and at least
+    /// one.
+    ///
+    /// # Errors
+    /// [`Error::NotRetained`] when the log there is gone: the follower needs a checkpoint.
+    pub async fn read(&mut self, most: usize) -> Result<Option<Frames>, Error> {
+        if self.at < self.base {
+            return Err(Error::NotRetained {
+                from: self.at,
+                oldest: self.base,
+            });
+        }
+        let looked = leading(&self.shared).window.look(self.at);
+        let bytes = match looked {
+            Look::Nothing => return Ok(None),
+            Look::Bytes(bytes) => bytes.slice(..first_frames(&bytes, most)),
+            Look::InFiles(until) => self.files.read(self.at, until, most).await?.into(),
+        };
+        let chunk = Frames {
+            start: self.at,
+            bytes,
+        };
+        self.at = chunk.end();
+        Ok(Some(chunk))
+    }
+
+    /// Waits until there are frames, and takes them as [`LogStream::read`] does. `None`
+    /// when the log has been closed, and nothing is left.
+    pub async fn next(&mut self, most: usize) -> Result<Option<Frames>, Error> {
+        loop {
+            let ended = self.progress.borrow_and_update().ended;
+            if let Some(chunk) = self.read(most).await? {
+                return Ok(Some(chunk));
+            }
+            if ended || self.progress.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn leading(shared: &Shared) -> &super::Leading {
+    let leading = shared.leading.as_deref();
+    leading.expect("only a leader's log has streams")
+}
+
+/// How many bytes the first frames of the ring have that are `most` together, or the
+/// first alone. They were made here, so their lengths are right.
+fn first_frames(bytes: &[u8], most: usize) -> usize {
+    let mut end = 0;
+    while let Some(length) = bytes[end..].get(4..8) {
+        let length = u32::from_le_bytes(length.try_into().expect("four bytes"));
+        let next = end + frame_bytes(u64::from(length)) as usize;
+        if end > 0 && next > most {
+            break;
+        }
+        end = next;
+    }
+    end
+}

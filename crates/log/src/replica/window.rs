@@ -1,0 +1,190 @@
+//! The newest part of a leader's log, in memory, for those who send it to followers.
+//!
+//! ```text
+//!   files ─────────────────────────────┐
+//!                        ┌── window ───┼──────────────┐
+//!   ─────────────────────┼─────────────┼──────────────┼───▶
+//!                     start         written        filled
+//! ```
+//!
+//! The flusher puts each group here before it writes it, so a group is on its way to
+//! the others while it goes to the disk here. It is the contiguous complete prefix of the
+//! ring, so it is whole frames. What has been written may leave when there is too much:
+//! it is read from the files then. A group is copied once, out of the ring, so that the
+//! ring has room again as soon as the kernel has its copy; whoever sends it copies nothing.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::{Bytes, BytesMut};
+use coeval_types::Lsn;
+use tokio::sync::watch;
+
+/// Whole frames of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// Where they begin.
+    pub start: Lsn,
+    /// The frames.
+    pub bytes: Bytes,
+}
+
+impl Frames {
+    /// Where they end.
+    #[must_use]
+    pub fn end(&self) -> Lsn {
+        Lsn(self.start.0 + self.bytes.len() as u64)
+    }
+}
+
+/// How far a leader's log has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Everything before can be sent.
+    pub filled: Lsn,
+    /// Everything before is durable here.
+    pub flushed: Lsn,
+    /// Nothing more comes.
+    pub ended: bool,
+}
+
+/// What a reader gets.
+pub(super) enum Look {
+    /// The frames from there on that are together, and what there is no more of.
+    Bytes(Bytes),
+    /// It stands in the files only, up to here.
+    InFiles(Lsn),
+    /// There is nothing more yet.
+    Nothing,
+}
+
+#[derive(Debug)]
+struct State {
+    groups: VecDeque<Frames>,
+    bytes: u64,
+    start: Lsn,
+    written: Lsn,
+}
+
+/// The window.
+#[derive(Debug)]
+pub(crate) struct Window {
+    state: Mutex<State>,
+    /// It holds at most about so many bytes that have been written.
+    limit: u64,
+    progress: watch::Sender<Progress>,
+}
+
+impl Window {
+    /// An empty one at `start`, where everything before is durable.
+    pub(super) fn new(start: Lsn, limit: u64) -> Self {
+        Self {
+            state: Mutex::new(State {
+                groups: VecDeque::new(),
+                bytes: 0,
+                start,
+                written: start,
+            }),
+            limit,
+            progress: watch::Sender::new(Progress {
+                filled: start,
+                flushed: start,
+                ended: false,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    /// A group is about to be written.
+    pub(crate) fn push(&self, start: Lsn, (first, second): (&[u8], &[u8])) {
+        let mut bytes = BytesMut::with_capacity(first.len() + second.len());
+        bytes.extend_from_slice(first);
+        bytes.extend_from_slice(second);
+        let group = Frames {
+            start,
+            bytes: bytes.freeze(),
+        };
+        let filled = group.end();
+        let mut state = self.state();
+        state.bytes += group.bytes.len() as u64;
+        state.groups.push_back(group);
+        drop(state);
+        self.progress
+            .send_modify(|progress| progress.filled = filled);
+    }
+
+    /// Everything before is in the files.
+    pub(crate) fn written(&self, end: Lsn) {
+        let mut state = self.state();
+        state.written = end;
+        while state.bytes > self.limit
+            && let Some(oldest) = state.groups.pop_front_if(|oldest| oldest.end() <= end)
+        {
+            state.bytes -= oldest.bytes.len() as u64;
+            state.start = oldest.end();
+        }
+    }
+
+    /// Everything before is durable here.
+    pub(crate) fn flushed(&self, end: Lsn) {
+        self.progress.send_modify(|progress| progress.flushed = end);
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&self) {
+        self.progress.send_modify(|progress| progress.ended = true);
+    }
+
+    /// How far the log has come, to be watched.
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// What there is from `from` on.
+    pub(super) fn look(&self, from: Lsn) -> Look {
+        let state = self.state();
+        if from < state.start {
+            return Look::InFiles(state.start);
+        }
+        let behind = state.groups.partition_point(|group| group.end() <= from);
+        match state.groups.get(behind) {
+            Some(group) => {
+                let at = (from.0 - group.start.0) as usize;
+                Look::Bytes(group.bytes.slice(at..))
+            }
+            None => Look::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_leaves_when_there_is_too_much() {
+        let window = Window::new(Lsn(4096), 100);
+        let group = [7; 64];
+        for number in 0..4_u64 {
+            window.push(Lsn(4096 + number * 64), (&group[..40], &group[40..]));
+        }
+        assert_eq!(window.progress().borrow().filled, Lsn(4096 + 256));
+        assert!(matches!(window.look(Lsn(4096 + 256)), Look::Nothing));
+        let rest = |from| match window.look(Lsn(from)) {
+            Look::Bytes(bytes) => Ok(bytes.len()),
+            Look::InFiles(until) => Err(until.0),
+            Look::Nothing => Ok(0),
+        };
+        assert_eq!(rest(4096), Ok(64), "not written yet, so it stays");
+        assert_eq!(rest(4096 + 72), Ok(56));
+        window.written(Lsn(4096 + 128));
+        assert_eq!(rest(4096), Err(4096 + 128));
+        assert_eq!(rest(4096 + 128), Ok(64), "both stay that are not written");
+        window.written(Lsn(4096 + 256));
+        assert_eq!(rest(4096 + 128), Err(4096 + 192));
+        assert_eq!(rest(4096 + 192), Ok(64));
+    }
+}
