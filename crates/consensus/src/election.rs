@@ -206,7 +206,12 @@ impl Consensus {
             } else {
                 self.lead();
             }
-        } else if count(false) > membership.voters().len() - membership.majority() {
+        } else if count(false)
+            > membership
+                .voters()
+                .len()
+                .saturating_sub(membership.majority())
+        {
             self.follow(self.term, None);
         }
     }

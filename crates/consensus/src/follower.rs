@@ -289,6 +289,11 @@ fn check_entries(term: Term, previous: Position, entries: &[Entry]) -> Result<()
             "it has entries of terms that go back"
         } else if begins_term != matches!(entry.content, Content::Mark(_)) {
             "it has a term that does not begin with its mark, or a mark within a term"
+        } else if entry
+            .membership()
+            .is_some_and(|members| members.voters().len() == 0)
+        {
+            "it has members none of whom votes"
         } else {
             before = entry.position();
             continue;

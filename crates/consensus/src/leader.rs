@@ -79,9 +79,11 @@ impl Leader {
     fn adopt(&mut self, id: NodeId, membership: &Membership, end: Lsn) {
         self.progress.retain(|node, _| membership.is_member(*node));
         for member in membership.members().filter(|member| *member != id) {
+            // One that is added later has not had the time yet to be heard of.
+            let active = self.now > 0;
             self.progress
                 .entry(member)
-                .or_insert_with(|| Progress::new(end));
+                .or_insert_with(|| Progress::new(end, active));
         }
         self.reads.forget_lease();
     }
@@ -419,7 +421,7 @@ impl Consensus {
         progress.fetching = None;
         let is_answer = entries
             .first()
-            .is_some_and(|first| first.start == fetch.from)
+            .is_some_and(|first| first.start <= fetch.from && fetch.from < first.end)
             && entries.windows(2).all(|pair| pair[0].end == pair[1].start)
             && entries.iter().all(|entry| self.shape.has(entry.position()));
         if !is_answer {
@@ -446,7 +448,9 @@ impl Consensus {
         let Some(progress) = leader.progress.get_mut(&to) else {
             return;
         };
-        let Some(previous) = self.shape.position_at(progress.next) else {
+        // Entries go whole: a follower that asks from within one gets all of it.
+        let start = entries.first().map_or(progress.next, |first| first.start);
+        let Some(previous) = self.shape.position_at(start) else {
             return;
         };
         if let (Some(first), Some(last)) = (entries.first(), entries.last()) {

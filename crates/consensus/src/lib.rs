@@ -92,7 +92,7 @@ mod chance;
 mod consensus;
 mod durability;
 mod election;
-mod encoding;
+pub mod encoding;
 mod entry;
 mod follower;
 mod leader;
@@ -109,7 +109,6 @@ mod refusal;
 mod restored;
 mod settings;
 mod shape;
-mod varint;
 
 pub use consensus::{Consensus, FollowerStatus, StartError, Status};
 pub use entry::{Content, Entry, Mark};

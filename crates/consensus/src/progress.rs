@@ -88,14 +88,14 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// A follower of whom nothing is known but where the leader's own log ends.
-    pub(crate) fn new(next: Lsn) -> Self {
+    pub(crate) fn new(next: Lsn, active: bool) -> Self {
         Self {
             stage: Stage::Probe,
             matched: Lsn(0),
             next,
             told: Some(Lsn(0)),
             round: 0,
-            active: true,
+            active,
             held_back: false,
             fetching: None,
             probing: false,

@@ -2,6 +2,8 @@
 //! properties hold, and when they behave, the cluster goes on.
 
 mod cluster;
+mod differential;
+mod fuzz;
 mod planted;
 mod random;
 mod transcripts;

@@ -106,7 +106,7 @@ fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
     }));
 }
 
-/// As long as one likes: `cargo test --release -p coeval-consensus --test it -- --ignored`.
+/// As long as one likes: `cargo test --release -p coeval-consensus --test it -- --ignored hundred_thousand`.
 #[test]
 #[ignore = "minutes: a search, not a check"]
 fn a_hundred_thousand_seeds() {

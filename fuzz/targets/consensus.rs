@@ -1,0 +1,10 @@
+//! Arbitrary bytes as messages of consensus. See the module it runs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/consensus/tests/it/fuzz/mod.rs"]
+mod entry;
+
+fuzz_target!(|input: &[u8]| entry::run(input));
