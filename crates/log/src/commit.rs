@@ -92,12 +92,17 @@ impl Place<'_> {
         if self.shared.ephemeral {
             return;
         }
+        // What consensus writes is made by each node for itself, and comes out the same.
+        let (durable, time) = match kind {
+            Kind::Mark | Kind::Membership => (Lsn(0), 0),
+            Kind::Commit | Kind::Chunk | Kind::Skip => (self.shared.durable_end(), time_of_day()),
+        };
         let header = Header {
             length: u32::try_from(length).expect("a region is far shorter"),
             timestamp,
-            durable: self.shared.durable_end(),
+            durable,
             kind,
-            time: time_of_day(),
+            time,
         };
         region.write(HEADER_BYTES as u64, payload);
         region.write(0, &header.encode(payload, self.shared.seed));

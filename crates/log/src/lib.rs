@@ -126,7 +126,8 @@ pub use log::Log;
 pub use older::Older;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
-    Frames, HardState, LogStream, Mark, Membership, Progress, Replayed, Replayer, ReplicaLog,
+    Frame, FrameKind, Frames, HardState, LogStream, Mark, Membership, Progress, Replayed, Replayer,
+    ReplicaLog,
 };
 pub use retention::Hold;
 pub use settings::Settings;

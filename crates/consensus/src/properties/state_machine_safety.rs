@@ -96,7 +96,8 @@ impl StateMachineSafety {
         self.applied.insert(node, committed.to.end);
         let before = self.committed.len();
         for entry in entries {
-            if entry.start == self.committed_end() {
+            // A log need not begin at 0.
+            if self.committed.is_empty() || entry.start == self.committed_end() {
                 self.committed.push(*entry);
                 continue;
             }

@@ -73,6 +73,7 @@
 
 mod check;
 mod files;
+mod frames;
 mod landmarks;
 mod lead;
 mod log;
@@ -84,6 +85,7 @@ mod window;
 pub(crate) use landmarks::Landmarks;
 pub(crate) use lead::Leading;
 
+pub use frames::{Frame, FrameKind};
 pub use landmarks::{Mark, Membership};
 pub use log::{HardState, ReplicaLog};
 pub use replayer::{Replayed, Replayer};

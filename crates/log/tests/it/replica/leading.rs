@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use coeval_log::{
-    Error, Frames, HardState, Log, LogStream, Progress, ReplicaLog, RestoreOptions, RestoreTarget,
-    Settings, Unpacker,
+    Error, FrameKind, Frames, HardState, Log, LogStream, Progress, ReplicaLog, RestoreOptions,
+    RestoreTarget, Settings, Unpacker,
 };
 use coeval_types::{Lsn, Remedy, Rid, RowRef, Term, Timestamp};
 use tokio::sync::mpsc;
@@ -368,4 +368,46 @@ pub async fn put_large(log: &Log, settings: &Settings, rids: std::ops::Range<u64
     let timestamp = reservation.timestamp();
     reservation.commit(&entries).installed();
     timestamp
+}
+
+#[test]
+fn marks_and_members_are_made_by_each_node_and_come_out_the_same() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    real(async {
+        let first = leader(one.path()).await;
+        put(&first, &[(1, b"one")]).await.unwrap();
+        first.put_membership(b"others").await.unwrap();
+        put(&first, &[(2, b"two")]).await.unwrap();
+        commit_all(&first).await;
+        let (mut follower, _) = open(other.path(), small()).await.unwrap();
+        let state = HardState {
+            term: first.term(),
+            ..follower.hard_state()
+        };
+        follower.set_hard_state(state).await.unwrap();
+        let mut stream = first.stream(Lsn(FIRST)).unwrap();
+        let (mut kinds, mut sent) = (Vec::new(), Vec::new());
+        while let Some(frames) = stream.read(1000).await.unwrap() {
+            sent.extend_from_slice(&frames.bytes);
+            for frame in frames.each(DATABASE).unwrap() {
+                assert_eq!((frame.start, frame.term), (follower.end(), first.term()));
+                kinds.push(frame.kind);
+                match frame.kind {
+                    FrameKind::Mark => follower.append_mark(frame.term, frame.payload).await,
+                    FrameKind::Membership => {
+                        follower.append_membership(frame.term, frame.payload).await
+                    }
+                    FrameKind::Other => follower.append(frame.start, frame.bytes).await,
+                }
+                .unwrap();
+            }
+            assert!(frames.each(DATABASE + 1).is_err());
+        }
+        use FrameKind::{Mark, Membership, Other};
+        assert_eq!(kinds, [Mark, Other, Membership, Other]);
+        follower.flush().await.unwrap();
+        assert_eq!(follower.marks(), first.marks());
+        let copied = follower.read(Lsn(FIRST), 1 << 20).await.unwrap();
+        assert_eq!(copied.bytes, sent);
+    });
 }
