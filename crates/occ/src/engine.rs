@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// How checkpoints are going.
     pub(crate) checkpoints: Progress,
+    /// It led, and does not any more.
+    pub(crate) deposed: AtomicBool,
     /// A fault that tests put back: predicates are not validated.
     skips_predicates: AtomicBool,
 }
@@ -74,7 +76,11 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    fn new(settings: Settings, log: Log, recovered: BTreeMap<StorageId, Table>) -> Arc<Self> {
+    pub(crate) fn new(
+        settings: Settings,
+        log: Log,
+        recovered: BTreeMap<StorageId, Table>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             memory: Memory::new(settings.budget),
             validation: Validation::new(&settings),
@@ -94,12 +100,13 @@ impl Shared {
             counters: Counters::default(),
             pool: Pool::default(),
             checkpoints: Progress::default(),
+            deposed: AtomicBool::new(false),
             skips_predicates: AtomicBool::new(false),
         })
     }
 
-    /// How far versions are settled. On one node nothing that is installed is
-    /// rolled back while the process lives.
+    /// How far versions are settled. Nothing that is installed is taken back: on one
+    /// node not while the process lives, in a cluster not while this engine does.
     pub(crate) fn horizon(&self) -> Horizon {
         let installed = self.log.installed();
         Horizon {
@@ -165,8 +172,8 @@ impl Shared {
 /// Transactions on one node. See the [crate](crate).
 #[derive(Debug)]
 pub struct Engine {
-    shared: Arc<Shared>,
-    checkpointer: Checkpointer,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) checkpointer: Checkpointer,
 }
 
 impl Engine {
@@ -253,13 +260,21 @@ impl Engine {
     }
 
     fn start(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
-        if let Some(interval) = shared.settings.sweep_interval {
-            coeval_env::spawn("sweeper", sweeper::run(Arc::downgrade(&shared), interval));
-            coeval_env::spawn("ranges", tending::run(Arc::downgrade(&shared), interval));
-        }
-        Self {
+        let engine = Self {
             shared,
             checkpointer,
+        };
+        engine.tend();
+        engine
+    }
+
+    /// Starts what happens in the background, for an engine that [leads](Engine::lead). To
+    /// be called in a runtime, once.
+    pub fn tend(&self) {
+        if let Some(interval) = self.shared.settings.sweep_interval {
+            let shared = || Arc::downgrade(&self.shared);
+            coeval_env::spawn("sweeper", sweeper::run(shared(), interval));
+            coeval_env::spawn("ranges", tending::run(shared(), interval));
         }
     }
 
@@ -332,6 +347,7 @@ impl coeval_txn::Engine for Engine {
         {
             return Poll::Ready(Err(Error::Canceled));
         }
+        self.shared.check_not_deposed()?;
         if let Some(minimum) = options.minimum {
             let installed = self.shared.log.poll_installed(minimum, context);
             ready!(installed).map_err(log_error)?;
@@ -460,6 +476,10 @@ impl coeval_txn::Engine for Engine {
     }
 
     fn checkpoint(&self) -> Checkpointing {
+        if self.leads() {
+            let reason = "a node of a cluster takes no checkpoints yet; nothing was written";
+            return Box::pin(std::future::ready(Err(Error::Io(reason.to_owned()))));
+        }
         self.checkpointer.request()
     }
 

@@ -45,6 +45,7 @@
 //! - [`checkpointer`]: checkpoints, when and of what.
 //! - [`backup`]: a copy of it all, sent while it changes.
 //! - [`recovery`]: rows back from a checkpoint and the log.
+//! - [`following`]: the same as the log grows, until the node leads.
 //! - [`building`]: indexes of rows that are there.
 //!
 //! Sources: ROCC (chapter 3 of the thesis) for ranges, predicates and the order of
@@ -56,6 +57,7 @@ mod checkpointer;
 mod committers;
 mod conflicts;
 mod engine;
+mod following;
 mod locks;
 mod memory;
 mod pool;
@@ -73,6 +75,7 @@ mod validation;
 pub use checkpointer::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
+pub use following::FollowedTables;
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
 pub use statistics::{AbortCause, Statistics};

@@ -4,6 +4,7 @@ mod backups;
 mod checkpoints;
 mod contention;
 mod crashes;
+mod following;
 mod history;
 mod locking;
 mod memory;
