@@ -5,9 +5,11 @@
 //! is committed is for `consensus` to say, a pure function that this crate feeds; how a
 //! transaction is validated is for `occ`.
 //!
-//! So far there is the room that nodes talk through:
+//! The rooms:
 //!
 //! - [`peers`]: connections between the members of a cluster, who may come in, and what
 //!   becomes of what one of them sends faster than another takes.
+//! - [`node`]: a node, which puts consensus, log, engine and connections together.
 
+pub mod node;
 pub mod peers;

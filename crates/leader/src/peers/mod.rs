@@ -155,6 +155,12 @@ impl Peers {
         self.address
     }
 
+    /// Of which cluster it is.
+    #[must_use]
+    pub fn cluster(&self) -> ClusterId {
+        self.shared.own.cluster
+    }
+
     /// Sends a frame, if it can be sent at once or there is room for it to wait.
     pub fn send(
         &self,

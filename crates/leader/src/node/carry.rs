@@ -1,0 +1,166 @@
+//! What consensus hands out, carried out.
+
+use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange};
+
+use super::disk::Command;
+use super::driver::Driver;
+use super::lead::Lead;
+use super::{Error, Standing, wire};
+use crate::peers::{Kind, Loss, NodeId};
+
+impl Driver {
+    /// Takes what there is to do until there is nothing more.
+    pub(super) fn carry_out(&mut self) -> Result<(), Error> {
+        loop {
+            let ready = self.consensus.ready();
+            if ready.is_empty() {
+                break;
+            }
+            if let Some(watch) = &self.watch {
+                watch.handed_out(self.consensus.id(), &ready);
+            }
+            self.one(ready)?;
+        }
+        self.show();
+        Ok(())
+    }
+
+    fn one(&mut self, ready: Ready) -> Result<(), Error> {
+        let Ready {
+            messages,
+            write,
+            committed,
+            role,
+            reads,
+            fetches,
+            checkpoints,
+        } = ready;
+        if let Some(change) = role {
+            let mark = Lead::mark_of(write.as_ref());
+            self.role_changed(change, mark.cloned().as_ref())?;
+        }
+        if let Some(write) = write {
+            match &mut self.lead {
+                Some(lead) => lead.wants(&write),
+                None => self.tell_disk(Command::Write(write))?,
+            }
+        }
+        messages.iter().for_each(|message| self.send(message));
+        if let Some(committed) = committed {
+            self.committed(committed)?;
+        }
+        for answer in reads {
+            let waits = |(number, _): &(u64, _)| *number == answer.context;
+            if let Some(at) = self.reads.iter().position(waits) {
+                let (_, waiter) = self.reads.swap_remove(at);
+                let outcome = answer.outcome;
+                // Whoever asked may have gone.
+                let _ =
+                    waiter.send(outcome.map_err(|refusal| Error::NotLeading(refusal.to_string())));
+            }
+        }
+        for fetch in fetches {
+            self.tell_disk(Command::Fetch(fetch))?;
+        }
+        for node in checkpoints {
+            tracing::error!(%node, "a node needs log that is gone, and checkpoints are not sent");
+            let to = NodeId(node.0);
+            // One that is not connected asks again.
+            let _ = self
+                .peers
+                .send(to, Kind::Checkpoint, "none".into(), Loss::Kept);
+            self.consensus.checkpoint_sent(node);
+        }
+        Ok(())
+    }
+
+    fn tell_disk(&self, command: Command) -> Result<(), Error> {
+        self.disk.send(command).map_err(|_| Error::LogEnded)
+    }
+
+    fn role_changed(
+        &mut self,
+        change: RoleChange,
+        mark: Option<&coeval_consensus::Entry>,
+    ) -> Result<(), Error> {
+        tracing::info!(term = %change.term, role = ?change.role, leader = ?change.leader, "role");
+        match (change.role, &self.lead) {
+            (Part::Leader { .. }, None) => {
+                let mark = mark.ok_or(Error::Malformed("a term begins without its mark"))?;
+                let members = mark.membership().cloned().unwrap_or_default();
+                self.tell_disk(Command::Lead(members))?;
+                self.lead = Some(Lead::new(mark));
+            }
+            (Part::Leader { .. }, Some(_)) | (_, None) => {}
+            (_, Some(_)) => self.retire()?,
+        }
+        Ok(())
+    }
+
+    /// This node does not lead any more.
+    fn retire(&mut self) -> Result<(), Error> {
+        let Some(lead) = self.lead.take() else {
+            return Ok(());
+        };
+        self.tell_disk(Command::Retire(lead.end))?;
+        self.tell_disk(Command::Committed(
+            self.consensus.status().commit.min(lead.end),
+        ))?;
+        let before = self.retiring.take().flatten();
+        self.retiring = Some(lead.last_write().or(before));
+        Ok(())
+    }
+
+    fn committed(&mut self, committed: Committed) -> Result<(), Error> {
+        let end = committed.to.end;
+        let Some(lead) = &self.lead else {
+            return self.tell_disk(Command::Committed(end));
+        };
+        if let Some(engine) = &lead.engine {
+            engine.log().set_committed(end);
+            Ok(())
+        } else if end >= lead.mark.1 {
+            self.serve()
+        } else {
+            self.tell_disk(Command::Committed(end.min(lead.mark.0)))
+        }
+    }
+
+    /// Everything before this term's mark is committed: the tables are to become whole.
+    pub(super) fn serve(&mut self) -> Result<(), Error> {
+        let Some(lead) = self.lead.as_mut().filter(|lead| !lead.is_asked) else {
+            return Ok(());
+        };
+        lead.is_asked = true;
+        let mark = lead.mark.0;
+        self.tell_disk(Command::Serve(mark))
+    }
+
+    fn send(&self, message: &Message) {
+        let Some(bytes) = wire::encode(message) else {
+            tracing::error!(?message, "there are no bytes for that");
+            return;
+        };
+        let to = NodeId(message.to.0);
+        // Consensus takes a lost message for what it is.
+        if let Err(error) = self.peers.send(to, Kind::Consensus, bytes, Loss::Kept) {
+            tracing::debug!(%to, %error, "a message is not sent");
+        }
+    }
+
+    /// Shows how the node stands, if that has changed.
+    fn show(&mut self) {
+        let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
+        let now = Standing {
+            engine,
+            ..Standing::of(&self.consensus)
+        };
+        self.shown.send_if_modified(|shown| {
+            let changed = !shown.is(&now);
+            if changed {
+                *shown = now;
+            }
+            changed
+        });
+    }
+}

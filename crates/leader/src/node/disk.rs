@@ -1,0 +1,377 @@
+//! The thread that has a node's log, and does with it what it is told, in order.
+//!
+//! ```text
+//!             Lead             Serve               Retire
+//!   follows ───────▶ begins ───────────▶ leads ───────────▶ follows
+//!   ReplicaLog       Log                 Engine             ReplicaLog, opened anew
+//!   replay           replay              –                  replay
+//! ```
+//!
+//! Writes that wait together are flushed together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use coeval_consensus::{Content, Entry, Fetch, Membership, Restored, Write};
+use coeval_log::{HardState, Log, LogStream, Progress, ReplicaLog};
+use coeval_occ::{Engine, FollowedTables};
+use coeval_types::Lsn;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::replay::Following;
+use super::{Error, Settings, Watch, entries, membership};
+
+/// Something to be done.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A follower's write.
+    Write(Write),
+    /// Everything before is committed.
+    Committed(Lsn),
+    /// Begin to lead, with a mark that names these members.
+    Lead(Membership),
+    /// The mark is committed, and begins here: put the engine on the tables.
+    Serve(Lsn),
+    /// Lead no more; what the log has from here on was never proposed.
+    Retire(Lsn),
+    /// Entries that a follower needs.
+    Fetch(Fetch),
+    /// End in order; everything before is committed.
+    Close(Lsn, oneshot::Sender<Result<(), Error>>),
+}
+
+/// What has been done.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// This write, and all before it.
+    Persisted(u64),
+    /// The log is open and has its mark.
+    Leads(LogStream, watch::Receiver<Progress>),
+    /// The tables are whole.
+    Serves(Arc<Engine>),
+    /// The log follows again, and has what was proposed.
+    Retired,
+    /// The entries, if they are still there.
+    Fetched(Fetch, Option<Vec<Entry>>),
+    /// It cannot go on.
+    Failed(Error),
+}
+
+/// What a start has found.
+pub(super) struct Opened {
+    pub(super) restored: Restored,
+    /// All entries there are, if somebody watches.
+    pub(super) entries: Vec<Entry>,
+}
+
+enum State {
+    Follows(Box<ReplicaLog>, FollowedTables, Following),
+    Begins(Log, FollowedTables, Following),
+    Leads(Arc<Engine>),
+    /// Between two of them; if it stays so, something has failed.
+    Nothing,
+}
+
+/// The thread's own.
+pub(super) struct Disk {
+    directory: PathBuf,
+    database: u128,
+    engine: coeval_occ::Settings,
+    state: State,
+    done: mpsc::UnboundedSender<Done>,
+}
+
+type Answer = oneshot::Receiver<Result<Opened, Error>>;
+
+impl Disk {
+    /// Starts the thread, which opens the directory and says what it has found.
+    pub(super) fn start(
+        directory: PathBuf,
+        database: u128,
+        settings: &Settings,
+        founders: Membership,
+    ) -> (
+        mpsc::UnboundedSender<Command>,
+        Answer,
+        mpsc::UnboundedReceiver<Done>,
+    ) {
+        let (commands, received) = mpsc::unbounded_channel();
+        let (answer, opened) = oneshot::channel();
+        let (done, told) = mpsc::unbounded_channel();
+        let watch = settings.observer.clone();
+        let mut disk = Self {
+            directory,
+            database,
+            engine: settings.engine.clone(),
+            state: State::Nothing,
+            done,
+        };
+        drop(coeval_env::spawn_dedicated(
+            "node disk",
+            move || async move {
+                let opened = disk.open(founders, watch).await;
+                let is_open = opened.is_ok();
+                if answer.send(opened).is_ok() && is_open {
+                    disk.run(received).await;
+                }
+            },
+        ));
+        (commands, opened, told)
+    }
+
+    async fn open(&mut self, founders: Membership, watch: Watch) -> Result<Opened, Error> {
+        self.follow().await?;
+        let State::Follows(log, ..) = &self.state else {
+            return Err(Error::Ended);
+        };
+        let applied = log.hard_state().commit.max(log.base());
+        let mut all = Vec::new();
+        let mut at = log.begin().max(log.base());
+        while watch.is_some() && at < log.end() {
+            let chunk = log.read(at, 1 << 20).await?;
+            at = chunk.end();
+            all.extend(entries::entries(self.database, &chunk)?);
+        }
+        Ok(Opened {
+            restored: entries::restored(log, applied, founders)?,
+            entries: all,
+        })
+    }
+
+    /// Opens the directory as a follower, with tables filled anew.
+    async fn follow(&mut self) -> Result<(), Error> {
+        let tables = FollowedTables::new();
+        let database = Some(self.database);
+        let settings = self.engine.log.clone();
+        let opened = ReplicaLog::open(&self.directory, database, settings, tables.replay());
+        let (log, _) = opened.await?;
+        let from = log.hard_state().commit.max(log.begin());
+        let replayer = log.replayer(tables.replay(), from);
+        let following = Following::start(replayer, self.done.clone());
+        self.state = State::Follows(Box::new(log), tables, following);
+        Ok(())
+    }
+
+    /// Until nobody tells it anything any more, or something fails.
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut next = commands.recv().await;
+        while let Some(command) = next {
+            let mut written = None;
+            next = None;
+            let carried_out = match command {
+                Command::Write(write) => {
+                    let result = self.write(&write).await;
+                    written = Some(write.number);
+                    // What else there is to write may share the flush.
+                    while result.is_ok() && next.is_none() {
+                        match commands.try_recv() {
+                            Ok(Command::Write(write)) => {
+                                if let Err(error) = self.write(&write).await {
+                                    return self.fail(error);
+                                }
+                                written = Some(write.number);
+                            }
+                            Ok(other) => next = Some(other),
+                            Err(_) => break,
+                        }
+                    }
+                    match result {
+                        Ok(()) => self.flush().await,
+                        failed => failed,
+                    }
+                }
+                Command::Close(committed, answer) => {
+                    // Whoever asked may have gone.
+                    let _ = answer.send(self.close(committed).await);
+                    return;
+                }
+                other => self.carry_out(other).await,
+            };
+            match (carried_out, written) {
+                (Err(error), _) => return self.fail(error),
+                (Ok(()), Some(number)) => self.tell(Done::Persisted(number)),
+                (Ok(()), None) => {}
+            }
+            if next.is_none() {
+                next = commands.recv().await;
+            }
+        }
+    }
+
+    fn tell(&self, done: Done) {
+        // If nobody takes it the node has ended.
+        let _ = self.done.send(done);
+    }
+
+    fn fail(&self, error: Error) {
+        self.tell(Done::Failed(error));
+    }
+
+    async fn carry_out(&mut self, command: Command) -> Result<(), Error> {
+        match command {
+            Command::Committed(end) => {
+                if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
+                    following.advance(end);
+                }
+                Ok(())
+            }
+            Command::Lead(members) => self.lead(&members).await,
+            Command::Serve(mark) => self.serve(mark).await,
+            Command::Retire(end) => {
+                self.retire().await?;
+                if let State::Follows(log, ..) = &mut self.state {
+                    log.truncate(end).await?;
+                }
+                self.tell(Done::Retired);
+                Ok(())
+            }
+            Command::Fetch(fetch) => self.fetch(fetch).await,
+            Command::Write(_) | Command::Close(..) => unreachable!("taken before"),
+        }
+    }
+
+    async fn write(&mut self, write: &Write) -> Result<(), Error> {
+        let State::Follows(log, ..) = &mut self.state else {
+            return Err(Error::Ended);
+        };
+        let promise = write.hard_state;
+        let now = log.hard_state();
+        let vote = promise.vote.map(|node| node.0);
+        // The term comes first: entries of a term that this node has not heard of are
+        // refused. That a crash leaves it without the entries does no harm.
+        if (promise.term, vote) != (now.term, now.vote) {
+            let kept = write.truncate.unwrap_or(log.end()).min(log.end());
+            log.set_hard_state(HardState {
+                term: promise.term,
+                vote,
+                commit: promise.commit.min(kept).max(now.commit),
+            })
+            .await?;
+        }
+        if let Some(at) = write.truncate {
+            log.truncate(at).await?;
+        }
+        let mut rest = &write.entries[..];
+        while let Some(entry) = rest.first() {
+            let behind = match &entry.content {
+                Content::Mark(members) => {
+                    log.append_mark(entry.term, &membership::encode(members))
+                        .await?;
+                    1
+                }
+                Content::Membership(members) => {
+                    let members = membership::encode(members);
+                    log.append_membership(entry.term, &members).await?;
+                    1
+                }
+                Content::Payload(_) => {
+                    let (count, payloads) = entries::payloads(rest);
+                    log.append(entry.start, &payloads.concat()).await?;
+                    count
+                }
+            };
+            rest = &rest[behind..];
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), Error> {
+        let State::Follows(log, ..) = &mut self.state else {
+            return Err(Error::Ended);
+        };
+        log.flush().await?;
+        Ok(())
+    }
+
+    async fn lead(&mut self, members: &Membership) -> Result<(), Error> {
+        let State::Follows(log, tables, following) = self.take() else {
+            return Err(Error::Ended);
+        };
+        let log = log.lead(&membership::encode(members)).await?;
+        let mark = log.marks().last().copied().ok_or(Error::LogEnded)?;
+        let stream = log.stream(mark.end).ok_or(Error::LogEnded)?;
+        let progress = log.progress().ok_or(Error::LogEnded)?;
+        self.tell(Done::Leads(stream, progress));
+        self.state = State::Begins(log, tables, following);
+        Ok(())
+    }
+
+    async fn serve(&mut self, mark: Lsn) -> Result<(), Error> {
+        let State::Begins(log, tables, following) = self.take() else {
+            return Err(Error::Ended);
+        };
+        following.finish(mark).await?;
+        let engine = Arc::new(Engine::lead(tables, log, self.engine.clone())?);
+        self.state = State::Leads(Arc::clone(&engine));
+        self.tell(Done::Serves(engine));
+        Ok(())
+    }
+
+    /// From whatever it is to a follower.
+    async fn retire(&mut self) -> Result<(), Error> {
+        let log = match self.take() {
+            State::Follows(log, tables, following) => {
+                self.state = State::Follows(log, tables, following);
+                return Ok(());
+            }
+            State::Begins(log, _, following) => {
+                following.abandon().await;
+                log.retire().await?
+            }
+            State::Leads(engine) => engine.retire().await?,
+            State::Nothing => return Err(Error::Ended),
+        };
+        log.close().await?;
+        self.follow().await
+    }
+
+    fn take(&mut self) -> State {
+        std::mem::replace(&mut self.state, State::Nothing)
+    }
+
+    async fn fetch(&mut self, fetch: Fetch) -> Result<(), Error> {
+        let log = match &self.state {
+            State::Begins(log, ..) => log,
+            State::Leads(engine) => engine.log(),
+            State::Follows(..) | State::Nothing => return Ok(()),
+        };
+        let mut stream = log.stream(fetch.from).ok_or(Error::LogEnded)?;
+        let most = usize::try_from(fetch.space)
+            .unwrap_or(usize::MAX)
+            .min(64 << 20);
+        let found = match stream.read(most.max(1)).await {
+            Ok(Some(chunk)) => {
+                let mut found = entries::entries(self.database, &chunk)?;
+                found.retain(|entry| entry.end <= fetch.end);
+                found.truncate(fetch.entries.max(1));
+                Some(found)
+            }
+            Ok(None) => Some(Vec::new()),
+            Err(coeval_log::Error::NotRetained { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        self.tell(Done::Fetched(fetch, found));
+        Ok(())
+    }
+
+    async fn close(&mut self, committed: Lsn) -> Result<(), Error> {
+        let log = match self.take() {
+            State::Follows(mut log, _, following) => {
+                following.abandon().await;
+                log.flush().await?;
+                *log
+            }
+            State::Begins(log, _, following) => {
+                following.abandon().await;
+                log.retire().await?
+            }
+            State::Leads(engine) => engine.retire().await?,
+            State::Nothing => return Err(Error::Ended),
+        };
+        let mut log = log;
+        let now = log.hard_state();
+        let commit = committed.min(log.end()).max(now.commit);
+        log.set_hard_state(HardState { commit, ..now }).await?;
+        Ok(log.close().await?)
+    }
+}

@@ -1,0 +1,318 @@
+//! The task that waits for whatever comes first, and hands it to consensus.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_consensus::{Consensus, NodeId as Member, Refusal};
+use coeval_env::Instant;
+use coeval_types::Lsn;
+use coeval_types::planted::{Bug, is_planted};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::disk::{Command, Done};
+use super::lead::Lead;
+use super::{Error, Settings, Standing, Watch, entries, wire};
+use crate::peers::{Event, Frame, Inbox, Kind, Peers};
+
+/// How much of the engine's log is proposed between two looks at what else there is.
+const PROPOSE_BYTES: usize = 1 << 20;
+
+/// Something that is asked of a node.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// That it leads.
+    Confirm(oneshot::Sender<Result<Lsn, Error>>),
+    /// To end.
+    Stop(oneshot::Sender<Result<(), Error>>),
+}
+
+/// Everything a node's task has.
+pub(super) struct Driver {
+    pub(super) consensus: Consensus,
+    pub(super) peers: Peers,
+    pub(super) disk: mpsc::UnboundedSender<Command>,
+    pub(super) shown: watch::Sender<Standing>,
+    pub(super) watch: Watch,
+    /// While it leads.
+    pub(super) lead: Option<Lead>,
+    /// A term that is over, whose log has not been taken down yet, with its last write.
+    pub(super) retiring: Option<Option<u64>>,
+    /// Who waits for a read, by its number.
+    pub(super) reads: Vec<(u64, oneshot::Sender<Result<Lsn, Error>>)>,
+    reads_begun: u64,
+    database: u128,
+    tick: Duration,
+    next_tick: Instant,
+}
+
+/// Why the task ends.
+pub(super) enum End {
+    /// Somebody wants it to.
+    Asked(oneshot::Sender<Result<(), Error>>),
+    /// It cannot go on.
+    Failed(Error),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Driver {
+    pub(super) fn new(
+        consensus: Consensus,
+        peers: Peers,
+        disk: mpsc::UnboundedSender<Command>,
+        shown: watch::Sender<Standing>,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            consensus,
+            disk,
+            shown,
+            watch: settings.observer.clone(),
+            lead: None,
+            retiring: None,
+            reads: Vec::new(),
+            reads_begun: 0,
+            database: peers.cluster().0,
+            peers,
+            tick: settings.tick(),
+            next_tick: coeval_env::now() + settings.tick(),
+        }
+    }
+
+    /// Until it is told to end, or cannot go on.
+    pub(super) async fn run(
+        mut self,
+        mut inbox: Inbox,
+        mut done: mpsc::UnboundedReceiver<Done>,
+        mut requests: mpsc::UnboundedReceiver<Request>,
+    ) {
+        let end = loop {
+            if let Err(end) = self.step(&mut inbox, &mut done, &mut requests).await {
+                break end;
+            }
+        };
+        self.end(end).await;
+    }
+
+    async fn step(
+        &mut self,
+        inbox: &mut Inbox,
+        done: &mut mpsc::UnboundedReceiver<Done>,
+        requests: &mut mpsc::UnboundedReceiver<Request>,
+    ) -> Result<(), End> {
+        let progress = async {
+            match &mut self.lead {
+                Some(lead) => lead.progress().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = coeval_env::sleep_until(self.next_tick) => {}
+            what = done.recv() => {
+                let what = what.ok_or(Error::LogEnded)?;
+                self.make_up_for_ticks()?;
+                self.done(what)?;
+            }
+            () = progress => {
+                self.make_up_for_ticks()?;
+                self.log_moved().await?;
+            }
+            event = inbox.next() => {
+                let event = event.ok_or(Error::Ended)?;
+                self.make_up_for_ticks()?;
+                self.event(event)?;
+            }
+            request = requests.recv() => {
+                self.make_up_for_ticks()?;
+                match request {
+                    Some(Request::Confirm(answer)) => self.confirm(answer),
+                    Some(Request::Stop(answer)) => return Err(End::Asked(answer)),
+                    // The node was dropped, and this task is about to be.
+                    None => return Err(End::Failed(Error::Ended)),
+                }
+            }
+        }
+        self.make_up_for_ticks()?;
+        self.carry_out()?;
+        Ok(())
+    }
+
+    /// Consensus relies on it that ticks come before whatever happened later.
+    fn make_up_for_ticks(&mut self) -> Result<(), Error> {
+        while self.next_tick <= coeval_env::now() {
+            self.next_tick += self.tick;
+            self.consensus.tick();
+            self.carry_out()?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Error> {
+        match event {
+            Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame),
+            // A leader has nothing for this node.
+            Event::Frame(frame) if frame.kind == Kind::Checkpoint => {
+                let status = self.consensus.status();
+                let leads = status.role.leader == Some(Member(frame.from.0));
+                if leads && self.lead.is_none() {
+                    return Err(Error::NeedsCheckpoint {
+                        end: status.last.end,
+                    });
+                }
+            }
+            Event::Frame(frame) => {
+                tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
+            }
+            Event::Connected(node) => tracing::info!(%node, "connected to a node"),
+            Event::Disconnected(node, fault) => {
+                tracing::info!(%node, %fault, "the connection to a node has ended");
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, frame: &Frame) {
+        let from = Member(frame.from.0);
+        let received = wire::decode(from, self.consensus.id(), frame.payload.clone())
+            .map_err(|error| error.to_string())
+            .and_then(|message| {
+                let received = self.consensus.receive(message);
+                received.map_err(|refusal| refusal.to_string())
+            });
+        if let Err(reason) = received {
+            tracing::error!(%from, reason, "a node's message is not taken");
+        }
+    }
+
+    fn done(&mut self, done: Done) -> Result<(), Error> {
+        match done {
+            Done::Persisted(number) => self.persisted(number),
+            Done::Leads(stream, progress) => {
+                if let Some(lead) = &mut self.lead {
+                    lead.log = Some((stream, progress));
+                }
+                self.report_flushed();
+                if is_planted(Bug::ForgetMarkRule) {
+                    self.serve()?;
+                }
+            }
+            Done::Serves(engine) => {
+                if let Some(lead) = &mut self.lead {
+                    engine.tend();
+                    let mut committed = self.consensus.status().commit;
+                    if is_planted(Bug::ForgetMarkRule) {
+                        committed = committed.max(lead.mark.1);
+                    }
+                    engine.log().set_committed(committed);
+                    lead.engine = Some(engine);
+                }
+            }
+            Done::Retired => {
+                if let Some(Some(number)) = self.retiring.take() {
+                    self.persisted(number);
+                }
+            }
+            Done::Fetched(fetch, entries) => {
+                if let Err(refusal) = self.consensus.fetched(fetch, entries) {
+                    tracing::error!(%refusal, "log that was read for a follower is not taken");
+                }
+            }
+            Done::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn persisted(&mut self, number: u64) {
+        if let Some(watch) = &self.watch {
+            watch.persisted(self.consensus.id(), number);
+        }
+        if let Err(refusal) = self.consensus.persisted(number) {
+            tracing::error!(%refusal, "the disk reports what it was never told");
+        }
+    }
+
+    fn report_flushed(&mut self) {
+        if let Some(number) = self.lead.as_mut().and_then(Lead::flushed) {
+            self.persisted(number);
+        }
+    }
+
+    /// The engine's log has come further: what is new is proposed, what is flushed
+    /// reported.
+    async fn log_moved(&mut self) -> Result<(), Error> {
+        loop {
+            let Some(lead) = &mut self.lead else {
+                return Ok(());
+            };
+            if lead.has_ended() {
+                return Err(Error::LogEnded);
+            }
+            let Some((stream, _)) = &mut lead.log else {
+                return Ok(());
+            };
+            let Some(chunk) = stream.read(PROPOSE_BYTES).await? else {
+                break;
+            };
+            for entry in entries::entries(self.database, &chunk)? {
+                let space = entry.space();
+                let coeval_consensus::Content::Payload(payload) = entry.content else {
+                    return Err(Error::Malformed("this node's own log has a second mark"));
+                };
+                match self.consensus.propose_spanning(payload, space) {
+                    Ok(position) if position.end == entry.end => {}
+                    Ok(_) => return Err(Error::Malformed("this node's own log has a gap")),
+                    // It does not lead any more, and hears so with what is handed out next.
+                    Err(Refusal::NotLeader { .. }) => return Ok(()),
+                    Err(refusal) => return Err(Error::NotLeading(refusal.to_string())),
+                }
+            }
+            self.carry_out()?;
+        }
+        self.report_flushed();
+        Ok(())
+    }
+
+    fn confirm(&mut self, answer: oneshot::Sender<Result<Lsn, Error>>) {
+        self.reads_begun += 1;
+        let number = self.reads_begun;
+        match self.consensus.read(number) {
+            Ok(()) => self.reads.push((number, answer)),
+            Err(refusal) => {
+                // Whoever asked may have gone.
+                let _ = answer.send(Err(Error::NotLeading(refusal.to_string())));
+            }
+        }
+    }
+
+    /// Takes the log down and says why the node has ended.
+    async fn end(mut self, end: End) {
+        let committed = self.consensus.status().commit;
+        let failure = match &end {
+            End::Asked(_) => None,
+            End::Failed(error) => {
+                tracing::error!(%error, "the node has stopped");
+                Some(Arc::<str>::from(error.to_string()))
+            }
+        };
+        self.lead = None;
+        self.shown.send_modify(|standing| {
+            standing.engine = None;
+            standing.failure = failure;
+        });
+        let (answer, answered) = oneshot::channel();
+        let told = self.disk.send(Command::Close(committed, answer));
+        let closed = match told {
+            Ok(()) => answered.await.unwrap_or(Err(Error::Ended)),
+            Err(_) => Err(Error::Ended),
+        };
+        if let End::Asked(asked) = end {
+            // Whoever asked may have gone.
+            let _ = asked.send(closed);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How a node can fail.
+
+use coeval_types::Lsn;
+
+use crate::peers;
+
+/// Why a node does not start, or has stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Fix: a setting.
+    #[error("{0}")]
+    Setting(String),
+    /// Its log.
+    #[error(transparent)]
+    Log(#[from] coeval_log::Error),
+    /// Its connections.
+    #[error(transparent)]
+    Peers(#[from] peers::StartError),
+    /// Fix: what its disk holds, or a setting.
+    #[error(transparent)]
+    Consensus(#[from] coeval_consensus::StartError),
+    /// Fix: another node has no use for what is said, or means something else.
+    #[error("a message from another node makes no sense: {0}")]
+    Malformed(&'static str),
+    /// Fix: the log that this node would need is gone everywhere.
+    #[error(
+        "this node's log ends at {end}, and the leader keeps none of what follows; checkpoints \
+         are not sent between nodes yet: copy the data directory of another node that was \
+         stopped in order, or add a new node"
+    )]
+    NeedsCheckpoint {
+        /// Where its log ends.
+        end: Lsn,
+    },
+    /// Retry: elsewhere.
+    #[error("this node does not lead: {0}")]
+    NotLeading(String),
+    /// Fatal: the log broke off while the node led.
+    #[error("the log has stopped while this node led; its own error says why")]
+    LogEnded,
+    /// Fatal: it has stopped.
+    #[error("the node has stopped")]
+    Ended,
+}

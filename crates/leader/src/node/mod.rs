@@ -1,0 +1,191 @@
+//! A node of a cluster: consensus, log, tables and connections put together.
+//!
+//! ```text
+//!   other nodes ◀──▶ peers ◀─messages─▶ driver ◀──▶ Consensus        (no thread, no I/O)
+//!                                       │    ▲
+//!                              commands │    │ what is done
+//!                                       ▼    │
+//!                                      disk ─┴─ ReplicaLog, or the engine's Log
+//!                                       │
+//!                                       └▶ replay ─▶ FollowedTables
+//! ```
+//!
+//! The *driver* is a task that waits for whatever comes first (a message, a tick, a
+//! finished write, log that the engine made), hands it to [`Consensus`], and carries out
+//! what that hands out, after every single step. The *disk* is a thread that has the log
+//! as long as the node follows, and does what it is told in order. *Replay* is another one,
+//! which reads behind the disk what is committed.
+//!
+//! # Worked example
+//!
+//! Node 2 of three is elected in term 3. Its log ends at 4296.
+//!
+//! ```text
+//!   consensus: leader, not serving; write 9 = mark 3 at 4296..4336
+//!     disk     ReplicaLog::lead: the mark is in the log, and nothing else is taken
+//!     driver   write 9 is reported when the log says that 4336 is flushed
+//!   others: have the mark
+//!   consensus: committed up to 4336; serving
+//!     disk     replay to 4296, Engine::lead with the tables that are whole now
+//!     driver   Log::set_committed(4336): commits are taken. The engine is shown to all
+//!   a client commits: a frame at 4336..4400
+//!     driver   proposes the frame as it stands in the log; write 10; the others get it
+//!              while it goes to the disk here
+//!   others: have it
+//!   consensus: committed up to 4400: set_committed, and the client is answered
+//! ```
+//!
+//! Deposed, it gives the engine up ([`coeval_occ::Engine::retire`]), takes away what the
+//! log has beyond what was proposed, opens the directory again as a follower, and goes on
+//! with what consensus says, truncation first.
+//!
+//! # Invariants
+//!
+//! 1. *One frame is one entry* (decision 0024), on every node, whoever sends it.
+//! 2. *What consensus is told to be on the disk is*: writes are reported after the flush,
+//!    a leader's when its own log is flushed past them.
+//! 3. *Only committed log is replayed*, and only when it has been written here.
+//! 4. *Everything before a leader's mark is in its tables before anybody sees its engine.*
+//! 5. *One engine at a time*, and none in a term that this node knows to be over.
+//! 6. A node that cannot go on stops with a reason in its [`Standing`]; it does not wait
+//!    for what will not come.
+//!
+//! # Not here
+//!
+//! Checkpoints: a node that needs log that nobody keeps is told so, and stops. Changes of
+//! membership. Reads on followers.
+//!
+//! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
+//! it, service; QuorumX for sending log to the others while it is written here. The split
+//! into a step function and what carries it out is that of the Raft libraries of etcd and
+//! TiKV.
+
+mod carry;
+mod disk;
+mod driver;
+mod entries;
+mod error;
+mod lead;
+mod membership;
+mod observer;
+mod replay;
+mod settings;
+mod standing;
+mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use coeval_consensus::{Consensus, NodeId as Member};
+use coeval_env::JoinHandle;
+use coeval_types::Lsn;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::peers::{Identity, Members, Peers, Security};
+use disk::Disk;
+use driver::{Driver, Request};
+
+pub use error::Error;
+pub use observer::Observer;
+pub use settings::Settings;
+pub use standing::{Role, Standing};
+
+/// Where a node is, and whom it knows.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Which node of which cluster. The cluster's id is also that of its database.
+    pub identity: Identity,
+    /// Where it listens for other nodes.
+    pub listen: SocketAddr,
+    /// Who takes part, this node included. Whoever is there when a cluster is founded
+    /// votes; later the log says who does.
+    pub members: Members,
+    /// Its data directory.
+    pub directory: PathBuf,
+    /// What guards its connections.
+    pub security: Security,
+}
+
+/// A running node. Dropped, it ends as if it had been killed.
+#[derive(Debug)]
+pub struct Node {
+    requests: mpsc::UnboundedSender<Request>,
+    standing: watch::Receiver<Standing>,
+    driver: JoinHandle<()>,
+}
+
+impl Node {
+    /// Opens the directory, or makes it, and takes part. To be called in a runtime.
+    pub async fn start(place: Place, settings: Settings) -> Result<Self, Error> {
+        settings.check()?;
+        let Place {
+            identity,
+            listen,
+            members,
+            directory,
+            security,
+        } = place;
+        if !members.addresses.contains_key(&identity.node) {
+            return Err(Error::Setting(format!(
+                "node {} is not among the members; name its own address, too",
+                identity.node
+            )));
+        }
+        let founders = members.addresses.keys().map(|node| Member(node.0));
+        let founders = coeval_consensus::Membership::new(founders, []);
+        let (disk, opened, done) = Disk::start(directory, identity.cluster.0, &settings, founders);
+        let opened = opened.await.map_err(|_| Error::Ended)??;
+        let id = Member(identity.node.0);
+        if let Some(observer) = &settings.observer {
+            observer.started(id, &opened.restored, &opened.entries);
+        }
+        let seed = coeval_env::random_u64();
+        let consensus = Consensus::new(id, settings.consensus.clone(), &opened.restored, seed)?;
+        let peers = settings.peers.clone();
+        let (peers, inbox) = Peers::start(identity, listen, members, security, peers).await?;
+        let (requests, asked) = mpsc::unbounded_channel();
+        let (shown, standing) = watch::channel(Standing::of(&consensus));
+        let driver = Driver::new(consensus, peers, disk, shown, &settings);
+        let running = coeval_env::spawn("node", driver.run(inbox, done, asked));
+        Ok(Self {
+            requests,
+            standing,
+            driver: running,
+        })
+    }
+
+    /// How it stands, to be watched; with its engine while it leads.
+    #[must_use]
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.clone()
+    }
+
+    /// Waits until a majority has confirmed that this node leads, and says up to where
+    /// everything was committed when it was asked: who reads that much reads nothing
+    /// stale.
+    pub async fn confirm(&self) -> Result<Lsn, Error> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.requests.send(Request::Confirm(answer));
+        asked.map_err(|_| Error::Ended)?;
+        answered.await.map_err(|_| Error::Ended)?
+    }
+
+    /// Ends in order: what is on its way to the disk gets there, and the directory is
+    /// released.
+    pub async fn stop(self) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.requests.send(Request::Stop(answer));
+        asked.map_err(|_| Error::Ended)?;
+        answered.await.map_err(|_| Error::Ended)?
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Shared by what a node consists of.
+type Watch = Option<Arc<dyn Observer>>;

@@ -1,0 +1,56 @@
+//! A node's settings, as data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Error, Observer};
+use crate::peers;
+
+/// How a node works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a tick of consensus takes. With ten ticks to an election a leader that
+    /// has gone is replaced after ten to twenty of them, and a round trip.
+    pub tick_milliseconds: u64,
+    /// Of consensus. Its spacing is that of the log.
+    pub consensus: coeval_consensus::Settings,
+    /// Of the engine, and of the log.
+    pub engine: coeval_occ::Settings,
+    /// Of connections.
+    pub peers: peers::Settings,
+    /// Sees every step, in tests.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tick_milliseconds: 50,
+            consensus: coeval_consensus::Settings::default(),
+            engine: coeval_occ::Settings::default(),
+            peers: peers::Settings::default(),
+            observer: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether they can be meant; what its parts are given they check themselves.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let wrong = if !(1..=10_000).contains(&self.tick_milliseconds) {
+            "tick_milliseconds must be from 1 to 10000"
+        } else if self.consensus.spacing != coeval_consensus::Spacing::REDO_LOG {
+            "entries of a node's consensus are frames of the redo log: leave its spacing"
+        } else if self.consensus.recovery == coeval_consensus::Recovery::Checking {
+            "a node does not keep where entries end, so it cannot walk back over them; recover \
+             by marks"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Setting(wrong.to_owned()))
+    }
+
+    pub(super) fn tick(&self) -> Duration {
+        Duration::from_millis(self.tick_milliseconds)
+    }
+}

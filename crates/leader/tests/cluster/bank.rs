@@ -1,0 +1,128 @@
+//! The bank: accounts, transfers between them, and a row for each transfer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_leader::node::Node;
+use coeval_occ::Engine;
+use coeval_txn::{Error, Isolation};
+
+use crate::court::Shared;
+use crate::table::{Work, durable};
+
+pub const ACCOUNTS: u64 = 8;
+const BALANCE: u64 = 1000;
+/// Transfers have keys from here on.
+const TRANSFERS: u64 = 1 << 32;
+pub const CLIENTS: usize = 3;
+
+/// Opens the accounts, if nobody has.
+pub async fn found(engine: &Engine) -> Result<(), Error> {
+    let mut work = Work::write(engine).await?;
+    if !work.all()?.is_empty() {
+        return Ok(());
+    }
+    for account in 0..ACCOUNTS {
+        work.insert((account, BALANCE)).await?;
+    }
+    let timestamp = work.commit().await?;
+    durable(engine, timestamp).await
+}
+
+/// Transfers until the engine is given up.
+pub async fn transfer(engine: Arc<Engine>, court: Shared) {
+    loop {
+        let pause = coeval_env::random_u64() % 60;
+        coeval_env::sleep(Duration::from_millis(1 + pause)).await;
+        let Some(number) = court.lock().number() else {
+            return;
+        };
+        match once(&engine, number).await {
+            Ok(()) => court.lock().tell([number]),
+            Err(Error::Stopped(_)) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+async fn once(engine: &Engine, number: u64) -> Result<(), Error> {
+    let chance = coeval_env::random_u64();
+    let from = chance % ACCOUNTS;
+    let to = (from + 1 + (chance >> 8) % (ACCOUNTS - 1)) % ACCOUNTS;
+    let mut work = Work::write(engine).await?;
+    work.change(from.min(to), if from < to { -1 } else { 1 })
+        .await?;
+    work.change(from.max(to), if from < to { 1 } else { -1 })
+        .await?;
+    work.insert((TRANSFERS + number, from)).await?;
+    let timestamp = work.commit().await?;
+    durable(engine, timestamp).await
+}
+
+/// Reads everything, again and again, when the node is confirmed to lead: then nothing
+/// that anybody was told before may be missing.
+pub async fn read(node: Arc<Node>, engine: Arc<Engine>, court: Shared) {
+    loop {
+        coeval_env::sleep(Duration::from_millis(100)).await;
+        let told = court.lock().told().clone();
+        if node.confirm().await.is_err() {
+            if Work::read(&*engine, Isolation::SnapshotIsolation)
+                .await
+                .is_err()
+            {
+                return;
+            }
+            continue;
+        }
+        match look(&engine).await {
+            Ok(rows) => {
+                let mut court = court.lock();
+                court.confirmed_reads += 1;
+                let seen = judge(&rows);
+                match seen {
+                    Ok(seen) => {
+                        let missing = told.difference(&seen).count();
+                        if missing > 0 {
+                            court.object(format!("a confirmed read misses {missing} transfers"));
+                        }
+                        court.tell(seen);
+                    }
+                    Err(objection) => court.object(objection),
+                }
+            }
+            Err(Error::Stopped(_)) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+async fn look(engine: &Engine) -> Result<Vec<(u64, u64)>, Error> {
+    let mut work = Work::read(engine, Isolation::SnapshotIsolation).await?;
+    let rows = work.all()?;
+    durable(engine, work.newest_seen()).await?;
+    Ok(rows)
+}
+
+/// The transfers in a whole table, if its balances add up, and each follows from them.
+pub fn judge(rows: &[(u64, u64)]) -> Result<BTreeSet<u64>, String> {
+    let accounts = rows.iter().filter(|(key, _)| *key < TRANSFERS);
+    let balances = accounts.clone().map(|(_, balance)| *balance);
+    let (count, sum) = (accounts.clone().count() as u64, balances.sum::<u64>());
+    if (count, sum) != (ACCOUNTS, ACCOUNTS * BALANCE) {
+        return Err(format!("{count} accounts have {sum} together"));
+    }
+    let transfers = rows.iter().filter(|(key, _)| *key >= TRANSFERS);
+    for (account, balance) in accounts {
+        let left = transfers
+            .clone()
+            .filter(|(_, from)| from == account)
+            .count() as u64;
+        if *balance + left < BALANCE {
+            return Err(format!(
+                "account {account} has {balance} after {left} were taken"
+            ));
+        }
+    }
+    Ok(transfers.map(|(key, _)| key - TRANSFERS).collect())
+}

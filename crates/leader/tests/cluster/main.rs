@@ -1,0 +1,9 @@
+//! Three nodes in one process, under one seed: a bank whose transfers go through whichever
+//! node leads, while nodes are killed and cut off.
+
+mod bank;
+mod court;
+mod faults;
+mod nodes;
+mod runs;
+mod table;

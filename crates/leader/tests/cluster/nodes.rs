@@ -1,0 +1,268 @@
+//! The nodes, and what runs on each.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
+use coeval_env::sim::{Node as Machine, World};
+use coeval_leader::node::{Node, Place, Role, Settings, Standing};
+use coeval_leader::peers::{ClusterId, Identity, Members, NodeId, Security};
+use coeval_log::{HardState, ReplicaLog};
+use coeval_occ::{Engine, FollowedTables};
+use coeval_types::{Lsn, Term};
+use tokio::sync::watch;
+
+use crate::bank;
+use crate::court::Shared;
+use crate::table::{Work, attach};
+
+pub const NODES: u64 = 3;
+const CLUSTER: ClusterId = ClusterId(0xb4_4e);
+const DIRECTORY: &str = "/data";
+
+/// Small segments, small blocks: what is rare comes often.
+pub fn engine_settings() -> coeval_occ::Settings {
+    coeval_occ::Settings {
+        log: coeval_log::Settings {
+            segment_bytes: 16384,
+            ring_bytes: 16384,
+            frame_payload_bytes: 2048,
+            recovery_threads: 1,
+            ..coeval_log::Settings::default()
+        },
+        sweep_interval: Some(Duration::from_millis(200)),
+        ..coeval_occ::Settings::default()
+    }
+}
+
+fn settings(court: &Shared) -> Settings {
+    let consensus = coeval_consensus::Settings {
+        // So little that followers are often sent what stands in files.
+        recent_space: 4096,
+        message_space: 2048,
+        ..coeval_consensus::Settings::default()
+    };
+    Settings {
+        tick_milliseconds: 20,
+        consensus,
+        engine: engine_settings(),
+        observer: Some(Arc::new(court.clone())),
+        ..Settings::default()
+    }
+}
+
+fn place(node: u64) -> Place {
+    let address = |node: u64| SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16));
+    let addresses = (1..=NODES).map(|node| (NodeId(node), address(node)));
+    Place {
+        identity: Identity {
+            cluster: CLUSTER,
+            node: NodeId(node),
+        },
+        listen: address(node),
+        members: Members {
+            addresses: addresses.collect(),
+            ..Members::default()
+        },
+        directory: DIRECTORY.into(),
+        security: Security::Plain,
+    }
+}
+
+/// A node's program: takes part, and while it leads, clients work through it. Ends when
+/// it is told to.
+pub async fn live(
+    number: u64,
+    court: Shared,
+    shown: watch::Sender<Option<Standing>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let node = match Node::start(place(number), settings(&court)).await {
+        Ok(node) => Arc::new(node),
+        Err(error) => return court.lock().object(format!("node {number}: {error}")),
+    };
+    let mut standing = node.standing();
+    let mut clients: Vec<JoinHandle<()>> = Vec::new();
+    let mut engine: Option<Arc<Engine>> = None;
+    loop {
+        let now = standing.borrow_and_update().clone();
+        if let Some(failure) = &now.failure {
+            return court
+                .lock()
+                .object(format!("node {number} stopped: {failure}"));
+        }
+        let is_new = now.engine.as_ref().map(Arc::as_ptr) != engine.as_ref().map(Arc::as_ptr);
+        if is_new {
+            engine = now.engine.clone();
+            if let Some(engine) = &engine {
+                let work = work(Arc::clone(&node), Arc::clone(engine), court.clone());
+                clients.push(coeval_env::spawn("clients", work));
+            }
+        }
+        // Whoever looks may have gone.
+        let _ = shown.send_replace(Some(now));
+        tokio::select! {
+            biased;
+            changed = stop.changed() => if changed.is_err() || *stop.borrow() { break },
+            changed = standing.changed() => if changed.is_err() { break },
+        }
+    }
+    clients.iter().for_each(JoinHandle::abort);
+    for client in clients {
+        let _ = client.await;
+    }
+    drop((engine, shown, standing));
+    let node = loop {
+        // Its clients are dropped soon.
+        coeval_env::sleep(Duration::from_millis(1)).await;
+        let count = Arc::strong_count(&node);
+        if count == 1 {
+            break Arc::into_inner(node).expect("nobody else has it");
+        }
+    };
+    if let Err(error) = node.stop().await {
+        court
+            .lock()
+            .object(format!("node {number} does not stop: {error}"));
+    }
+}
+
+async fn work(node: Arc<Node>, engine: Arc<Engine>, court: Shared) {
+    attach(&*engine);
+    if bank::found(&engine).await.is_err() {
+        return;
+    }
+    let transfers = (0..bank::CLIENTS).map(|_| bank::transfer(Arc::clone(&engine), court.clone()));
+    let mut all: Vec<_> = transfers
+        .map(|client| coeval_env::spawn("client", client))
+        .collect();
+    all.push(coeval_env::spawn("reader", bank::read(node, engine, court)));
+    let _aborts = Aborts(all);
+    std::future::pending::<()>().await;
+}
+
+struct Aborts(Vec<JoinHandle<()>>);
+
+impl Drop for Aborts {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Three machines with their programs.
+pub struct Cluster {
+    pub world: Rc<World>,
+    pub machines: Vec<Machine>,
+    pub court: Shared,
+    standings: Vec<watch::Receiver<Option<Standing>>>,
+    /// One for each: who waits for the same one goes on in an order that no seed decides.
+    stops: Vec<watch::Sender<bool>>,
+    programs: Vec<JoinHandle<()>>,
+}
+
+impl Cluster {
+    pub fn new(seed: u64) -> Self {
+        let world = Rc::new(World::new(seed));
+        let machines: Vec<Machine> = (0..NODES).map(|_| world.node()).collect();
+        let mut cluster = Self {
+            world,
+            machines,
+            court: Shared::default(),
+            standings: Vec::new(),
+            stops: (0..NODES).map(|_| watch::channel(false).0).collect(),
+            programs: Vec::new(),
+        };
+        for index in 0..NODES as usize {
+            let (program, standing) = cluster.program(index);
+            cluster.programs.push(program);
+            cluster.standings.push(standing);
+        }
+        cluster
+    }
+
+    fn program(&self, index: usize) -> (JoinHandle<()>, watch::Receiver<Option<Standing>>) {
+        let (shown, standing) = watch::channel(None);
+        let live = live(
+            index as u64 + 1,
+            self.court.clone(),
+            shown,
+            self.stops[index].subscribe(),
+        );
+        (self.world.spawn(self.machines[index], live), standing)
+    }
+
+    /// Starts a node's program again, after a crash.
+    pub fn restart(&mut self, index: usize) {
+        (self.programs[index], self.standings[index]) = self.program(index);
+    }
+
+    pub fn standing(&self, index: usize) -> Option<Standing> {
+        self.standings[index].borrow().clone()
+    }
+
+    /// The node that leads the newest term, if one does.
+    pub fn leader(&self) -> Option<usize> {
+        let leading = (0..self.machines.len()).filter_map(|index| {
+            let standing = self.standing(index)?;
+            (standing.role == Role::Leader).then_some((standing.term, index))
+        });
+        leading.max().map(|(_, index)| index)
+    }
+
+    pub fn has_objections(&self) -> bool {
+        !self.court.lock().objections().is_empty()
+    }
+
+    /// Ends all programs in order.
+    pub async fn stop(&mut self) {
+        for stop in &self.stops {
+            stop.send_replace(true);
+        }
+        for program in self.programs.drain(..) {
+            if let Err(error) = program.await {
+                self.court
+                    .lock()
+                    .object(format!("a program ended by itself: {error}"));
+            }
+        }
+    }
+
+    /// What a node that was stopped has in its tables: it leads alone, for a look.
+    pub fn rows(&self, index: usize) -> Vec<(u64, u64)> {
+        let look = self.world.run(self.machines[index], look());
+        look.expect("nothing crashes now")
+    }
+}
+
+async fn look() -> Vec<(u64, u64)> {
+    let tables = FollowedTables::new();
+    let settings = engine_settings();
+    let directory = Path::new(DIRECTORY);
+    let opened = ReplicaLog::open(directory, None, settings.log.clone(), tables.replay());
+    let (mut log, _) = opened.await.expect("it was closed in order");
+    let commit: Lsn = log.hard_state().commit;
+    log.truncate(commit)
+        .await
+        .expect("what is behind is not committed");
+    let state = HardState {
+        term: Term(log.hard_state().term.0 + 1),
+        vote: None,
+        commit,
+    };
+    log.set_hard_state(state).await.expect("a newer term");
+    let log = log.lead(&[]).await.expect("nobody else does");
+    let mark = log.marks().last().copied().expect("its own");
+    log.set_committed(mark.end);
+    let engine = Engine::lead(tables, log, settings).expect("sound settings");
+    attach(&engine);
+    let mut work = Work::read(&engine, coeval_txn::Isolation::SnapshotIsolation)
+        .await
+        .expect("it has just begun");
+    let rows = work.all().expect("nobody ends it");
+    drop(work);
+    engine.close().await.expect("nothing fails now");
+    rows
+}

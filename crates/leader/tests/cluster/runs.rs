@@ -1,0 +1,139 @@
+//! Runs of whole clusters, and what is held against them.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use coeval_types::planted::{Bug, plant};
+
+use crate::bank;
+use crate::faults::Plan;
+use crate::nodes::Cluster;
+
+const FAULTS: usize = 5;
+
+/// What a run came to.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    trace: u64,
+    told: usize,
+    elections: u64,
+    reads: u64,
+    objections: Vec<String>,
+}
+
+fn run(seed: u64) -> Outcome {
+    let mut cluster = Cluster::new(seed);
+    let mut plan = Plan::new(seed);
+    plan.begin(&cluster);
+    let world = Rc::clone(&cluster.world);
+    world.block_on(async {
+        for _ in 0..FAULTS {
+            plan.one(&mut cluster).await;
+            if cluster.has_objections() {
+                return;
+            }
+        }
+        converge(&cluster).await;
+        if !cluster.has_objections() {
+            cluster.stop().await;
+        }
+    });
+    if !cluster.has_objections() {
+        let tables: Vec<_> = (0..cluster.machines.len())
+            .map(|index| cluster.rows(index))
+            .collect();
+        let mut court = cluster.court.lock();
+        for (index, rows) in tables.iter().enumerate() {
+            let judged = bank::judge(rows);
+            match judged {
+                Ok(transfers) => {
+                    let lost = court.told().difference(&transfers).count();
+                    if lost > 0 {
+                        court.object(format!("node {} has lost {lost} transfers", index + 1));
+                    }
+                }
+                Err(objection) => court.object(format!("node {}: {objection}", index + 1)),
+            }
+        }
+        if tables.windows(2).any(|pair| pair[0] != pair[1]) {
+            court.object("nodes differ".to_owned());
+        }
+    }
+    let court = cluster.court.lock();
+    Outcome {
+        trace: cluster.world.trace_hash(),
+        told: court.told().len(),
+        elections: court.elections,
+        reads: court.confirmed_reads,
+        objections: court.objections().to_vec(),
+    }
+}
+
+/// Waits until all nodes have everything, and something was done after the last fault.
+async fn converge(cluster: &Cluster) {
+    let before = cluster.court.lock().told().len();
+    for _ in 0..600 {
+        cluster.world.wait(Duration::from_millis(50)).await;
+        if cluster.has_objections() {
+            return;
+        }
+        if cluster.court.lock().told().len() > before {
+            // Whoever is behind has time to come up.
+            cluster.court.lock().be_quiet();
+            cluster.world.wait(Duration::from_secs(3)).await;
+            return;
+        }
+    }
+    cluster
+        .court
+        .lock()
+        .object("no transfer in 30 s without a fault".to_owned());
+}
+
+fn seeds(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let outcome = run(seed);
+        println!("seed {seed}: {outcome:?}");
+        assert_eq!(outcome.objections, [""; 0], "seed {seed}");
+        assert!(
+            outcome.told > 0 && outcome.reads > 0,
+            "seed {seed} did nothing: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn no_acknowledged_transfer_is_lost_whatever_happens_to_nodes() {
+    seeds(0..6);
+}
+
+#[test]
+#[ignore = "takes some minutes: for a look at many seeds"]
+fn many_seeds() {
+    seeds(1000..1200);
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let first = run(7);
+    assert_eq!(first, run(7));
+    assert_ne!(first.trace, run(8).trace);
+}
+
+/// How many seeds it takes until somebody objects to a bug that was put back.
+fn found(bug: Bug, limit: u64) -> u64 {
+    let planted = plant(bug);
+    let found = (0..limit).find(|seed| !run(*seed).objections.is_empty());
+    drop(planted);
+    1 + found.unwrap_or_else(|| panic!("{bug} is not found by {limit} seeds"))
+}
+
+#[test]
+fn a_commit_without_a_majority_is_found() {
+    found(Bug::CommitWithoutMajority, 4);
+}
+
+#[test]
+fn log_before_the_mark_is_committed_is_found() {
+    found(Bug::ForgetMarkRule, 8);
+}

@@ -1,0 +1,134 @@
+//! A table of numbers under keys, over the contract.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use coeval_txn::{
+    BeginOptions, Bounds, Direction, Engine, Error, Isolation, LockWait, LockedRow, Outcome,
+    ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
+};
+use coeval_types::{
+    ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, Rid, RowBuilder, RowRef,
+    StorageDefinition, StorageId, Timestamp,
+};
+
+const STORAGE: StorageId = StorageId(1);
+const PRIMARY: IndexId = IndexId(1);
+
+#[derive(Debug)]
+struct Key;
+
+impl KeyExtractor for Key {
+    fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {
+        key.extend_from_slice(row.cell(0).expect("no nulls here"));
+        ExtractedKey::Comparable
+    }
+}
+
+/// Gives an engine that begins to lead its table.
+pub fn attach(engine: &dyn Engine) {
+    let index = IndexDefinition {
+        id: PRIMARY,
+        kind: IndexKind::Primary,
+        extractor: Arc::new(Key),
+    };
+    let definition = StorageDefinition {
+        id: STORAGE,
+        schema_version: 1,
+        indexes: vec![index],
+    };
+    engine.attach_storage(definition).expect("once");
+}
+
+fn bytes((key, value): (u64, u64)) -> Vec<u8> {
+    let mut builder = RowBuilder::new();
+    builder.push(Some(&key.to_be_bytes()));
+    builder.push(Some(&value.to_be_bytes()));
+    let mut bytes = Vec::new();
+    builder.finish(&mut bytes);
+    bytes
+}
+
+fn numbers(row: RowRef<'_>) -> (u64, u64) {
+    let number = |column| {
+        let bytes = row.cell(column).expect("no nulls here");
+        u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
+    };
+    (number(0), number(1))
+}
+
+/// A transaction.
+pub struct Work(Box<dyn Transaction>);
+
+impl Work {
+    pub async fn write(engine: &dyn Engine) -> Result<Self, Error> {
+        let mut work = Self::read(engine, Isolation::Serializable).await?;
+        coeval_txn::lock_table(&mut *work.0, STORAGE, TableLock::Write, 1).await?;
+        Ok(work)
+    }
+
+    pub async fn read(engine: &dyn Engine, isolation: Isolation) -> Result<Self, Error> {
+        let options = BeginOptions {
+            isolation,
+            ..BeginOptions::default()
+        };
+        Ok(Self(coeval_txn::begin(engine, &options).await?))
+    }
+
+    pub fn newest_seen(&self) -> Timestamp {
+        self.0.newest_seen()
+    }
+
+    pub async fn insert(&mut self, row: (u64, u64)) -> Result<(), Error> {
+        let bytes = bytes(row);
+        coeval_txn::insert(&mut *self.0, STORAGE, RowRef::trusted(&bytes)).await?;
+        Ok(())
+    }
+
+    /// Changes the number under a key that is there. Says what it was.
+    pub async fn change(&mut self, key: u64, by: i64) -> Result<u64, Error> {
+        let mut found = None;
+        self.0
+            .get(STORAGE, PRIMARY, &key.to_be_bytes(), &mut |rid, row| {
+                found = Some((rid, numbers(row).1));
+            })?;
+        let (rid, mut value) = found.expect("accounts are never removed");
+        let mut visit = |_: Rid, row: RowRef<'_>| value = numbers(row).1;
+        let locked =
+            coeval_txn::lock_row(&mut *self.0, STORAGE, rid, LockWait::Wait, &mut visit).await?;
+        assert!(matches!(locked, LockedRow::Unchanged | LockedRow::Changed));
+        let bytes = bytes((key, value.wrapping_add_signed(by)));
+        coeval_txn::update(&mut *self.0, STORAGE, rid, RowRef::trusted(&bytes)).await?;
+        Ok(value)
+    }
+
+    pub fn all(&mut self) -> Result<Vec<(u64, u64)>, Error> {
+        let request = ScanRequest {
+            storage: STORAGE,
+            source: ScanSource::Index(PRIMARY),
+            bounds: Bounds::ALL,
+            direction: Direction::Forward,
+            limit: usize::MAX,
+        };
+        let mut rows = Vec::new();
+        let progress = self.0.scan(&request, &mut |_, row| {
+            rows.push(numbers(row));
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!(progress, ScanProgress::Complete);
+        Ok(rows)
+    }
+
+    /// Commits; its outcome is for whoever waits for it to be durable to tell.
+    pub async fn commit(mut self) -> Result<Timestamp, Error> {
+        match coeval_txn::commit(&mut *self.0).await {
+            Outcome::Committed(timestamp) => Ok(timestamp),
+            Outcome::Aborted(error) | Outcome::Unknown(error) => Err(error),
+        }
+    }
+}
+
+/// Waits until what was committed or seen may be told.
+pub async fn durable(engine: &dyn Engine, timestamp: Timestamp) -> Result<(), Error> {
+    std::future::poll_fn(|context| engine.poll_durable(timestamp, context)).await
+}
