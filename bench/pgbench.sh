@@ -23,11 +23,11 @@ read_options "seconds scale repeat only coeval folder" "$@"
 
 # name, least ratio aimed at (- for none), clients, script, pgbench arguments
 LOADS=(
-    "tpcb-prepared-8    2.0  8 tpcb   -M prepared"
+    "tpcb-prepared-8    2.5  8 tpcb   -M prepared"
     "tpcb-prepared-32   2.0 32 tpcb   -M prepared"
     "tpcb-simple-8        -  8 tpcb   -M simple"
     "select-simple-8    2.0  8 select -M simple -S"
-    "select-prepared-8  1.4  8 select -M prepared -S"
+    "select-prepared-8  1.5  8 select -M prepared -S"
     "update-prepared-8    -  8 update -M prepared -N"
     "hot-row-32         3.0 32 hot    -M prepared -n -f $here/hot-row.sql"
 )
