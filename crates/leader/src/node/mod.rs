@@ -82,7 +82,7 @@ use coeval_env::JoinHandle;
 use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::peers::{Identity, Members, Peers, Security};
+use crate::peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use disk::Disk;
 use driver::{Driver, Request};
 
@@ -112,6 +112,7 @@ pub struct Place {
 pub struct Node {
     requests: mpsc::UnboundedSender<Request>,
     standing: watch::Receiver<Standing>,
+    streams: Streams,
     driver: JoinHandle<()>,
 }
 
@@ -144,6 +145,7 @@ impl Node {
         let consensus = Consensus::new(id, settings.consensus.clone(), &opened.restored, seed)?;
         let peers = settings.peers.clone();
         let (peers, inbox) = Peers::start(identity, listen, members, security, peers).await?;
+        let streams = peers.streams();
         let (requests, asked) = mpsc::unbounded_channel();
         let (shown, standing) = watch::channel(Standing::of(&consensus));
         let driver = Driver::new(consensus, peers, disk, shown, &settings);
@@ -151,6 +153,7 @@ impl Node {
         Ok(Self {
             requests,
             standing,
+            streams,
             driver: running,
         })
     }
@@ -159,6 +162,22 @@ impl Node {
     #[must_use]
     pub fn standing(&self) -> watch::Receiver<Standing> {
         self.standing.clone()
+    }
+
+    /// A stream to another member; see [`Streams`].
+    pub async fn open_stream(&self, to: NodeId) -> Result<PeerStream, StreamError> {
+        self.streams.open(to).await
+    }
+
+    /// The next stream that another member has opened; none when this node has ended.
+    pub async fn next_stream(&self) -> Option<(NodeId, PeerStream)> {
+        self.streams.next().await
+    }
+
+    /// Streams with other members, for tasks that do not have the node. They end with it.
+    #[must_use]
+    pub fn streams(&self) -> Streams {
+        self.streams.clone()
     }
 
     /// Waits until a majority has confirmed that this node leads, and says up to where

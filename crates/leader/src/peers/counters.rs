@@ -53,6 +53,25 @@ pub struct PeerStatus {
     pub heard: Option<Instant>,
     /// How long the last ping took to come back.
     pub round_trip: Option<Duration>,
+    /// Streams with it.
+    pub streams: StreamStatus,
+}
+
+/// The streams of this node with another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamStatus {
+    /// Those that there are, whoever opened them.
+    pub open: u64,
+    /// Of those, what it opened and nobody here has taken yet.
+    pub waiting: u64,
+    /// Those that were opened from here.
+    pub opened: u64,
+    /// Tries from here that came to none.
+    pub failed: u64,
+    /// Those that it opened.
+    pub let_in: u64,
+    /// Those that it wanted to open when it had too many.
+    pub busy: u64,
 }
 
 /// Frames and bytes.
@@ -136,6 +155,16 @@ impl Counters {
     }
 }
 
+/// The counters of a node's streams. They outlive the node, as streams may.
+#[derive(Debug, Default)]
+pub(super) struct StreamCounters {
+    pub(super) open: AtomicU64,
+    pub(super) opened: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) let_in: AtomicU64,
+    pub(super) busy: AtomicU64,
+}
+
 /// The counters of the door.
 #[derive(Debug, Default)]
 pub(super) struct Door {
@@ -163,4 +192,9 @@ impl Door {
 /// Counts one.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
+}
+
+/// Counts one less.
+pub(super) fn discount(counter: &AtomicU64) {
+    counter.fetch_sub(1, Relaxed);
 }

@@ -8,7 +8,7 @@ use super::backoff::Backoff;
 use super::connection;
 use super::counters::{Connection, count};
 use super::fault::Fault;
-use super::handshake::{Hello, VERSIONS, greet};
+use super::handshake::{Hello, Purpose, VERSIONS, greet};
 use super::inbox::Event;
 use super::peer::Peer;
 use super::refusal::{Reason, Refusal};
@@ -24,7 +24,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     );
     loop {
         let limit = shared.settings.handshake();
-        let tried = coeval_env::timeout(limit, connect(&shared, &peer)).await;
+        let tried = coeval_env::timeout(limit, connect(&shared, &peer, Purpose::Frames)).await;
         match tried.unwrap_or(Err(Fault::Slow(limit))) {
             Ok(channel) => {
                 backoff.reset();
@@ -45,6 +45,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
                 let telling = shared.inlet.tell(Event::Connected(peer.node));
                 let (is_heard, fault) = tokio::join!(telling, sending);
                 note(&peer, &fault);
+                peer.cut_if_silent(shared.settings.silence());
                 let event = Event::Disconnected(peer.node, fault);
                 if !is_heard || !shared.inlet.tell(event).await {
                     return;
@@ -53,6 +54,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
             Err(fault) => {
                 count(&peer.counters.failures);
                 note(&peer, &fault);
+                peer.cut_if_silent(shared.settings.silence());
             }
         }
         let wait = backoff.wait(coeval_env::random_u64());
@@ -87,7 +89,12 @@ fn note(peer: &Peer, fault: &Fault) {
     }
 }
 
-async fn connect(shared: &Shared, peer: &Peer) -> Result<Channel, Fault> {
+/// Connects to a member, for frames or as a stream.
+pub(super) async fn connect(
+    shared: &Shared,
+    peer: &Peer,
+    purpose: Purpose,
+) -> Result<Channel, Fault> {
     let connected = coeval_env::connect(peer.address()).await;
     let stream = connected.map_err(Fault::Unreachable)?;
     let security = shared.security();
@@ -97,6 +104,8 @@ async fn connect(shared: &Shared, peer: &Peer) -> Result<Channel, Fault> {
         versions: VERSIONS,
         from: shared.own,
         to: peer.node,
+        purpose,
+        listens: shared.listens(),
     };
     let answer = greet(&mut channel, &hello).await;
     let answer = answer.map_err(Fault::of_handshake)?;

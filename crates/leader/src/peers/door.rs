@@ -12,15 +12,17 @@ use std::time::Duration;
 
 use coeval_env::{JoinHandle, Listener, Stream};
 use tokio::io::AsyncWriteExt;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection;
 use super::counters::count;
 use super::fault::Fault;
-use super::handshake::{Answer, Hello};
+use super::handshake::{Answer, Hello, Purpose};
 use super::peer::Peer;
 use super::refusal::Refusal;
 use super::security::Channel;
 use super::shared::Shared;
+use super::stream::{Arrived, PeerStream};
 
 /// The wait after accepting has failed: out of file descriptors, perhaps.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -69,16 +71,23 @@ async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
     let limit = shared.settings.handshake();
     let greeted = coeval_env::timeout(limit, judge(&shared, stream)).await;
     match greeted.unwrap_or(Err(Fault::Slow(limit))) {
-        Ok((channel, peer)) => {
+        Ok((channel, entry)) => {
             count(&shared.door.let_in);
+            let peer = entry.peer;
             peer.counters.heard();
             // It is there, so it can be reached, perhaps.
             peer.awake.notify_one();
+            if let Some((place, waits)) = entry.places {
+                count(&peer.streams.counters.let_in);
+                let stream = PeerStream::new(&peer, channel, Some(place));
+                return shared.arrives(Arrived { stream, waits });
+            }
             let (inner, of) = (Arc::clone(&shared), Arc::clone(&peer));
             let serving = coeval_env::spawn("receive from a node", async move {
                 let fault = connection::receive(channel, &of, &inner.settings, &inner.inlet).await;
                 tracing::debug!(node = of.node.0, reason = %fault, "its connection has ended");
                 of.counters.notes().fault_of_its = Some(fault.to_string());
+                of.cut_if_silent(inner.settings.silence());
             });
             shared.serves(&peer, serving);
         }
@@ -93,7 +102,15 @@ async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
     }
 }
 
-async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Arc<Peer>), Fault> {
+/// What somebody is let in with.
+struct Entry {
+    version: u16,
+    peer: Arc<Peer>,
+    /// Of a stream: its place, and one among those that wait.
+    places: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Entry), Fault> {
     let channel = shared.security().accept(stream).await;
     let mut channel = channel.map_err(Fault::Tls)?;
     let hello = Hello::read(&mut channel).await;
@@ -103,16 +120,16 @@ async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Arc<Peer>), 
         from: shared.own,
         verdict: judged
             .as_ref()
-            .map_or_else(|refusal| Err(refusal.clone()), |(version, _)| Ok(*version)),
+            .map_or_else(|refusal| Err(refusal.clone()), |entry| Ok(entry.version)),
     };
     let mut said = channel.write_all(&answer.encode()).await;
     if said.is_ok() {
         said = channel.flush().await;
     }
     match judged {
-        Ok((_, peer)) => {
+        Ok(entry) => {
             said.map_err(Fault::Io)?;
-            Ok((channel, peer))
+            Ok((channel, entry))
         }
         Err(refusal) => {
             // Closing in order lets the words arrive.
@@ -122,17 +139,22 @@ async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Arc<Peer>), 
     }
 }
 
-fn decide(shared: &Shared, hello: &Hello, channel: &Channel) -> Result<(u16, Arc<Peer>), Refusal> {
-    shared
-        .with_members(|members| {
-            let version = hello.judge(&shared.own, members)?;
-            channel.vouches_for(hello.from.node)?;
-            Ok(version)
-        })
-        .and_then(|version| {
-            let peer = shared.peer(hello.from.node);
-            // Removed between the two looks: as if it had been before.
-            peer.map(|peer| (version, peer))
-                .ok_or_else(|| hello.unknown(&shared.own))
-        })
+fn decide(shared: &Shared, hello: &Hello, channel: &Channel) -> Result<Entry, Refusal> {
+    let version = shared.with_members(|members| {
+        let version = hello.judge(&shared.own, members)?;
+        channel.vouches_for(hello.from.node)?;
+        Ok(version)
+    })?;
+    let peer = shared.peer(hello.from.node);
+    // Removed between the two looks: as if it had been before.
+    let peer = peer.ok_or_else(|| hello.unknown(&shared.own))?;
+    let places = match hello.purpose {
+        Purpose::Stream => Some(peer.streams.place()?),
+        _ => None,
+    };
+    Ok(Entry {
+        version,
+        peer,
+        places,
+    })
 }

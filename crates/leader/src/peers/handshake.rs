@@ -2,20 +2,26 @@
 //!
 //! ```text
 //!   hello   magic 8 | oldest 2 | newest 2 | length 2 | 0 2
-//!           | cluster 16 | sender 8 | addressee 8 | … | checksum 4
+//!           | cluster 16 | sender 8 | addressee 8
+//!           | purpose 1 | port 2 | address 16 | … | checksum 4
 //!   answer  magic 8 | version 2 | refusal 1 | 0 1 | length 2 | 0 2
 //!           | cluster 16 | sender 8 | words … | checksum 4
 //! ```
 //!
 //! Numbers are little-endian; a length counts what comes after the first 16 bytes, the
 //! checksum (CRC-32C, of everything before it) included. Oldest and newest are the
-//! versions that the sender speaks. Who accepts takes the newest that both speak.
+//! versions that the sender speaks. Who accepts takes the newest that both speak. Port and
+//! address say where the sender listens for other nodes: IPv6, or IPv4 mapped into it; an
+//! address of zeros is the one that the connection comes from.
+//!
+//! Version 1 had neither purpose nor address, and is not spoken any more.
 //!
 //! All versions keep the first 16 bytes, the order of what is above, and the checksum at
 //! the end; a later one may say more before it. So who has no version in common is told
 //! so in words.
 
 use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -26,7 +32,7 @@ use super::refusal::{MOST_WORDS, Reason, Refusal};
 /// How every connection between nodes begins.
 pub const MAGIC: [u8; 8] = *b"COEVPEER";
 /// The versions of the protocol that are spoken here.
-pub const VERSIONS: RangeInclusive<u16> = 1..=1;
+pub const VERSIONS: RangeInclusive<u16> = 2..=2;
 
 const HEAD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
@@ -67,6 +73,35 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Frames, from who connects to who accepts.
+    Frames,
+    /// Bytes, both ways.
+    Stream,
+    /// Something that this version does not know.
+    Other(u8),
+}
+
+impl Purpose {
+    fn encode(self) -> u8 {
+        match self {
+            Self::Frames => 0,
+            Self::Stream => 1,
+            Self::Other(byte) => byte,
+        }
+    }
+
+    fn decode(byte: u8) -> Self {
+        match byte {
+            0 => Self::Frames,
+            1 => Self::Stream,
+            other => Self::Other(other),
+        }
+    }
+}
+
 /// What who connects says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -76,6 +111,10 @@ pub struct Hello {
     pub from: Identity,
     /// Whom it means to talk to.
     pub to: NodeId,
+    /// What the connection is for.
+    pub purpose: Purpose,
+    /// Where it listens for other nodes. Port 0 is nowhere.
+    pub listens: SocketAddr,
 }
 
 /// What who accepts says.
@@ -155,6 +194,13 @@ impl Hello {
         bytes.extend_from_slice(&[0; 4]);
         put_identity(&mut bytes, &self.from);
         bytes.extend_from_slice(&self.to.0.to_le_bytes());
+        bytes.push(self.purpose.encode());
+        bytes.extend_from_slice(&self.listens.port().to_le_bytes());
+        let address = match self.listens.ip() {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        bytes.extend_from_slice(&address.octets());
         seal(bytes)
     }
 
@@ -165,10 +211,16 @@ impl Hello {
         let short = || HandshakeError::Length(body.len());
         let from = identity(&mut rest).ok_or_else(short)?;
         let to = take(&mut rest).ok_or_else(short)?;
+        // A sender of version 1 says no more. It is told so by who judges.
+        let [purpose] = take(&mut rest).unwrap_or_default();
+        let port = u16::from_le_bytes(take(&mut rest).unwrap_or_default());
+        let address = Ipv6Addr::from(take::<16>(&mut rest).unwrap_or_default());
         Ok(Self {
             versions: oldest..=newest,
             from,
             to: NodeId(u64::from_le_bytes(to)),
+            purpose: Purpose::decode(purpose),
+            listens: SocketAddr::new(address.to_canonical(), port),
         })
     }
 
@@ -214,6 +266,10 @@ impl Hello {
         }
         if !members.addresses.contains_key(&node) {
             return Err(self.unknown(own));
+        }
+        if let Purpose::Other(purpose) = self.purpose {
+            let words = format!("node {} knows no purpose {purpose}", own.node);
+            return refuse(Reason::Other, words);
         }
         Ok(version)
     }
@@ -289,6 +345,8 @@ mod tests {
             versions: VERSIONS,
             from: identity_of(3),
             to: NodeId(1),
+            purpose: Purpose::Stream,
+            listens: SocketAddr::from(([10, 0, 0, 3], 7003)),
         }
     }
 
@@ -319,27 +377,31 @@ mod tests {
     #[test]
     fn each_refusal_has_its_reason_and_says_it() {
         let own = identity_of(1);
-        assert_eq!(hello().judge(&own, &members()), Ok(1));
+        assert_eq!(hello().judge(&own, &members()), Ok(2));
         let versions = |versions| Hello {
             versions,
             ..hello()
         };
-        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(1));
+        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(2));
         let from = |node| Hello {
             from: identity_of(node),
             ..hello()
         };
         let mut other_cluster = hello();
         other_cluster.from.cluster = ClusterId(2);
+        let other_purpose = Hello {
+            purpose: Purpose::Other(9),
+            ..hello()
+        };
         let other_addressee = Hello {
             to: NodeId(2),
             ..hello()
         };
         for (hello, reason, words) in [
             (
-                versions(2..=5),
+                versions(3..=5),
                 Reason::Version,
-                "node 3 speaks 2 to 5, node 1 speaks 1",
+                "node 3 speaks 3 to 5, node 1 speaks 2",
             ),
             (versions(0..=0), Reason::Version, "node 3 speaks 0"),
             (versions(RangeInclusive::new(5, 1)), Reason::Version, ""),
@@ -356,6 +418,7 @@ mod tests {
             ),
             (from(4), Reason::Removed, "takes a new id"),
             (from(9), Reason::Unknown, "no member with the id 9"),
+            (other_purpose, Reason::Other, "knows no purpose 9"),
         ] {
             let refusal = hello.judge(&own, &members()).unwrap_err();
             assert_eq!(refusal.reason, reason);
@@ -377,7 +440,7 @@ mod tests {
             assert!(matches!(torn, Err(HandshakeError::Ended)), "{torn:?}");
         }
         let refusal = Refusal::new(Reason::Removed, "gone");
-        for verdict in [Ok(1), Err(refusal)] {
+        for verdict in [Ok(2), Err(refusal)] {
             let from = identity_of(1);
             let answer = Answer { from, verdict };
             let bytes = answer.encode();
@@ -400,6 +463,29 @@ mod tests {
     }
 
     #[test]
+    fn an_earlier_version_may_say_less_and_is_told_so() {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&[1, 0, 1, 0, 0, 0, 0, 0]);
+        put_identity(&mut bytes, &identity_of(3));
+        bytes.extend_from_slice(&1u64.to_le_bytes());
+        let hello = now(Hello::read(&mut &seal(bytes)[..])).unwrap();
+        let refusal = hello.judge(&identity_of(1), &members()).unwrap_err();
+        assert_eq!(refusal.reason, Reason::Version);
+    }
+
+    #[test]
+    fn addresses_of_both_kinds_come_back() {
+        for listens in ["10.1.2.3:7001", "[2001:db8::1]:7001", "0.0.0.0:1", "[::]:0"] {
+            let hello = Hello {
+                listens: listens.parse().unwrap(),
+                ..hello()
+            };
+            let read = now(Hello::read(&mut &hello.encode()[..])).unwrap();
+            assert_eq!(read, hello, "{listens}");
+        }
+    }
+
+    #[test]
     fn strangers_are_known_by_their_first_bytes() {
         for stranger in [
             &b"GET / HTTP/1.1\r\n"[..],
@@ -418,10 +504,10 @@ mod tests {
     fn a_version_that_was_not_offered_is_not_spoken() {
         let answer = Answer {
             from: identity_of(1),
-            verdict: Ok(2),
+            verdict: Ok(3),
         };
         let error = now(Answer::read(&mut &answer.encode()[..])).unwrap_err();
-        assert!(matches!(error, HandshakeError::Version(2)), "{error}");
+        assert!(matches!(error, HandshakeError::Version(3)), "{error}");
     }
 
     proptest! {

@@ -42,6 +42,9 @@
 //! - What waits is bounded, at both ends. [`Peers::send`] never waits; it takes the
 //!   frame, or says that there is no room and [`Peers::room`] waits for it. Who does not
 //!   take care of what comes in keeps others from sending more, and from nothing else.
+//! - [`Peers::open_stream`] opens a connection of its own, for bytes: it does not wait
+//!   behind frames, nor they behind it. How many of them another node may have is
+//!   bounded, too.
 //! - A node is let in by its cluster's id, its own id, its version, and, with TLS, its
 //!   certificate; otherwise it is told why not, in words.
 //! - Whoever is no node holds a place in the door for a moment (`door`), and no more.
@@ -49,7 +52,7 @@
 //! # Parts
 //!
 //! `handshake` and `frame` are the formats, and know no connection. `queue` is what
-//! waits for a node, `connection` what runs while one stands, `dialler` and `door` the
+//! waits for a node, `connection` what runs while one stands, `stream` what has one of its own, `dialler` and `door` the
 //! two ways that one comes about, `security` and `tls` what lies below.
 
 mod backoff;
@@ -68,6 +71,7 @@ mod refusal;
 mod security;
 mod settings;
 mod shared;
+mod stream;
 mod tls;
 
 use std::io;
@@ -77,8 +81,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use coeval_env::JoinHandle;
+use tokio::sync::mpsc;
 
-pub use counters::{Connection, DoorStatus, PeerStatus, Traffic};
+pub use counters::{Connection, DoorStatus, PeerStatus, StreamStatus, Traffic};
 pub use fault::Fault;
 pub use frame::Kind;
 pub use identity::{ClusterId, Identity, Members, NodeId, NotAClusterId};
@@ -87,6 +92,7 @@ pub use queue::{Loss, SendError};
 pub use refusal::{Reason, Refusal};
 pub use security::{Security, Unguarded};
 pub use settings::{SettingError, Settings};
+pub use stream::{PeerStream, StreamError, Streams};
 pub use tls::{Pem, Tls, TlsError, check_cluster_name, node_name};
 
 use shared::Shared;
@@ -114,7 +120,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Peers {
     shared: Arc<Shared>,
-    address: SocketAddr,
+    streams: Streams,
     door: JoinHandle<()>,
 }
 
@@ -138,11 +144,13 @@ impl Peers {
         let listener = coeval_env::listen(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (inlet, inbox) = inbox::inbox();
-        let shared = Arc::new(Shared::new(own, settings, security, inlet));
+        let (arrives, arrived) = mpsc::unbounded_channel();
+        let shared = Shared::new(own, address, settings, security, (inlet, arrives));
+        let shared = Arc::new(shared);
         let opened = door::open(Arc::clone(&shared), listener);
         let peers = Self {
             door: coeval_env::spawn("take nodes' connections", opened),
-            address,
+            streams: Streams::new(Arc::clone(&shared), arrived),
             shared,
         };
         peers.shared.set_members(members);
@@ -152,7 +160,7 @@ impl Peers {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.shared.address
     }
 
     /// Of which cluster it is.
@@ -191,6 +199,17 @@ impl Peers {
         peer.queue.room(kind, bytes).await
     }
 
+    /// A stream to another member: see [`Streams::open`].
+    pub async fn open_stream(&self, to: NodeId) -> Result<PeerStream, StreamError> {
+        self.streams.open(to).await
+    }
+
+    /// Streams with other members, for whoever has to do with them and not with frames.
+    #[must_use]
+    pub fn streams(&self) -> Streams {
+        self.streams.clone()
+    }
+
     /// These are the members from now on: those who are new are connected to, and the
     /// connections of those who are gone end, with no event.
     pub fn set_members(&self, members: Members) -> Result<(), Unguarded> {
@@ -201,7 +220,7 @@ impl Peers {
 
     /// New connections are guarded so; those that stand stay.
     pub fn set_security(&self, security: Security) -> Result<(), Unguarded> {
-        security.check(self.address, self.shared.settings.insecure)?;
+        security.check(self.shared.address, self.shared.settings.insecure)?;
         self.shared
             .with_members(|members| check(members, &security, &self.shared.settings))?;
         self.shared.set_security(security);

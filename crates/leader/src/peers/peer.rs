@@ -3,13 +3,67 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::counters::{Counters, PeerStatus, Traffic};
+use super::counters::{Counters, PeerStatus, StreamCounters, StreamStatus, Traffic, count};
 use super::identity::NodeId;
 use super::queue::Queue;
+use super::refusal::{Reason, Refusal};
 use super::settings::Settings;
+use super::stream::Cut;
+
+/// Streams with a node.
+#[derive(Debug)]
+pub(super) struct StreamsOf {
+    pub(super) counters: Arc<StreamCounters>,
+    pub(super) cut: Cut,
+    /// Places for those that it opens.
+    places: Arc<Semaphore>,
+    /// Of those, for what nobody has taken yet.
+    waiting: Arc<Semaphore>,
+    most_waiting: usize,
+}
+
+impl StreamsOf {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            counters: Arc::default(),
+            cut: Cut::new(),
+            places: Arc::new(Semaphore::new(settings.streams)),
+            waiting: Arc::new(Semaphore::new(settings.streams_waiting)),
+            most_waiting: settings.streams_waiting,
+        }
+    }
+
+    /// A place for one that it opens, and one among those that wait.
+    pub(super) fn place(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refusal> {
+        let busy = |words: &str| {
+            count(&self.counters.busy);
+            Refusal::new(Reason::Busy, words)
+        };
+        let waits = Arc::clone(&self.waiting).try_acquire_owned();
+        let waits = waits.map_err(|_| {
+            busy("too many streams of this node wait to be taken already (streams_waiting)")
+        })?;
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| busy("this node has too many streams already (streams)"))?;
+        Ok((place, waits))
+    }
+
+    fn status(&self) -> StreamStatus {
+        let waiting = self.most_waiting - self.waiting.available_permits();
+        StreamStatus {
+            open: self.counters.open.load(Relaxed),
+            waiting: waiting as u64,
+            opened: self.counters.opened.load(Relaxed),
+            failed: self.counters.failed.load(Relaxed),
+            let_in: self.counters.let_in.load(Relaxed),
+            busy: self.counters.busy.load(Relaxed),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -21,6 +75,7 @@ pub(super) struct Peer {
     room: Arc<Semaphore>,
     /// There is reason to try a connection before its time.
     pub(super) awake: Notify,
+    pub(super) streams: StreamsOf,
 }
 
 impl Peer {
@@ -32,6 +87,7 @@ impl Peer {
             counters: Counters::default(),
             room: Arc::new(Semaphore::new(settings.receive_bytes)),
             awake: Notify::new(),
+            streams: StreamsOf::new(settings),
         }
     }
 
@@ -57,6 +113,15 @@ impl Peer {
         Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
     }
 
+    /// A connection of frames has ended, or did not come about: a node that has not been
+    /// heard of for so long has no streams any more.
+    pub(super) fn cut_if_silent(&self, silence: Duration) {
+        let heard = self.counters.notes().heard;
+        if heard.is_none_or(|heard| heard.elapsed() >= silence) {
+            self.streams.cut.cut();
+        }
+    }
+
     pub(super) fn status(&self) -> PeerStatus {
         let counters = &self.counters;
         let (frames, bytes) = self.queue.depth();
@@ -80,6 +145,7 @@ impl Peer {
             failures: counters.failures.load(Relaxed),
             heard: notes.heard,
             round_trip: notes.round_trip,
+            streams: self.streams.status(),
         }
     }
 }

@@ -19,6 +19,8 @@ pub enum Reason {
     Removed,
     /// The certificate is not that node's.
     Certificate,
+    /// There is no room for another stream at the moment: try again.
+    Busy,
     /// A reason that this version does not know; its words say which.
     Other,
 }
@@ -33,6 +35,7 @@ impl Reason {
             Self::Unknown => 5,
             Self::Removed => 6,
             Self::Certificate => 7,
+            Self::Busy => 8,
             Self::Other => u8::MAX,
         }
     }
@@ -48,6 +51,7 @@ impl Reason {
             5 => Self::Unknown,
             6 => Self::Removed,
             7 => Self::Certificate,
+            8 => Self::Busy,
             _ => Self::Other,
         })
     }

@@ -31,6 +31,10 @@ pub struct Settings {
     /// How many may be in the door at once who have not shown yet who they are. Another
     /// one pushes out who has been there longest.
     pub strangers: usize,
+    /// How many streams another node may have opened to here. One more is refused.
+    pub streams: usize,
+    /// How many of them may wait until somebody takes them. One more is refused.
+    pub streams_waiting: usize,
     /// Talk to other machines without TLS, too.
     pub insecure: bool,
 }
@@ -101,6 +105,14 @@ impl Settings {
         if !(1..=10_000).contains(&self.strangers) {
             return refuse("strangers", "must be from 1 to 10000".to_owned());
         }
+        for (name, count) in [
+            ("streams", self.streams),
+            ("streams_waiting", self.streams_waiting),
+        ] {
+            if !(1..=1_000_000).contains(&count) {
+                return refuse(name, "must be from 1 to 1000000".to_owned());
+            }
+        }
         Ok(())
     }
 
@@ -129,6 +141,8 @@ impl Default for Settings {
             retry_milliseconds: 50,
             longest_retry_milliseconds: 2000,
             strangers: 64,
+            streams: 10_000,
+            streams_waiting: 256,
             insecure: false,
         }
     }
@@ -142,7 +156,7 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         Settings::default().check().unwrap();
         type Change = fn(&mut Settings);
-        let changes: [(&str, Change); 8] = [
+        let changes: [(&str, Change); 10] = [
             ("frame_bytes", |settings| settings.frame_bytes = 4095),
             ("queue_bytes", |settings| settings.queue_bytes = 8 << 20),
             ("receive_bytes", |settings| settings.receive_bytes = 1 << 40),
@@ -159,6 +173,8 @@ mod tests {
                 settings.longest_retry_milliseconds = 1;
             }),
             ("strangers", |settings| settings.strangers = 0),
+            ("streams", |settings| settings.streams = 0),
+            ("streams_waiting", |settings| settings.streams_waiting = 0),
         ];
         for (name, change) in changes {
             let mut settings = Settings::default();

@@ -1,9 +1,11 @@
 //! What the tasks of a node's connections share.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_env::JoinHandle;
+use tokio::sync::mpsc;
 
 use super::counters::Door;
 use super::dialler;
@@ -12,6 +14,7 @@ use super::inbox::Inlet;
 use super::peer::Peer;
 use super::security::Security;
 use super::settings::Settings;
+use super::stream::Arrived;
 
 /// A member, and the tasks of its connections. These end when it does.
 #[derive(Debug)]
@@ -24,6 +27,7 @@ struct Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.dialler.abort();
+        self.peer.streams.cut.cut_for_good();
         if let Some(server) = &self.server {
             server.abort();
         }
@@ -35,6 +39,8 @@ struct State {
     known: Members,
     members: BTreeMap<NodeId, Member>,
     security: Security,
+    /// Where streams go that others open; nowhere when this has ended.
+    streams: Option<mpsc::UnboundedSender<Arrived>>,
     /// Nothing is begun any more.
     ended: bool,
 }
@@ -42,6 +48,8 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) own: Identity,
+    /// Where the door is.
+    pub(super) address: SocketAddr,
     pub(super) settings: Settings,
     pub(super) inlet: Inlet,
     pub(super) door: Door,
@@ -49,13 +57,21 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(own: Identity, settings: Settings, security: Security, inlet: Inlet) -> Self {
+    pub(super) fn new(
+        own: Identity,
+        address: SocketAddr,
+        settings: Settings,
+        security: Security,
+        (inlet, streams): (Inlet, mpsc::UnboundedSender<Arrived>),
+    ) -> Self {
         let state = State {
             security,
+            streams: Some(streams),
             ..State::default()
         };
         Self {
             own,
+            address,
             settings,
             inlet,
             door: Door::default(),
@@ -73,6 +89,12 @@ impl Shared {
 
     pub(super) fn set_security(&self, security: Security) {
         self.state().security = security;
+    }
+
+    /// Where others reach this node: what its members say, or else where the door is.
+    pub(super) fn listens(&self) -> SocketAddr {
+        let told = self.with_members(|members| members.addresses.get(&self.own.node).copied());
+        told.unwrap_or(self.address)
     }
 
     pub(super) fn with_members<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
@@ -133,10 +155,19 @@ impl Shared {
         }
     }
 
+    /// A stream that another node has opened. It ends if nobody is there to take it.
+    pub(super) fn arrives(&self, stream: Arrived) {
+        if let Some(streams) = &self.state().streams {
+            // Whoever took them may have gone.
+            let _ = streams.send(stream);
+        }
+    }
+
     /// Ends every connection.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
+        state.streams = None;
         state.members.clear();
     }
 }

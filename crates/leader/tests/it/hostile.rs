@@ -4,25 +4,22 @@ use std::time::Duration;
 
 use coeval_env::sim::World;
 use coeval_leader::peers::frame::{Header, Kind, Tag};
-use coeval_leader::peers::handshake::{Hello, VERSIONS, greet};
+use coeval_leader::peers::handshake::{Hello, Purpose, VERSIONS, greet};
 use coeval_leader::peers::{
     ClusterId, Connection, Identity, NodeId, Peers, Reason, Security, Settings, StartError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
-    Alone, CLUSTER, MILLISECOND, SECOND, address, by_hand, connected, identity, members, start,
+    Alone, CLUSTER, MILLISECOND, SECOND, address, by_hand, connected, hello, identity, members,
+    start,
 };
 
 #[test]
 fn each_refusal_is_told_with_its_reason() {
     let alone = Alone::new(1, Settings::default());
     let client = alone.world.node();
-    let fine = Hello {
-        versions: VERSIONS,
-        from: identity(2),
-        to: NodeId(1),
-    };
+    let fine = hello(Purpose::Frames);
     let from = |cluster, node| Hello {
         from: Identity {
             cluster,
@@ -37,7 +34,7 @@ fn each_refusal_is_told_with_its_reason() {
                 ..fine.clone()
             },
             Reason::Version,
-            "node 2 speaks 7 to 9, node 1 speaks 1",
+            "node 2 speaks 7 to 9, node 1 speaks 2",
         ),
         (
             from(ClusterId(9), 2),
@@ -134,7 +131,7 @@ fn somebody_else_at_an_address_is_not_taken_for_the_node() {
                 let _ = Hello::read(&mut stream).await;
                 let answer = coeval_leader::peers::handshake::Answer {
                     from: identity(7),
-                    verdict: Ok(1),
+                    verdict: Ok(*VERSIONS.end()),
                 };
                 let _ = stream.write_all(&answer.encode()).await;
             }
@@ -167,11 +164,7 @@ fn garbage_and_silence_are_ended_and_counted() {
         assert!(began.elapsed() < SECOND);
         // A byte of the hello every second, for ever.
         let mut stream = coeval_env::connect(address(1)).await.unwrap();
-        let hello = Hello {
-            versions: VERSIONS,
-            from: identity(2),
-            to: NodeId(1),
-        };
+        let hello = hello(Purpose::Frames);
         let began = coeval_env::now();
         for byte in hello.encode() {
             if stream.write_all(&[byte]).await.is_err() {

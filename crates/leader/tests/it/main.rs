@@ -5,5 +5,6 @@ mod hostile;
 mod members;
 mod partitions;
 mod pressure;
+mod streams;
 mod support;
 mod tls;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
-use coeval_leader::peers::handshake::{Answer, Hello, VERSIONS, greet};
+use coeval_leader::peers::handshake::{Answer, Hello, Purpose, VERSIONS, greet};
 use coeval_leader::peers::{
     ClusterId, Event, Frame, Identity, Inbox, Members, NodeId, Peers, Security, Settings,
 };
@@ -58,16 +58,23 @@ pub async fn connected(inbox: &mut Inbox, node: u64) {
     while !matches!(inbox.next().await, Some(Event::Connected(other)) if other.0 == node) {}
 }
 
-/// A connection of node 2 to node 1, by hand.
-pub async fn by_hand() -> coeval_env::Stream {
-    let mut stream = coeval_env::connect(address(1)).await.unwrap();
-    let hello = Hello {
+/// What node 2 says to node 1.
+pub fn hello(purpose: Purpose) -> Hello {
+    Hello {
         versions: VERSIONS,
         from: identity(2),
         to: NodeId(1),
-    };
+        purpose,
+        listens: address(2),
+    }
+}
+
+/// A connection of node 2 to node 1, by hand.
+pub async fn by_hand() -> coeval_env::Stream {
+    let mut stream = coeval_env::connect(address(1)).await.unwrap();
+    let hello = hello(Purpose::Frames);
     let answer: Answer = greet(&mut stream, &hello).await.unwrap();
-    assert_eq!(answer.verdict, Ok(1));
+    assert_eq!(answer.verdict, Ok(2));
     stream
 }
 

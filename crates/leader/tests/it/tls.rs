@@ -152,6 +152,45 @@ fn nodes_of_one_authority_talk() {
 }
 
 #[test]
+fn streams_are_guarded_as_frames_are() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let authority = Authority::new("shop");
+    run(async {
+        let (one, _inbox) = start(1, Security::Tls(authority.tls(1))).await;
+        let (two, _other) = start(2, Security::Tls(authority.tls(2))).await;
+        let (nine, _ninth) = start(9, Security::Tls(authority.tls(9))).await;
+        introduce(&[(1, &one), (2, &two), (3, &nine)]);
+        let mut stream = one.open_stream(NodeId(2)).await.unwrap();
+        let (from, mut other) = two.streams().next().await.unwrap();
+        assert_eq!((from, stream.node()), (NodeId(1), NodeId(2)));
+        let said: Vec<u8> = (0..1_000_000u32).map(|byte| byte as u8).collect();
+        let saying = async {
+            stream.write_all(&said).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let hearing = async {
+            let mut heard = Vec::new();
+            other.read_to_end(&mut heard).await.unwrap();
+            other.write_all(b"heard").await.unwrap();
+            other.shutdown().await.unwrap();
+            heard
+        };
+        let (answer, heard) = tokio::join!(saying, hearing);
+        assert_eq!((answer.as_str(), heard == said), ("heard", true));
+        // Where node 3 should be is another one.
+        let refused = one.open_stream(NodeId(3)).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "no stream to node 3: TLS: the certificate does not name node-3.shop, but node-9.shop"
+        );
+    });
+}
+
+#[test]
 fn a_certificate_of_another_authority_is_refused() {
     let (ours, theirs) = (Authority::new("shop"), Authority::new("shop"));
     let faults = strangers(Security::Tls(ours.tls(1)), Security::Tls(theirs.tls(2)));
@@ -201,12 +240,14 @@ fn told(certificate: (String, String), authority: &Authority) -> String {
         let name = ServerName::try_from("node-2.shop").unwrap();
         let mut stream = connector.connect(name, stream).await.unwrap();
         let hello = coeval_leader::peers::handshake::Hello {
-            versions: 1..=1,
+            versions: coeval_leader::peers::handshake::VERSIONS,
             from: Identity {
                 cluster: ClusterId(7),
                 node: NodeId(1),
             },
             to: NodeId(2),
+            purpose: coeval_leader::peers::handshake::Purpose::Frames,
+            listens: ([127, 0, 0, 1], 7001).into(),
         };
         let answer = coeval_leader::peers::handshake::greet(&mut stream, &hello).await;
         match answer {
