@@ -1,11 +1,11 @@
 //! What consensus hands out, carried out.
 
-use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange};
+use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange, encoding};
 
 use super::disk::Command;
 use super::driver::Driver;
 use super::lead::Lead;
-use super::{Error, Standing, wire};
+use super::{Error, Standing};
 use crate::peers::{Kind, Loss, NodeId};
 
 impl Driver {
@@ -137,10 +137,7 @@ impl Driver {
     }
 
     fn send(&self, message: &Message) {
-        let Some(bytes) = wire::encode(message) else {
-            tracing::error!(?message, "there are no bytes for that");
-            return;
-        };
+        let bytes = encoding::encode(message);
         let to = NodeId(message.to.0);
         // Consensus takes a lost message for what it is.
         if let Err(error) = self.peers.send(to, Kind::Consensus, bytes, Loss::Kept) {

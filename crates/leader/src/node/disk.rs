@@ -12,6 +12,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Content, Entry, Fetch, Membership, Restored, Write};
 use coeval_log::{HardState, Log, LogStream, Progress, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
@@ -19,7 +20,7 @@ use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::replay::Following;
-use super::{Error, Settings, Watch, entries, membership};
+use super::{Error, Settings, Watch, entries};
 
 /// Something to be done.
 #[derive(Debug)]
@@ -255,12 +256,12 @@ impl Disk {
         while let Some(entry) = rest.first() {
             let behind = match &entry.content {
                 Content::Mark(members) => {
-                    log.append_mark(entry.term, &membership::encode(members))
+                    log.append_mark(entry.term, &encode_membership(members))
                         .await?;
                     1
                 }
                 Content::Membership(members) => {
-                    let members = membership::encode(members);
+                    let members = encode_membership(members);
                     log.append_membership(entry.term, &members).await?;
                     1
                 }
@@ -287,7 +288,7 @@ impl Disk {
         let State::Follows(log, tables, following) = self.take() else {
             return Err(Error::Ended);
         };
-        let log = log.lead(&membership::encode(members)).await?;
+        let log = log.lead(&encode_membership(members)).await?;
         let mark = log.marks().last().copied().ok_or(Error::LogEnded)?;
         let stream = log.stream(mark.end).ok_or(Error::LogEnded)?;
         let progress = log.progress().ok_or(Error::LogEnded)?;

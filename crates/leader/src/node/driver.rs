@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_consensus::{Consensus, NodeId as Member, Refusal};
+use coeval_consensus::{Consensus, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
 use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::disk::{Command, Done};
 use super::lead::Lead;
-use super::{Error, Settings, Standing, Watch, entries, wire};
+use super::{Error, Settings, Standing, Watch, entries};
 use crate::peers::{Event, Frame, Inbox, Kind, Peers};
 
 /// How much of the engine's log is proposed between two looks at what else there is.
@@ -178,9 +178,10 @@ impl Driver {
 
     fn message(&mut self, frame: &Frame) {
         let from = Member(frame.from.0);
-        let received = wire::decode(from, self.consensus.id(), frame.payload.clone())
+        let received = encoding::decode(&frame.payload)
             .map_err(|error| error.to_string())
             .and_then(|message| {
+                entries::check(from, &message).map_err(str::to_owned)?;
                 let received = self.consensus.receive(message);
                 received.map_err(|refusal| refusal.to_string())
             });

@@ -1,18 +1,48 @@
 //! Log as entries, and back: one frame is one entry.
 
 use bytes::Bytes;
-use coeval_consensus::{Content, Entry, HardState, Mark, Membership, NodeId, Position, Restored};
+use coeval_consensus::encoding::{decode_membership, encode_membership};
+use coeval_consensus::{
+    Body, Content, Entry, HardState, Mark, Membership, Message, NodeId, Position, Restored, Spacing,
+};
 use coeval_log::{Frame, FrameKind, Frames, ReplicaLog};
 use coeval_types::{Lsn, Term};
 
-use super::{Error, membership};
+use super::Error;
 
 const NO_MEMBERSHIP: Error = Error::Malformed("a mark or a change of members names none");
+
+fn members(payload: &Bytes) -> Result<Membership, Error> {
+    decode_membership(payload).map_err(|_| NO_MEMBERSHIP)
+}
+
+/// Whether a message is from whom the connection says, and its entries are frames: each
+/// takes as much of the log as it has bytes.
+pub(super) fn check(from: NodeId, message: &Message) -> Result<(), &'static str> {
+    if message.from != from {
+        return Err("it says that it is of another node");
+    }
+    let is_frame = |entry: &Entry| {
+        let space = match &entry.content {
+            Content::Payload(frame) => frame.len() as u64,
+            Content::Mark(members) | Content::Membership(members) => {
+                Spacing::REDO_LOG.space(encode_membership(members).len() as u64)
+            }
+        };
+        space == entry.space()
+    };
+    match &message.body {
+        Body::Append { entries, .. } if !entries.iter().all(is_frame) => {
+            Err("it has an entry that is no frame of the log")
+        }
+        _ => Ok(()),
+    }
+}
 
 /// The entries that whole frames of a database's log are.
 pub(super) fn entries(database: u128, stretch: &Frames) -> Result<Vec<Entry>, Error> {
     let entry = |frame: &Frame<'_>| {
-        let members = || membership::decode(frame.payload).ok_or(NO_MEMBERSHIP);
+        let members = || members(&Bytes::copy_from_slice(frame.payload));
         Ok(Entry {
             start: frame.start,
             end: Lsn(frame.start.0 + frame.bytes.len() as u64),
@@ -50,7 +80,7 @@ pub(super) fn restored(
     let mut before = founders.clone();
     let mut memberships = Vec::new();
     for change in log.memberships() {
-        let now = membership::decode(&change.payload).ok_or(NO_MEMBERSHIP)?;
+        let now = members(&change.payload.clone().into())?;
         if now != before {
             memberships.push((change.end, now.clone()));
             before = now;
@@ -85,4 +115,36 @@ pub(super) fn payloads(entries: &[Entry]) -> (usize, Vec<Bytes>) {
     };
     let bytes: Vec<Bytes> = entries.iter().map_while(payload).collect();
     (bytes.len(), bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_node_sends_is_refused() {
+        let message = |end, content| Message {
+            from: NodeId(1),
+            to: NodeId(2),
+            term: Term(3),
+            body: Body::Append {
+                previous: Position::new(3, 64),
+                commit: Lsn(0),
+                entries: vec![Entry {
+                    start: Lsn(64),
+                    end: Lsn(end),
+                    term: Term(3),
+                    content,
+                }],
+            },
+        };
+        let frame = Content::Payload(Bytes::from_static(&[7; 48]));
+        let members = Content::Membership(Membership::new([NodeId(1), NodeId(300)], [NodeId(4)]));
+        // A header, and six bytes that say who takes part.
+        for (sound, end) in [(frame, 64 + 48), (members, 64 + 32 + 8)] {
+            check(NodeId(1), &message(end, sound.clone())).unwrap();
+            check(NodeId(2), &message(end, sound.clone())).unwrap_err();
+            check(NodeId(1), &message(end + 8, sound)).unwrap_err();
+        }
+    }
 }

@@ -66,12 +66,10 @@ mod driver;
 mod entries;
 mod error;
 mod lead;
-mod membership;
 mod observer;
 mod replay;
 mod settings;
 mod standing;
-mod wire;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
