@@ -7,8 +7,8 @@ use coeval_env::Work;
 use coeval_pgwire::Frame;
 use coeval_pgwire::backend::{cold, hot};
 use coeval_pgwire::frame::kind;
-use coeval_pgwire::frontend::Message;
-use coeval_sql::session::{Limits, Portal, Prepared, Session, TimeLimit, TransactionStatus};
+use coeval_pgwire::frontend::{Message, Target};
+use coeval_sql::session::{Limits, Portal, Session, TimeLimit, TransactionStatus};
 use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
 use coeval_types::Remedy;
@@ -107,8 +107,6 @@ pub(super) struct Conversation {
     pub(super) signal: Arc<Signal>,
     /// Who is at the other end.
     pub(super) client: Client,
-    /// The statement without a name; the session keeps those that have one.
-    pub(super) unnamed: Option<Arc<Prepared>>,
     pub(super) portals: Named<Portal>,
     /// Whether a portal may have stopped at its row limit.
     pub(super) suspended: bool,
@@ -145,7 +143,6 @@ impl Conversation {
             output,
             signal,
             client,
-            unnamed: None,
             portals: Named::new(),
             suspended: false,
             mode: Mode::Ready,
@@ -256,14 +253,23 @@ impl Conversation {
             _ => {}
         }
         let done = match message {
-            Message::Bind(bind) => self.bind(&bind),
+            Message::Bind(bind) => match self.wake(bind.statement, watch).await {
+                Ok(()) => self.bind(&bind),
+                Err(error) => Err(error),
+            },
             Message::Execute { portal, max_rows } => self.execute(portal, max_rows, watch).await,
             Message::Sync => {
                 self.mode = Mode::Ready;
                 return self.ready(watch).await;
             }
             Message::Parse(parse) => self.parse(&parse, watch).await,
-            Message::Describe(target, name) => self.describe(target, name),
+            Message::Describe(target, name) => {
+                let woken = match target {
+                    Target::Statement => self.wake(name, watch).await,
+                    Target::Portal => Ok(()),
+                };
+                woken.and_then(|()| self.describe(target, name))
+            }
             Message::Query(text) => return self.query(text, watch).await,
             Message::Close(target, name) => {
                 self.close(target, name);

@@ -26,12 +26,8 @@ impl Conversation {
     ) -> Result<(), Error> {
         let prepared = self.prepare(parse, watch).await;
         let prepared = prepared.inspect_err(|_| self.session.fail())?;
-        if parse.statement.is_empty() {
-            self.unnamed = Some(prepared);
-        } else {
-            let named = self.session.name(parse.statement, prepared);
-            named.inspect_err(|_| self.session.fail())?;
-        }
+        let named = self.session.name(parse.statement, prepared);
+        named.inspect_err(|_| self.session.fail())?;
         hot::parse_complete(&mut self.output.buffer);
         Ok(())
     }
@@ -42,7 +38,7 @@ impl Conversation {
         watch: &mut Watch,
     ) -> Result<Arc<Prepared>, Error> {
         if parse.statement.is_empty() {
-            self.unnamed = None;
+            self.session.forget("");
         } else {
             self.session.check_name(parse.statement)?;
         }
@@ -57,14 +53,12 @@ impl Conversation {
         watch.over(&self.signal, preparation).await
     }
 
-    /// The prepared statement of this name; empty for the unnamed one.
-    fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Error> {
-        if name.is_empty() {
-            let missing = "unnamed prepared statement does not exist";
-            let missing = || Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, missing);
-            return self.unnamed.as_ref().ok_or_else(missing);
+    /// Prepares the statement of this name if that was done on another node.
+    pub(super) async fn wake(&mut self, name: &str, watch: &mut Watch) -> Result<(), Error> {
+        if self.session.is_asleep(name) {
+            watch.over(&self.signal, self.session.wake(name)).await?;
         }
-        self.session.named(name)
+        Ok(())
     }
 
     pub(super) fn bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
@@ -72,7 +66,7 @@ impl Conversation {
     }
 
     fn try_bind(&mut self, bind: &Bind<'_>) -> Result<(), Error> {
-        let prepared = Arc::clone(self.statement(bind.statement)?);
+        let prepared = Arc::clone(self.session.named(bind.statement)?);
         if !bind.portal.is_empty() {
             if self.portals.named.contains_key(bind.portal) {
                 let message = format!("cursor \"{}\" already exists", bind.portal);
@@ -133,7 +127,7 @@ impl Conversation {
     fn try_describe(&mut self, target: Target, name: &str) -> Result<(), Error> {
         match target {
             Target::Statement => {
-                let prepared = Arc::clone(self.statement(name)?);
+                let prepared = Arc::clone(self.session.named(name)?);
                 if prepared.columns().is_some() {
                     self.session.check_not_failed()?;
                 }
@@ -154,10 +148,10 @@ impl Conversation {
                     return Err(no_portal(name));
                 };
                 match portal.columns() {
-                    Some(_) if self.session.check_not_failed().is_err() => {
-                        self.session.check_not_failed()
+                    Some(columns) => {
+                        self.session.check_not_failed()?;
+                        describe_row(out, columns, portal.formats())
                     }
-                    Some(columns) => describe_row(out, columns, portal.formats()),
                     None => {
                         hot::no_data(out);
                         Ok(())
@@ -205,7 +199,6 @@ impl Conversation {
 
     pub(super) fn close(&mut self, target: Target, name: &str) {
         match target {
-            Target::Statement if name.is_empty() => self.unnamed = None,
             Target::Statement => {
                 self.session.forget(name);
             }

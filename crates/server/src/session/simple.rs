@@ -15,7 +15,7 @@ impl Conversation {
     /// Runs a query string.
     pub(super) async fn query(&mut self, text: &str, watch: &mut Watch) -> Result<(), Ended> {
         // The unnamed statement and portal do not outlive a simple query.
-        self.unnamed = None;
+        self.session.forget("");
         self.portals.unnamed = None;
         self.session.announce(text);
         match watch.over(&self.signal, self.session.recall(text)).await {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Session;
 use super::activity::AnswerWait;
 use super::output::{CommandTag, Notice, Severity, Sink};
 use super::transaction::{Block, Running};
 use super::waiting::noting;
+use super::{Session, lost_transaction};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
 use crate::statement::{Command, Modes};
@@ -124,7 +124,12 @@ impl Session {
         let modes = self.modes;
         let tag = match self.block {
             Block::Failed => {
+                // Many a client does not look at the tag, and takes it for committed.
+                let lost = std::mem::take(&mut self.lost_transaction);
                 self.roll_back();
+                if lost {
+                    return Err(lost_transaction());
+                }
                 "ROLLBACK"
             }
             Block::Explicit => {
@@ -180,6 +185,7 @@ impl Session {
                 self.settings = kept.settings;
                 self.portals.undo(kept.portals);
             }
+            None if std::mem::take(&mut self.lost_transaction) => return Err(lost_transaction()),
             None => return Err(no_savepoint(name)),
         }
         self.apply_settings();
@@ -269,6 +275,7 @@ impl Session {
 
     fn leave_block(&mut self, committed: bool) {
         self.block = Block::Idle;
+        self.lost_transaction = false;
         self.ticket.leave();
         self.transaction_limited = None;
         self.statements_ran = false;

@@ -7,7 +7,7 @@ use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 use super::Surroundings;
 use super::admission::Admission;
 use crate::access::Role;
-use crate::catalog::{CATALOG_STORAGES, Store};
+use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
 use crate::error::Result;
 use crate::outcome::{self, OUTCOME_STORAGE};
 
@@ -115,8 +115,9 @@ impl Database {
         &self.around
     }
 
-    /// What is known of who wants to log in under this name, by the newest catalog.
-    pub async fn login(&self, name: &str) -> Result<Account> {
+    /// The newest catalog, once it cannot be lost any more: nobody is let in, or kept out,
+    /// by what may yet be.
+    pub(crate) async fn newest_catalog(&self) -> Result<Arc<Catalog>> {
         let options = BeginOptions {
             isolation: Isolation::ReadCommitted,
             read_only: true,
@@ -126,8 +127,13 @@ impl Database {
         let catalog = self.store.catalog(&mut *transaction, None)?;
         let seen = transaction.newest_seen();
         transaction.abort();
-        // Nobody is let in, or kept out, by what may yet be lost.
         coeval_txn::durable(&*self.engine, seen).await?;
+        Ok(catalog)
+    }
+
+    /// What is known of who wants to log in under this name, by the newest catalog.
+    pub async fn login(&self, name: &str) -> Result<Account> {
+        let catalog = self.newest_catalog().await?;
         let access = catalog.access();
         let role = access.role_by_name(name).cloned();
         let groups = role.as_ref().map_or_else(Vec::new, |role| {

@@ -26,6 +26,7 @@
 //!   parameters.
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
+//! - [`carried`]: what of it goes on when another node serves it.
 //! - [`activity`]: what others see of it; [`waiting`]: what it waits for, locks aside.
 //! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
 //!   may take; [`limits`]: how large they may be; [`room`]: how much memory there is for
@@ -33,6 +34,7 @@
 
 pub mod activity;
 mod admission;
+mod carried;
 mod control;
 mod copying;
 mod database;
@@ -67,6 +69,7 @@ use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
 pub use admission::{Admission, AdmissionCounts};
+pub use carried::{Carried, MOST_BYTES, MOST_PIECE, MOST_RECORD, Malformed};
 pub use database::{Account, Database, Login};
 pub use limits::{Limits, over_limit};
 pub use output::{
@@ -89,6 +92,7 @@ use crate::expression::{EvaluationContext, SessionInfo};
 use crate::outcome::Numbered;
 use crate::statement::{self, Modes, Statement, Statements};
 use activity::{Activity, Entrant, Interrupt, Listed, SessionState};
+use carried::{CarriedStatement, Noted};
 use delivery::Watched;
 use identity::Who;
 use portal::Portals;
@@ -162,6 +166,15 @@ pub struct Session {
     catalog: Option<Arc<Catalog>>,
     /// Statements that PREPARE or Parse has prepared under a name.
     named: BTreeMap<String, Arc<Prepared>>,
+    /// The one that Parse has prepared without a name.
+    unnamed: Option<Arc<Prepared>>,
+    /// Statements that were prepared when another node served the session, and not used
+    /// since: none of these names is in [`Session::named`].
+    asleep: BTreeMap<String, CarriedStatement>,
+    /// What is remembered for those who keep what the session carries.
+    noted: Option<Box<Noted>>,
+    /// The block has failed because the leader has changed, and the client was not told.
+    lost_transaction: bool,
     /// Simple queries that were run before.
     texts: Texts,
     copy: Option<CopyIn>,
@@ -177,6 +190,16 @@ impl Session {
     /// A new session. Fails when a setting among the options does not exist or has
     /// no such value.
     pub fn new(database: Arc<Database>, options: SessionOptions) -> Result<Self> {
+        Self::begin(database, options, &mut Err)
+    }
+
+    /// [`Session::new`]; `refused` says what is to be done about a setting that does not
+    /// exist or has no such value.
+    fn begin(
+        database: Arc<Database>,
+        options: SessionOptions,
+        refused: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Self> {
         let user = SmolStr::from(options.user);
         let (role, superuser) = match &options.role {
             Some(login) => (login.role, login.superuser),
@@ -192,6 +215,7 @@ impl Session {
             &options.application_name,
             &options.defaults,
             &options.parameters,
+            refused,
         )?);
         let ticket = Ticket::new(&database.admission, options.privileged);
         let entrant = Entrant {
@@ -235,6 +259,10 @@ impl Session {
             newest_seen: Timestamp::ZERO,
             catalog: None,
             named: BTreeMap::new(),
+            unnamed: None,
+            asleep: BTreeMap::new(),
+            noted: None,
+            lost_transaction: false,
             texts: Texts::default(),
             copy: None,
             reported: Vec::new(),
@@ -495,8 +523,10 @@ impl Session {
     }
 
     /// 25P02 in a transaction that has failed, which shows nothing and describes no rows.
-    pub fn check_not_failed(&self) -> Result<()> {
+    /// 40001, once, in one that was lost with its leader.
+    pub fn check_not_failed(&mut self) -> Result<()> {
         match self.block {
+            Block::Failed if std::mem::take(&mut self.lost_transaction) => Err(lost_transaction()),
             Block::Failed => Err(in_failed_transaction()),
             Block::Idle | Block::Implicit | Block::Explicit => Ok(()),
         }
@@ -585,6 +615,15 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.abort_running();
     }
+}
+
+/// 40001: the block is over, whatever the client has done in it.
+fn lost_transaction() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "the transaction was rolled back because the leader of the cluster has changed",
+    )
+    .with_hint("Run the transaction again; the new leader has taken over the session.")
 }
 
 /// 25P02.

@@ -7,10 +7,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::Session;
 use super::output::Column;
 use super::set::{show_columns, text_column};
-use super::transaction::Block;
-use super::{Session, in_failed_transaction};
 use crate::access::Needs;
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan};
@@ -137,6 +136,15 @@ impl Prepared {
     }
 }
 
+/// The prepared statement that this one runs or explains, by name.
+fn executed(statement: &Statement) -> Option<&str> {
+    match statement.command() {
+        Command::Execute { name, .. } => Some(name),
+        Command::Explain(explain) => executed(&explain.statement),
+        _ => None,
+    }
+}
+
 /// Whether rows of both look the same, wherever they come from.
 fn same_results(now: &[Column], told: &[Column]) -> bool {
     now.len() == told.len()
@@ -157,11 +165,11 @@ impl Session {
         statement: Statement,
         parameter_oids: &[u32],
     ) -> Result<Arc<Prepared>> {
-        if self.block == Block::Failed
-            && !statement.is_transaction_exit()
-            && !matches!(statement.command(), Command::Empty)
-        {
-            return Err(in_failed_transaction());
+        if !statement.is_transaction_exit() && !matches!(statement.command(), Command::Empty) {
+            self.check_not_failed()?;
+        }
+        if let Some(name) = executed(&statement) {
+            self.wake_within(name).await?;
         }
         let columns = match statement.command() {
             Command::Query(_)
@@ -215,9 +223,16 @@ impl Session {
         Ok(Prepared::without_plan(statement, columns))
     }
 
-    /// The statement of this name. PREPARE and Parse share their names: drivers
-    /// prepare by message, and clean up with DEALLOCATE and DISCARD.
+    /// The statement of this name, or the unnamed one if that is empty. PREPARE and Parse
+    /// share their names: drivers prepare by message, and clean up with DEALLOCATE and
+    /// DISCARD. One that [is asleep](Session::is_asleep) is to be woken first.
     pub fn named(&self, name: &str) -> Result<&Arc<Prepared>> {
+        if name.is_empty() {
+            return self.unnamed.as_ref().ok_or_else(|| {
+                let message = "unnamed prepared statement does not exist";
+                Error::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+            });
+        }
         self.named.get(name).ok_or_else(|| {
             Error::new(
                 SqlState::INVALID_SQL_STATEMENT_NAME,
@@ -227,27 +242,57 @@ impl Session {
     }
 
     /// Fails when no statement can get this name: 42P05 if one has it, 54000 if there
-    /// are too many.
+    /// are too many. The empty name is always free: the unnamed statement is replaced.
     pub fn check_name(&self, name: &str) -> Result<()> {
-        if self.named.contains_key(name) {
+        if name.is_empty() {
+            return Ok(());
+        }
+        if self.named.contains_key(name) || self.is_asleep(name) {
             return Err(Error::new(
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        self.limits.check_prepared(self.named.len())
+        self.limits
+            .check_prepared(self.named.len() + self.asleep.len())
     }
 
     /// Gives a statement its name, if it is free; see [`Session::check_name`].
     pub fn name(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
         self.check_name(name)?;
-        self.named.insert(name.to_owned(), prepared);
+        if let Some(noted) = &mut self.noted {
+            noted.statement(name);
+        }
+        if name.is_empty() {
+            self.asleep.remove(name);
+            self.unnamed = Some(prepared);
+        } else {
+            self.named.insert(name.to_owned(), prepared);
+        }
         Ok(())
     }
 
     /// Forgets the statement of this name. Returns whether there was one.
     pub fn forget(&mut self, name: &str) -> bool {
-        self.named.remove(name).is_some()
+        let awake = if name.is_empty() {
+            self.unnamed.take().is_some()
+        } else {
+            self.named.remove(name).is_some()
+        };
+        let was = awake || self.asleep.remove(name).is_some();
+        if was && let Some(noted) = &mut self.noted {
+            noted.statement(name);
+        }
+        was
+    }
+
+    /// Forgets all statements that have names.
+    pub(super) fn forget_all(&mut self) {
+        self.named.clear();
+        self.asleep.retain(|name, _| name.is_empty());
+        if let Some(noted) = &mut self.noted {
+            noted.all_statements();
+        }
     }
 
     /// PREPARE.

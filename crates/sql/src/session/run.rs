@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::Session;
 use super::delivery::{Delivery, Watched, drain};
 use super::output::{CommandTag, Completion, Notice, Severity, Sink};
 use super::portal::{Portal, Progress};
 use super::prepared::Plan;
 use super::transaction::Block;
-use super::{Session, in_failed_transaction};
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
@@ -81,8 +81,8 @@ impl Session {
         if let Command::Empty = command {
             return Ok(Completion::Empty);
         }
-        if self.block == Block::Failed && !statement.is_transaction_exit() {
-            return Err(in_failed_transaction());
+        if !statement.is_transaction_exit() {
+            self.check_not_failed()?;
         }
         if let Some(columns) = prepared.columns() {
             sink.columns(columns, &portal.formats);

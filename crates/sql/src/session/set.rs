@@ -75,12 +75,12 @@ impl Session {
                     let login = settings.identity().login.clone();
                     settings.set_identity(Identity::new(login), false);
                     self.apply_settings();
-                    self.named.clear();
+                    self.forget_all();
                 }
                 kind.tag()
             }
             Command::Deallocate(None) => {
-                self.named.clear();
+                self.forget_all();
                 "DEALLOCATE ALL"
             }
             Command::Deallocate(Some(name)) => {

@@ -134,6 +134,26 @@ impl Statement {
         })
     }
 
+    /// Whether its text says all of it: not that of a statement with a password.
+    pub(crate) fn is_whole(&self) -> bool {
+        !matches!(self.command(), Command::Role(_)) || !self.text().ends_with('…')
+    }
+
+    /// Whether it is the statement in a PREPARE, whose text it has.
+    pub(crate) fn is_within_prepare(&self) -> bool {
+        let word = self.text().get(.."prepare".len());
+        word.is_some_and(|word| word.eq_ignore_ascii_case("prepare"))
+            && !matches!(self.command(), Command::Prepare { .. })
+    }
+
+    /// The statement in a PREPARE.
+    pub(crate) fn within_prepare(&self) -> Option<Self> {
+        match self.command() {
+            Command::Prepare { statement, .. } => Some(statement.clone()),
+            _ => None,
+        }
+    }
+
     /// What it asks for.
     pub(crate) fn command(&self) -> &Command {
         &self.0.command

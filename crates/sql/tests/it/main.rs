@@ -1,5 +1,6 @@
 //! SQL as clients see it, over the engines there are.
 
+mod carried;
 mod catalogs;
 mod client;
 mod concurrent;

@@ -123,21 +123,31 @@ impl Default for Settings {
 
 impl Settings {
     /// Settings as a session starts with: the server's, then what the client sent.
-    /// Together they are what RESET goes back to.
+    /// Together they are what RESET goes back to. `refused` says what is to be done about
+    /// one that cannot be set.
     pub(crate) fn at_start(
         login: Who,
         application_name: &str,
         defaults: &[(String, String)],
         parameters: &[(String, String)],
+        refused: &mut dyn FnMut(Error) -> Result<()>,
     ) -> Result<Self> {
         let mut settings = Self::default();
+        let mut set = |settings: &mut Self, name: &str, value: &String| {
+            let set = settings.set(name, std::slice::from_ref(value), false);
+            set.or_else(&mut *refused)
+        };
         for (name, value) in defaults {
-            settings.set(name, std::slice::from_ref(value), false)?;
+            set(&mut settings, name, value)?;
         }
         settings.server = settings.session.clone();
         settings.set_identity(Identity::new(login), false);
         if !application_name.is_empty() {
-            settings.set("application_name", &[application_name.to_owned()], false)?;
+            set(
+                &mut settings,
+                "application_name",
+                &application_name.to_owned(),
+            )?;
         }
         for (name, value) in parameters {
             if matches!(
@@ -147,7 +157,7 @@ impl Settings {
             {
                 continue;
             }
-            settings.set(name, std::slice::from_ref(value), false)?;
+            set(&mut settings, name, value)?;
         }
         settings.start = settings.session.clone();
         Ok(settings)
@@ -162,6 +172,48 @@ impl Settings {
     /// Who the session acts as.
     pub(crate) fn identity(&self) -> &Identity {
         self.local_identity.as_ref().unwrap_or(&self.identity)
+    }
+
+    /// Who it acts as when the transaction has ended.
+    pub(crate) fn lasting_identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What was set for the session and is not what it began with, name and value.
+    pub(crate) fn set_for_session(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.session.iter();
+        let set = all.filter(|(name, value)| match definition(name) {
+            Some(definition) if matches!(definition.kind, Kind::Fixed) => false,
+            Some(definition) => {
+                let start = self.start.get(*name);
+                start.map_or(definition.initial, String::as_str) != value.as_str()
+            }
+            None => self.start.get(*name) != Some(*value),
+        });
+        set.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The value of that setting among [`Settings::set_for_session`].
+    pub(crate) fn value_for_session(&self, name: &str) -> Option<&str> {
+        let mut set = self.set_for_session();
+        set.find(|(set, _)| *set == name).map(|(_, value)| value)
+    }
+
+    /// Sets for the session what was set for it on another node, whoever may set it now:
+    /// it could then.
+    pub(crate) fn take_over(&mut self, name: &str, value: &str) -> Result<()> {
+        let key = match definition(name) {
+            Some(definition) => definition.name,
+            None if name.contains('.') => name,
+            None => return Err(unknown(name)),
+        };
+        let value = match definition(name) {
+            Some(definition) => check(definition, &[value.to_owned()])?,
+            None => value.to_owned(),
+        };
+        self.parse(key, &value);
+        self.session.insert(key.to_owned(), value);
+        Ok(())
     }
 
     /// Changes who the session acts as.
@@ -491,7 +543,7 @@ mod tests {
         let start = |superuser, parameters: &[(&str, &str)]| {
             let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
             let parameters: Vec<_> = parameters.iter().map(owned).collect();
-            Settings::at_start(someone(superuser), "", &[], &parameters)
+            Settings::at_start(someone(superuser), "", &[], &parameters, &mut Err)
         };
         for name in ["log_min_duration_statement", "Log_Statement", "lc_messages"] {
             let mut settings = start(false, &[]).unwrap();
@@ -516,7 +568,7 @@ mod tests {
             name: "me".into(),
             superuser: true,
         };
-        let mut settings = Settings::at_start(me, "psql", &[], &parameters).unwrap();
+        let mut settings = Settings::at_start(me, "psql", &[], &parameters, &mut Err).unwrap();
         settings.set("timezone", &["UTC".to_owned()], true).unwrap();
         assert_eq!(settings.parsed().time_zone.to_string(), "UTC");
         settings.end_local();

@@ -1,0 +1,371 @@
+//! What is carried, as bytes.
+//!
+//! ```text
+//!   piece      version (u8, 1), then records
+//!   record     kind (u8), then by its kind:
+//!     1 set        name text, value text
+//!     2 reset      name text
+//!     3 acts as    session role, current role
+//!     4 statement  name text, text text, within (u8, 0 or 1),
+//!                  parameters: how many (u32), each one's type (u32),
+//!                  columns: 0 (u8) or 1 (u8) and their fingerprint (u64)
+//!     5 forget     name text
+//!     6 forget all statements but the unnamed one
+//!   role       0 (u8) or 1 (u8), number (u32), name text
+//!   text       length in bytes (u32), UTF-8
+//! ```
+//!
+//! Numbers are little-endian. A piece holds whole records, and what makes sense on its
+//! own: a record that cannot be read makes its piece [`Malformed`], and nothing is
+//! allocated that the piece does not hold.
+
+use std::fmt;
+
+use super::{ActsAs, CarriedRole, CarriedStatement};
+
+const VERSION: u8 = 1;
+
+const SET: u8 = 1;
+const RESET: u8 = 2;
+const ACTS_AS: u8 = 3;
+const STATEMENT: u8 = 4;
+const FORGET: u8 = 5;
+const FORGET_ALL: u8 = 6;
+
+/// The largest record, in bytes. A setting or a statement that takes more is not carried.
+pub const MOST_RECORD: usize = 1 << 20;
+
+/// The largest piece, in bytes.
+pub const MOST_PIECE: usize = 1 + 2 * MOST_RECORD;
+
+/// Bytes that are no piece of what is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where, in bytes from the beginning of the piece.
+    at: usize,
+    what: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, what } = self;
+        write!(
+            formatter,
+            "the state that a session carries makes no sense at byte {at}: {what}"
+        )
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// One thing that has changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Record<'piece> {
+    Set {
+        name: &'piece str,
+        value: &'piece str,
+    },
+    Reset {
+        name: &'piece str,
+    },
+    ActsAs(ActsAs),
+    Statement {
+        name: &'piece str,
+        statement: CarriedStatement,
+    },
+    Forget {
+        name: &'piece str,
+    },
+    ForgetAll,
+}
+
+/// What keeping a setting or a statement takes beside its bytes.
+const ENTRY: usize = 100;
+
+/// What a text takes.
+const fn text_size(text: &str) -> usize {
+    4 + text.len()
+}
+
+impl Record<'_> {
+    /// About what it takes to keep it, in bytes.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Set { name, value } => ENTRY + text_size(name) + text_size(value),
+            Self::ActsAs(acts) => acts.size(),
+            Self::Statement { name, statement } => statement.size(name),
+            Self::Reset { .. } | Self::Forget { .. } | Self::ForgetAll => 0,
+        }
+    }
+}
+
+impl ActsAs {
+    /// About what it takes to keep it, in bytes; nothing when it says nothing.
+    pub(super) fn size(&self) -> usize {
+        let size = |role: &Option<CarriedRole>| {
+            let role = role.as_ref();
+            1 + role.map_or(0, |role| 4 + text_size(&role.name))
+        };
+        if *self == Self::default() {
+            return 0;
+        }
+        1 + size(&self.session) + size(&self.current)
+    }
+}
+
+impl CarriedStatement {
+    /// About what it takes to keep it under its name, in bytes.
+    pub(super) fn size(&self, name: &str) -> usize {
+        ENTRY + text_size(name) + text_size(&self.text) + 4 * self.parameters.len()
+    }
+}
+
+/// Writes records into pieces.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    full: Vec<Vec<u8>>,
+    piece: Vec<u8>,
+    record: Vec<u8>,
+}
+
+impl Writer {
+    /// A setting was set; one that is too large does not exist elsewhere.
+    pub(super) fn setting(&mut self, name: &str, value: &str) {
+        self.record.push(SET);
+        self.text(name);
+        self.text(value);
+        if !self.end() {
+            self.reset(name);
+        }
+    }
+
+    pub(super) fn reset(&mut self, name: &str) {
+        self.record.push(RESET);
+        self.text(name);
+        self.end();
+    }
+
+    pub(super) fn acts_as(&mut self, acts: &ActsAs) {
+        self.record.push(ACTS_AS);
+        for role in [&acts.session, &acts.current] {
+            match role {
+                None => self.record.push(0),
+                Some(role) => {
+                    self.record.push(1);
+                    self.number(role.number);
+                    self.text(&role.name);
+                }
+            }
+        }
+        self.end();
+    }
+
+    /// There is a statement of this name, or none that can be carried.
+    pub(super) fn statement(&mut self, name: &str, statement: Option<&CarriedStatement>) {
+        if let Some(statement) = statement {
+            self.record.push(STATEMENT);
+            self.text(name);
+            self.text(&statement.text);
+            self.record.push(u8::from(statement.within));
+            self.number(u32::try_from(statement.parameters.len()).unwrap_or(u32::MAX));
+            for &parameter in &statement.parameters {
+                self.number(parameter);
+            }
+            match statement.columns {
+                None => self.record.push(0),
+                Some(columns) => {
+                    self.record.push(1);
+                    self.record.extend_from_slice(&columns.to_le_bytes());
+                }
+            }
+            if self.end() {
+                return;
+            }
+        }
+        self.record.push(FORGET);
+        self.text(name);
+        self.end();
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.record.push(FORGET_ALL);
+        self.end();
+    }
+
+    fn number(&mut self, number: u32) {
+        self.record.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        // One that is longer makes the record too large anyway.
+        self.number(u32::try_from(text.len()).unwrap_or(u32::MAX));
+        if text.len() <= MOST_RECORD {
+            self.record.extend_from_slice(text.as_bytes());
+        } else {
+            self.record.resize(self.record.len() + MOST_RECORD + 1, 0);
+        }
+    }
+
+    /// The record is written. False when it was too large and is left out.
+    fn end(&mut self) -> bool {
+        let fits = self.record.len() <= MOST_RECORD;
+        if fits {
+            if self.piece.len() + self.record.len() > MOST_PIECE {
+                self.full.push(std::mem::take(&mut self.piece));
+            }
+            if self.piece.is_empty() {
+                self.piece.push(VERSION);
+            }
+            self.piece.extend_from_slice(&self.record);
+        }
+        self.record.clear();
+        fits
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Vec<u8>> {
+        if !self.piece.is_empty() {
+            self.full.push(self.piece);
+        }
+        self.full
+    }
+}
+
+/// Reads a piece, record by record, up to the first that makes no sense.
+pub(super) fn records(
+    piece: &[u8],
+) -> Result<impl Iterator<Item = Result<Record<'_>, Malformed>>, Malformed> {
+    let mut reader = Reader {
+        whole: piece.len(),
+        rest: piece,
+    };
+    if reader.byte()? != VERSION {
+        return Err(Malformed {
+            at: 0,
+            what: "it is written in a way that this version does not know",
+        });
+    }
+    let mut broken = false;
+    Ok(std::iter::from_fn(move || {
+        if broken || reader.rest.is_empty() {
+            return None;
+        }
+        let record = reader.record();
+        broken = record.is_err();
+        Some(record)
+    }))
+}
+
+struct Reader<'piece> {
+    whole: usize,
+    rest: &'piece [u8],
+}
+
+impl<'piece> Reader<'piece> {
+    fn wrong(&self, what: &'static str) -> Malformed {
+        Malformed {
+            at: self.whole - self.rest.len(),
+            what,
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'piece [u8], Malformed> {
+        match self.rest.split_at_checked(length) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.wrong("it ends too early")),
+        }
+    }
+
+    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Malformed> {
+        match self.rest.split_first_chunk() {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(*taken)
+            }
+            None => Err(self.wrong("it ends too early")),
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.rest.first() {
+            Some(0 | 1) => Ok(self.byte()? == 1),
+            Some(_) => Err(self.wrong("neither yes nor no")),
+            None => Err(self.wrong("it ends too early")),
+        }
+    }
+
+    fn number(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn text(&mut self) -> Result<&'piece str, Malformed> {
+        let length = self.number()? as usize;
+        let bytes = self.take(length)?;
+        std::str::from_utf8(bytes).map_err(|_| self.wrong("a text that is not UTF-8"))
+    }
+
+    fn role(&mut self) -> Result<Option<CarriedRole>, Malformed> {
+        if !self.flag()? {
+            return Ok(None);
+        }
+        Ok(Some(CarriedRole {
+            number: self.number()?,
+            name: self.text()?.to_owned(),
+        }))
+    }
+
+    fn statement(&mut self) -> Result<CarriedStatement, Malformed> {
+        Ok(CarriedStatement {
+            text: self.text()?.to_owned(),
+            within: self.flag()?,
+            parameters: {
+                let count = self.number()? as usize;
+                let bytes = self.take(count.saturating_mul(4))?;
+                let numbers = bytes.chunks_exact(4);
+                numbers
+                    .map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap_or_default()))
+                    .collect()
+            },
+            columns: if self.flag()? {
+                Some(u64::from_le_bytes(self.array()?))
+            } else {
+                None
+            },
+        })
+    }
+
+    fn record(&mut self) -> Result<Record<'piece>, Malformed> {
+        let unknown = self.wrong("a record of a kind that there is not");
+        let large = self.wrong("a record that is larger than any");
+        let before = self.rest.len();
+        let record = match self.byte()? {
+            SET => Record::Set {
+                name: self.text()?,
+                value: self.text()?,
+            },
+            RESET => Record::Reset { name: self.text()? },
+            ACTS_AS => Record::ActsAs(ActsAs {
+                session: self.role()?,
+                current: self.role()?,
+            }),
+            STATEMENT => Record::Statement {
+                name: self.text()?,
+                statement: self.statement()?,
+            },
+            FORGET => Record::Forget { name: self.text()? },
+            FORGET_ALL => Record::ForgetAll,
+            _ => return Err(unknown),
+        };
+        if before - self.rest.len() > MOST_RECORD {
+            return Err(large);
+        }
+        Ok(record)
+    }
+}

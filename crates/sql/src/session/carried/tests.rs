@@ -1,0 +1,208 @@
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::encoding::records;
+use super::*;
+
+fn role() -> impl Strategy<Value = CarriedRole> {
+    (any::<u32>(), ".{0,8}").prop_map(|(number, name)| CarriedRole { number, name })
+}
+
+fn statement() -> impl Strategy<Value = CarriedStatement> {
+    let parts = (
+        ".{0,40}",
+        any::<bool>(),
+        vec(any::<u32>(), 0..4),
+        option::of(any::<u64>()),
+    );
+    parts.prop_map(|(text, within, parameters, columns)| CarriedStatement {
+        text,
+        within,
+        parameters,
+        columns,
+    })
+}
+
+/// What a session may hand out between two answers.
+#[derive(Clone, Debug)]
+enum Told {
+    Set(String, String),
+    Reset(String),
+    ActsAs(ActsAs),
+    Statement(String, Option<CarriedStatement>),
+    ForgetAll,
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    // Few names, so that they come again.
+    let name = || "[a-c]{0,1}";
+    prop_oneof![
+        (name(), ".{0,20}").prop_map(|(name, value)| Told::Set(name, value)),
+        name().prop_map(Told::Reset),
+        (option::of(role()), option::of(role()))
+            .prop_map(|(session, current)| Told::ActsAs(ActsAs { session, current })),
+        (name(), option::of(statement()))
+            .prop_map(|(name, statement)| Told::Statement(name, statement)),
+        Just(Told::ForgetAll),
+    ]
+}
+
+fn written(told: &[Told]) -> Vec<Vec<u8>> {
+    let mut writer = Writer::default();
+    for told in told {
+        match told {
+            Told::Set(name, value) => writer.setting(name, value),
+            Told::Reset(name) => writer.reset(name),
+            Told::ActsAs(acts) => writer.acts_as(acts),
+            Told::Statement(name, statement) => writer.statement(name, statement.as_ref()),
+            Told::ForgetAll => writer.forget_all(),
+        }
+    }
+    writer.finish()
+}
+
+/// What is carried after all that, said plainly.
+fn carried_after(all: &[Told]) -> Carried {
+    let mut carried = Carried::default();
+    for told in all {
+        match told.clone() {
+            Told::Set(name, value) => {
+                carried.settings.insert(name, value);
+            }
+            Told::Reset(name) => {
+                carried.settings.remove(&name);
+            }
+            Told::ActsAs(acts) => carried.acts = acts,
+            Told::Statement(name, Some(statement)) => {
+                carried.statements.insert(name, statement);
+            }
+            Told::Statement(name, None) => {
+                carried.statements.remove(&name);
+            }
+            Told::ForgetAll => carried.statements.retain(|name, _| name.is_empty()),
+        }
+    }
+    carried
+}
+
+proptest! {
+    #[test]
+    fn what_is_told_bit_by_bit_is_what_is_carried(all in vec(told(), 0..40)) {
+        let mut carried = Carried::default();
+        for piece in written(&all) {
+            carried.apply(&piece).unwrap();
+        }
+        let bytes = carried.bytes;
+        prop_assert_eq!(&carried, &Carried { bytes, ..carried_after(&all) });
+        prop_assert_eq!(carried.is_empty(), carried == Carried::default());
+
+        let mut again = Carried::default();
+        for piece in carried.pieces() {
+            again.apply(&piece).unwrap();
+        }
+        prop_assert_eq!(again, carried);
+    }
+
+    #[test]
+    fn bytes_from_outside_are_taken_or_refused(
+        all in vec(told(), 1..10),
+        flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let piece = written(&all).remove(0);
+        let mut whole = Carried::default();
+        whole.apply(&piece).unwrap();
+        // What was cut is taken up to the cut, and said to be cut unless that is between
+        // two records.
+        let mut ends = vec![1];
+        for count in 1..=all.len() {
+            ends.push(written(&all[..count])[0].len());
+        }
+        let short = &piece[..cut.index(piece.len())];
+        let refused = Carried::default().apply(short).is_err();
+        prop_assert_eq!(refused, !ends.contains(&short.len()));
+
+        let mut flipped = piece.clone();
+        for (place, bits) in flips {
+            let place = place.index(flipped.len());
+            flipped[place] ^= bits;
+        }
+        let mut carried = Carried::default();
+        if let Err(malformed) = carried.apply(&flipped) {
+            prop_assert!(malformed.to_string().contains("at byte"));
+        }
+        // Whatever was made of it can be told again.
+        let mut again = Carried::default();
+        for piece in carried.pieces() {
+            again.apply(&piece).unwrap();
+        }
+        prop_assert_eq!(again, carried);
+    }
+
+    #[test]
+    fn any_bytes_at_all_are_taken_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+        let _ = Carried::default().apply(&bytes);
+        let mut versioned = vec![1];
+        versioned.extend_from_slice(&bytes);
+        let _ = Carried::default().apply(&versioned);
+    }
+}
+
+#[test]
+fn pieces_have_an_end_and_so_have_records() {
+    let large = |bytes: usize| CarriedStatement {
+        text: "x".repeat(bytes),
+        within: false,
+        parameters: Vec::new(),
+        columns: None,
+    };
+    let mut writer = Writer::default();
+    for number in 0..8 {
+        let name = format!("s{number}");
+        writer.statement(&name, Some(&large(MOST_RECORD - 100)));
+    }
+    writer.statement("s0", Some(&large(MOST_RECORD)));
+    writer.setting("a.b", &"x".repeat(MOST_RECORD));
+    writer.setting(&"x".repeat(MOST_RECORD), "");
+    let pieces = writer.finish();
+    assert_eq!(pieces.len(), 4);
+    let mut carried = Carried::default();
+    for piece in &pieces {
+        assert!(piece.len() <= MOST_PIECE);
+        carried.apply(piece).unwrap();
+    }
+    // The one that became too large is gone, not left as it was.
+    let names: Vec<&String> = carried.statements.keys().collect();
+    assert_eq!(names, ["s1", "s2", "s3", "s4", "s5", "s6", "s7"]);
+    assert_eq!(carried.settings.len(), 0);
+
+    // A record that is larger than any was not written by us.
+    let mut piece = vec![1, 2];
+    piece.extend_from_slice(&(MOST_RECORD as u32).to_le_bytes());
+    piece.resize(piece.len() + MOST_RECORD, b'x');
+    assert!(records(&piece).unwrap().next().unwrap().is_err());
+}
+
+#[test]
+fn what_is_too_much_is_not_carried() {
+    let mut carried = Carried::default();
+    let value = "x".repeat(MOST_RECORD / 2);
+    let most = MOST_BYTES / value.len();
+    for number in 0..most + 10 {
+        let mut writer = Writer::default();
+        writer.setting(&format!("a.n{number:04}"), &value);
+        for piece in writer.finish() {
+            carried.apply(&piece).unwrap();
+        }
+        assert!(carried.bytes <= MOST_BYTES);
+    }
+    assert_eq!(carried.settings.len(), most - 1);
+    let mut writer = Writer::default();
+    writer.reset("a.n0000");
+    writer.setting("a.last", "1");
+    for piece in writer.finish() {
+        carried.apply(&piece).unwrap();
+    }
+    assert_eq!(carried.settings["a.last"], "1");
+}
