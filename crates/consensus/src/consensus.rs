@@ -4,6 +4,8 @@
 //! [`Consensus::ready`] hands out. The parts stand in files of their own: `election`,
 //! `follower`, `leader`, `reads`.
 
+use std::collections::BTreeSet;
+
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Term};
 
@@ -87,6 +89,10 @@ pub struct Status {
     pub verified: Lsn,
     /// Who takes part.
     pub membership: Membership,
+    /// Whether that could still be rolled back.
+    pub membership_is_open: bool,
+    /// If it leads and is to lead no more: who is.
+    pub handing_over: Option<NodeId>,
     /// If it leads: the others.
     pub followers: Vec<FollowerStatus>,
 }
@@ -416,6 +422,13 @@ impl Consensus {
         }
     }
 
+    /// Who takes part, and who did before changes that are not committed: a change that
+    /// takes somebody away may come to nothing, and to be committed it may need them.
+    #[must_use]
+    pub fn takes_part(&self) -> BTreeSet<NodeId> {
+        self.shape.members_so_far()
+    }
+
     /// Where terms begin, from the oldest that is known.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
@@ -441,6 +454,10 @@ impl Consensus {
             State::Candidate(_) => (None, Vec::new()),
             State::Leader(leader) => (Some(self.shape.end()), leader.followers()),
         };
+        let handing_over = match &self.state {
+            State::Leader(leader) => leader.handing_over(),
+            State::Follower(_) | State::Candidate(_) => None,
+        };
         Status {
             id: self.id,
             role: self.role(),
@@ -450,6 +467,8 @@ impl Consensus {
             commit: self.shape.commit(),
             verified: verified.unwrap_or(self.shape.commit()),
             membership: self.shape.membership().clone(),
+            membership_is_open: self.shape.membership_is_open(),
+            handing_over,
             followers,
         }
     }

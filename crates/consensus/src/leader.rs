@@ -14,9 +14,13 @@
 //! in between go together. Heartbeats carry the commit point; when nothing else is to be
 //! sent, an append without entries does.
 //!
+//! A leader that a committed change leaves without a vote asks another voter to stand, and
+//! follows.
+//!
 //! A leader that has not heard of a majority for an election timeout steps down, so that
 //! its clients are not kept waiting by a node that can commit nothing.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -73,6 +77,11 @@ impl Leader {
                 sent: progress.next,
             })
             .collect()
+    }
+
+    /// To whom leadership is being handed.
+    pub(crate) fn handing_over(&self) -> Option<NodeId> {
+        self.transfer.map(|transfer| transfer.to)
     }
 
     /// Those who take part now are followers, and nobody else is.
@@ -552,8 +561,26 @@ impl Consensus {
         };
         if reached > self.shape.commit() && reached >= leader.mark_end {
             self.shape.committed(reached);
-            leader.leaves =
+            let leaves =
                 !self.shape.membership_is_open() && !self.shape.membership().is_voter(self.id);
+            if leaves && !leader.leaves {
+                leader.leaves = true;
+                self.name_successor();
+            }
+        }
+    }
+
+    /// This leader is no voter any more: whoever has most of its log is asked to stand at
+    /// once, so that nobody has to find out by silence. If that is lost, they do.
+    fn name_successor(&mut self) {
+        let State::Leader(leader) = &mut self.state else {
+            return;
+        };
+        let voters = self.shape.membership().voters();
+        let matched = |voter: &NodeId| leader.progress.get(voter).map(|known| known.matched);
+        if let Some(successor) = voters.max_by_key(|voter| (matched(voter), Reverse(*voter))) {
+            leader.reads.give_up_lease();
+            self.send(successor, Body::Campaign);
         }
     }
 }

@@ -26,7 +26,7 @@
 
 mod recent;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use coeval_types::{Lsn, Term};
 
@@ -142,6 +142,14 @@ impl Shape {
     pub(crate) fn is_voter_so_far(&self, node: NodeId) -> bool {
         let mut memberships = self.memberships.iter();
         memberships.any(|(_, membership)| membership.is_voter(node))
+    }
+
+    /// Who takes part, or did before changes that are not committed.
+    pub(crate) fn members_so_far(&self) -> BTreeSet<NodeId> {
+        let memberships = self.memberships.iter();
+        memberships
+            .flat_map(|(_, membership)| membership.members())
+            .collect()
     }
 
     /// Whether who takes part could still be rolled back.
