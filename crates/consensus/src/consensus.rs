@@ -321,6 +321,11 @@ impl Consensus {
     /// # Errors
     /// When it contradicts what this node knows, so that a node has lost data.
     pub fn install_checkpoint(&mut self, checkpoint: Checkpoint) -> Result<bool, Refusal> {
+        if !checkpoint.is_sound() {
+            return Err(Refusal::Malformed(
+                "a checkpoint's marks do not lead to its end",
+            ));
+        }
         let position = checkpoint.position;
         if position.term > self.term {
             self.follow(position.term, None);
@@ -333,7 +338,7 @@ impl Consensus {
                     commit: position.end,
                 });
             }
-            self.shape.install(position, &checkpoint.membership);
+            self.shape.install(&checkpoint);
             self.durability.replaced();
             self.outbox.installed(checkpoint);
         } else if position.end > self.shape.commit() {

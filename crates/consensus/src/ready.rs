@@ -14,7 +14,7 @@
 
 use coeval_types::{Lsn, Term};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Mark};
 use crate::membership::Membership;
 use crate::message::Message;
 use crate::position::{NodeId, Position};
@@ -77,6 +77,39 @@ pub struct Checkpoint {
     pub position: Position,
     /// Who took part at its end.
     pub membership: Membership,
+    /// From where on it is known where terms began: at the latest from its end.
+    pub base: Position,
+    /// Where they began, from the base on to its end. They outlive the log in which they
+    /// stood, so that who recovers is not sent a checkpoint for want of them.
+    pub marks: Vec<Mark>,
+}
+
+impl Checkpoint {
+    /// One of which no more is known.
+    #[must_use]
+    pub fn new(position: Position, membership: Membership) -> Self {
+        Self {
+            position,
+            membership,
+            base: position,
+            marks: Vec::new(),
+        }
+    }
+
+    /// Whether its marks lead from its base to its end.
+    pub(crate) fn is_sound(&self) -> bool {
+        let mut before = self.base;
+        for mark in &self.marks {
+            if mark.term <= before.term || mark.start < before.end || mark.end <= mark.start {
+                return false;
+            }
+            before = Position {
+                term: mark.term,
+                end: mark.end,
+            };
+        }
+        before.term == self.position.term && before.end <= self.position.end
+    }
 }
 
 /// A stretch of the log that is committed now.

@@ -24,7 +24,7 @@
 //!  16         32      40          48     52      56
 //! +----------+-------+-----------+------+-------+-------- for format version 3 -----+
 //! | database | start | clean end | term | clean | flags 4, vote 8, commit 8, base 8, |
-//! +----------+-------+-----------+------+-------+ cut 8 ------------------------------+
+//! +----------+-------+-----------+------+-------+ cut 8, install 8 -------------------+
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -66,17 +66,26 @@ pub(crate) struct Member {
     pub(crate) base: Lsn,
     /// The log is being cut here: whatever stands at or behind is no part of it.
     pub(crate) cut: Option<Lsn>,
+    /// A checkpoint that another node sent takes the place of the whole log: the one from
+    /// which replay begins here.
+    pub(crate) install: Option<Lsn>,
 }
 
 const MEMBER: u32 = 1;
 const VOTED: u32 = 2;
 const CUTTING: u32 = 4;
+const INSTALLING: u32 = 8;
 
 impl Member {
     fn flags(&self) -> u32 {
         let voted = if self.vote.is_some() { VOTED } else { 0 };
         let cutting = if self.cut.is_some() { CUTTING } else { 0 };
-        MEMBER | voted | cutting
+        let installing = if self.install.is_some() {
+            INSTALLING
+        } else {
+            0
+        };
+        MEMBER | voted | cutting | installing
     }
 }
 
@@ -106,14 +115,15 @@ impl Control {
         let clean = u32::from_le_bytes(fields.take());
         let flags = u32::from_le_bytes(fields.take());
         let vote = u64::from_le_bytes(fields.take());
-        let [commit, base, cut] = [(); 3].map(|()| Lsn(u64::from_le_bytes(fields.take())));
+        let [commit, base, cut, install] = [(); 4].map(|()| Lsn(u64::from_le_bytes(fields.take())));
         let sound = |lsn: Lsn| lsn.0.is_multiple_of(Lsn::ALIGNMENT) && lsn < Lsn::LIMIT;
         if term > Term::MAX
             || !sound(start)
             || start < FIRST_LSN
             || (clean != 0 && (!sound(clean_end) || clean_end < start))
-            || flags & !(MEMBER | VOTED | CUTTING) != 0
-            || (flags != 0 && (flags & MEMBER == 0 || ![commit, base, cut].into_iter().all(sound)))
+            || flags & !(MEMBER | VOTED | CUTTING | INSTALLING) != 0
+            || (flags != 0
+                && (flags & MEMBER == 0 || ![commit, base, cut, install].into_iter().all(sound)))
         {
             return Err(damaged("its contents make no sense"));
         }
@@ -127,6 +137,7 @@ impl Control {
                 commit,
                 base,
                 cut: (flags & CUTTING != 0).then_some(cut),
+                install: (flags & INSTALLING != 0).then_some(install),
             }),
         }))
     }
@@ -142,7 +153,11 @@ impl Control {
         if let Some(member) = &self.member {
             block.put(&member.flags().to_le_bytes());
             block.put(&member.vote.unwrap_or_default().to_le_bytes());
-            for lsn in [member.commit, member.base, member.cut.unwrap_or_default()] {
+            let (cut, install) = (member.cut, member.install);
+            for lsn in [member.commit, member.base]
+                .into_iter()
+                .chain([cut, install].map(Option::unwrap_or_default))
+            {
                 block.put(&lsn.0.to_le_bytes());
             }
         }

@@ -117,7 +117,8 @@ pub use backup::{
     BackupSource, BackupSummary, RestoreOptions, RestoreTarget, Restored, Unpacker, restore,
 };
 pub use checkpoint::{
-    Block, Checkpoint, CheckpointFile, CheckpointStart, CheckpointWriter, SavedRecord,
+    Block, Checkpoint, CheckpointFile, CheckpointOffer, CheckpointReceiver, CheckpointSource,
+    CheckpointStart, CheckpointWriter, ReceivedCheckpoint, SavedRecord, SealedCheckpoint,
 };
 pub use commit::{Copied, Credit, Reservation};
 pub use entry::{Entry, EntryBuilder};
@@ -126,8 +127,8 @@ pub use log::Log;
 pub use older::Older;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
-    Frame, FrameKind, Frames, HardState, LogStream, Mark, Membership, Progress, Replayed, Replayer,
-    ReplicaLog,
+    CheckpointPlace, Frame, FrameKind, Frames, HardState, LogStream, Mark, Membership, Progress,
+    Replayed, Replayer, ReplicaLog,
 };
 pub use retention::Hold;
 pub use settings::Settings;

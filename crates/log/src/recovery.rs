@@ -283,6 +283,16 @@ impl Found {
         settings: &Settings,
         replay: Arc<dyn Replay>,
     ) -> Result<Self, Error> {
+        if control
+            .member
+            .is_some_and(|member| member.install.is_some())
+        {
+            return Err(Error::Setting(format!(
+                "in {} a checkpoint is being put in the place of the log; start the node, which \
+                 goes on with it",
+                directory.path().display()
+            )));
+        }
         let checkpoint = find_checkpoint(directory, control, kind.leftovers).await?;
         let (needed, begin) = match &checkpoint {
             Some(file) => {

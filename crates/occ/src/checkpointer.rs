@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use coeval_env::{Instant, JoinHandle};
-use coeval_log::{Checkpoint, CheckpointWriter, Error, SavedRecord};
+use coeval_log::{Checkpoint, CheckpointStart, CheckpointWriter, Error, SavedRecord};
 use coeval_storage::Snapshot;
 use coeval_txn::contract::Checkpointing;
 use coeval_types::{Rid, Timestamp, TransactionId};
@@ -309,14 +309,7 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
         let reason = "not every table that came back is known yet";
         return Err(Error::Stopped(reason.into()));
     }
-    let mut registered = None;
-    let start = engine.log.start_checkpoint(|| {
-        let snapshot = engine.snapshots.register(|| engine.log.installed());
-        let timestamp = snapshot.timestamp();
-        registered = Some(snapshot);
-        timestamp
-    });
-    let (Some(start), Some(snapshot)) = (start, registered) else {
+    let Some((start, snapshot)) = begin(engine).await? else {
         return Ok(None);
     };
     let last = engine.log.checkpoint();
@@ -348,6 +341,36 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
     drop(snapshot);
     drop(tables);
     engine.log.finish_checkpoint(writer).await.map(Some)
+}
+
+/// Its snapshot, and its place in the log. In a cluster one is waited for that needs no
+/// log from before its end, for a while: only that can be sent to another node.
+async fn begin(engine: &Shared) -> Result<Option<(CheckpointStart, Snapshot)>, Error> {
+    const TRIES: u32 = 200;
+    const PAUSE: Duration = Duration::from_millis(5);
+    let mut tries = match engine.log.progress() {
+        Some(_) => TRIES,
+        None => 1,
+    };
+    loop {
+        let mut registered = None;
+        let start = engine.log.start_checkpoint(|| {
+            let snapshot = engine.snapshots.register(|| engine.log.installed());
+            let timestamp = snapshot.timestamp();
+            registered = Some(snapshot);
+            timestamp
+        });
+        let (Some(start), Some(snapshot)) = (start, registered) else {
+            return Ok(None);
+        };
+        tries -= 1;
+        if start.log_start == start.replay_from() || tries == 0 {
+            return Ok(Some((start, snapshot)));
+        }
+        drop(snapshot);
+        coeval_env::sleep(PAUSE).await;
+        engine.checkpoints.check()?;
+    }
 }
 
 /// Every table in which the snapshot may show something, with how far to walk it.

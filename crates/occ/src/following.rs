@@ -33,8 +33,8 @@
 //!    follows the committed end, not what this disk has.
 //! 4. *A retired engine begins nothing*, not even to read: another node may have gone on.
 //!
-//! Checkpoints of a cluster's node are to come; until then asking for one is refused, and
-//! all its log is kept.
+//! 5. *A checkpoint covers what is committed.* A leader's waits until its snapshot is, and
+//!    until it is on this disk; it ends with the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,7 +82,7 @@ impl FollowedTables {
 impl Engine {
     /// Leads a cluster with the log that [`ReplicaLog::lead`] has opened, on tables that
     /// hold everything before that log's mark. Nobody may replay into them any more.
-    /// Nothing happens in the background before [`Engine::tend`].
+    /// Nothing happens in the background before [`Engine::tend`], but for checkpoints.
     ///
     /// Transactions that write are refused until
     /// [the mark is committed](Log::set_committed).
@@ -93,9 +93,10 @@ impl Engine {
     ) -> Result<Self, coeval_log::Error> {
         settings.check()?;
         let shared = Shared::new(settings, log, tables.0.finish());
+        let checkpointer = Checkpointer::start(&shared);
         Ok(Self {
             shared,
-            checkpointer: Checkpointer::none(),
+            checkpointer,
         })
     }
 
@@ -107,12 +108,8 @@ impl Engine {
     /// When this engine does not lead, or its log has failed.
     pub async fn retire(&self) -> Result<ReplicaLog, coeval_log::Error> {
         self.shared.deposed.store(true, Ordering::Release);
+        self.checkpointer.end(&self.shared).await;
         self.shared.log.retire().await
-    }
-
-    /// Whether its log is a cluster's.
-    pub(crate) fn leads(&self) -> bool {
-        self.shared.log.progress().is_some()
     }
 }
 

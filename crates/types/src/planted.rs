@@ -117,6 +117,11 @@ bugs! {
     BelieveTrailingMarks = "believe-trailing-marks",
     /// A follower takes and acknowledges entries of a leader whose term is over.
     AcknowledgeStaleTerm = "acknowledge-stale-term",
+    /// A leader's checkpoint covers what only its own disk has.
+    CheckpointUncommitted = "checkpoint-uncommitted",
+    /// A checkpoint takes the place of a log without the term that it ends in, and without
+    /// the marks before.
+    ForgetCheckpointTerm = "forget-checkpoint-term",
 }
 
 impl Bug {
@@ -129,6 +134,8 @@ impl Bug {
                 | Self::ForgetMarkRule
                 | Self::BelieveTrailingMarks
                 | Self::AcknowledgeStaleTerm
+                | Self::CheckpointUncommitted
+                | Self::ForgetCheckpointTerm
         )
     }
 }

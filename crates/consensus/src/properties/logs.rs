@@ -163,6 +163,10 @@ impl Logs {
         Ok(())
     }
 
+    pub(super) fn lost(&mut self, node: NodeId) {
+        self.0.remove(&node);
+    }
+
     fn known(&mut self, node: NodeId) -> Result<&mut Known, Violation> {
         self.0.get_mut(&node).ok_or_else(|| Violation {
             property: "order of reports",

@@ -46,7 +46,10 @@ mod state_machine_safety;
 
 use std::fmt;
 
+use coeval_types::Lsn;
+
 use crate::entry::Entry;
+use crate::membership::Membership;
 use crate::position::{NodeId, Position};
 use crate::ready::{Ready, Role};
 use crate::restored::Restored;
@@ -102,20 +105,23 @@ impl Properties {
         restored: &Restored,
         entries: &[Entry],
     ) -> Result<(), Violation> {
-        let base = entries.first().map_or(
-            Position {
-                end: restored.end,
-                ..restored.base
-            },
-            |first| Position {
-                term: restored.term_before(first.start),
-                end: first.start,
-            },
-        );
-        self.logs
-            .started(node, base, &restored.membership, entries)?;
+        let begin = entries.first().map_or(restored.end, |first| first.start);
+        let base = Position {
+            term: restored.term_before(begin),
+            end: begin,
+        };
+        let before = |change: &&(Lsn, Membership)| change.0 <= begin;
+        let membership = restored.memberships.iter().rfind(before);
+        let membership = membership.map_or(&restored.membership, |(_, membership)| membership);
+        self.logs.started(node, base, membership, entries)?;
         self.state_machine_safety.started(node, restored.applied);
         self.check_appended(node, base, entries)
+    }
+
+    /// A node's disk was lost, with all that was on it. Whatever it was counted for is
+    /// durable without it from now on, or is not.
+    pub fn lost_its_disk(&mut self, node: NodeId) {
+        self.logs.lost(node);
     }
 
     /// A node has handed this out.

@@ -17,8 +17,8 @@
 //! term has one leader, which made one sequence of entries. Whoever has places of that
 //! term up to `end` has the beginning of that sequence, so the same entries.
 //!
-//! Marks outlive the removal of old log (`retained` moves, `base` does not); a
-//! checkpoint that replaces the log takes the marks before it away, and moves `base`.
+//! Marks outlive the removal of old log (`retained` moves, `base` does not). A checkpoint
+//! that replaces the log brings those before its end, from its own `base` on.
 //!
 //! Invariants: `base.end ≤ retained` or the log was never shortened; marks ascend in
 //! term and place, and lie in `base.end..end`; `commit ≤ end`; nothing below `commit` is
@@ -28,11 +28,13 @@ mod recent;
 
 use std::collections::{BTreeSet, VecDeque};
 
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Term};
 
 use crate::entry::{Entry, Mark};
 use crate::membership::Membership;
 use crate::position::{NodeId, Position};
+use crate::ready::Checkpoint;
 use crate::restored::Restored;
 use crate::settings::{Recovery, Settings};
 
@@ -228,15 +230,23 @@ impl Shape {
     }
 
     /// A checkpoint takes the place of the whole log.
-    pub(crate) fn install(&mut self, position: Position, membership: &Membership) {
-        self.marks.clear();
+    pub(crate) fn install(&mut self, checkpoint: &Checkpoint) {
+        let position = checkpoint.position;
+        self.base = checkpoint.base;
+        self.marks.clone_from(&checkpoint.marks);
+        if is_planted(Bug::ForgetCheckpointTerm) {
+            self.base = Position {
+                term: Term(0),
+                end: position.end,
+            };
+            self.marks.clear();
+        }
         self.memberships.clear();
         self.memberships
-            .push_back((position.end, membership.clone()));
+            .push_back((position.end, checkpoint.membership.clone()));
         if let Some(ends) = &mut self.ends {
             ends.clear();
         }
-        self.base = position;
         self.end = position.end;
         self.commit = position.end;
         self.retained = position.end;

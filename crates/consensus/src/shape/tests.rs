@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::entry::Content;
+use crate::entry::{Content, Mark};
 use crate::position::NodeId;
 use crate::shape::recent::Limit;
 
@@ -121,9 +121,43 @@ fn a_checkpoint_takes_the_place_of_the_log() {
     let mut shape = shape();
     append(&mut shape, &[1, 1, 2]);
     let members = shape.membership().clone();
-    shape.install(Position::new(2, 16), &members);
-    assert_eq!(shape.last(), Position::new(2, 16));
+    let position = Position::new(2, 16);
+    shape.install(&Checkpoint::new(position, members.clone()));
+    assert_eq!(shape.last(), position);
     assert_eq!(shape.term_before(Lsn(8)), None);
     append(&mut shape, &[2, 3]);
     assert_eq!(shape.term_before(Lsn(24)), Some(Term(2)));
+    // Marks that it brings say what stood in log that is gone.
+    let mark = |term, start, end| Mark {
+        term: Term(term),
+        start: Lsn(start),
+        end: Lsn(end),
+    };
+    let checkpoint = Checkpoint {
+        position: Position::new(5, 64),
+        membership: members,
+        base: Position::new(0, 0),
+        marks: vec![mark(4, 0, 8), mark(5, 32, 40)],
+    };
+    assert!(checkpoint.is_sound());
+    shape.install(&checkpoint);
+    assert_eq!(shape.last(), checkpoint.position);
+    assert_eq!(shape.term_before(Lsn(32)), Some(Term(4)));
+    assert_eq!(shape.retained(), Lsn(64));
+    for lie in [
+        Checkpoint {
+            position: Position::new(4, 64),
+            ..checkpoint.clone()
+        },
+        Checkpoint {
+            position: Position::new(5, 39),
+            ..checkpoint.clone()
+        },
+        Checkpoint {
+            base: Position::new(0, 8),
+            ..checkpoint.clone()
+        },
+    ] {
+        assert!(!lie.is_sound(), "{lie:?}");
+    }
 }

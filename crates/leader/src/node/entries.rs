@@ -97,7 +97,7 @@ pub(super) fn restored(
             end: log.base(),
         },
         membership: founders,
-        retained: log.begin().max(log.base()),
+        retained: log.retained(),
         marks: log.marks().iter().map(mark).collect(),
         memberships,
         end: log.end(),

@@ -11,6 +11,8 @@ use crate::Error;
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 const SUFFIX: &str = ".checkpoint";
 const NEW_SUFFIX: &str = ".checkpoint.new";
+/// Ends as the one before does: a start removes both.
+const RECEIVED_SUFFIX: &str = ".received.checkpoint.new";
 
 /// The file of the checkpoint from which replay begins at `replay_from`.
 pub(crate) fn path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
@@ -20,6 +22,11 @@ pub(crate) fn path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
 /// The name it has until it is whole.
 pub(crate) fn unfinished_path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
     directory.join(format!("{:020}{NEW_SUFFIX}", replay_from.0))
+}
+
+/// The name it has while another node sends it.
+pub(crate) fn received_path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
+    directory.join(format!("{:020}{RECEIVED_SUFFIX}", replay_from.0))
 }
 
 /// Where replay begins with the checkpoint of this name, if it is the name of one.
@@ -65,6 +72,17 @@ pub(crate) async fn remove_unfinished(directory: &Path) -> Result<(), Error> {
     for path in list(directory).await? {
         let unfinished = |name: &str| name.ends_with(NEW_SUFFIX);
         if path.to_str().is_some_and(unfinished) {
+            remove(&path).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what other nodes began to send.
+pub(crate) async fn remove_received(directory: &Path) -> Result<(), Error> {
+    for path in list(directory).await? {
+        let received = |name: &str| name.ends_with(RECEIVED_SUFFIX);
+        if path.to_str().is_some_and(received) {
             remove(&path).await?;
         }
     }

@@ -29,6 +29,19 @@ pub struct CheckpointFile {
 impl CheckpointFile {
     /// Opens it, and reads what says where the blocks are.
     pub async fn open(path: &Path) -> Result<Self, Error> {
+        let file = Self::open_unnamed(path).await?;
+        if replay_from_of_name(path) != Some(file.replay_from()) {
+            return Err(Error::Damaged {
+                file: path.to_owned(),
+                offset: 0,
+                what: "the header and the file's name do not agree".to_owned(),
+            });
+        }
+        Ok(file)
+    }
+
+    /// [`CheckpointFile::open`], whatever its name.
+    pub(super) async fn open_unnamed(path: &Path) -> Result<Self, Error> {
         let file = fs::open(path, fs::OpenOptions::READ)
             .await
             .map_err(Error::io("open", path))?;
@@ -48,9 +61,6 @@ impl CheckpointFile {
         let fields = stamp::check(&page, HEADER_MAGIC, path)?;
         let header = Header::decode(fields)
             .ok_or_else(|| damaged(0, "the header's contents make no sense"))?;
-        if replay_from_of_name(path) != Some(header.start.replay_from()) {
-            return Err(damaged(0, "the header and the file's name do not agree"));
-        }
 
         let end_at = bytes - END_BYTES as u64;
         let mut page = [0; END_BYTES];

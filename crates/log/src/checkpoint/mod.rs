@@ -78,6 +78,7 @@ mod file;
 mod format;
 mod load;
 mod pace;
+mod receive;
 mod steps;
 mod writer;
 
@@ -87,10 +88,14 @@ use coeval_types::{Lsn, Timestamp};
 
 pub use file::CheckpointFile;
 pub use format::{Block, SavedRecord};
-pub use writer::CheckpointWriter;
+pub use receive::{CheckpointOffer, CheckpointReceiver, CheckpointSource, ReceivedCheckpoint};
+pub use writer::{CheckpointWriter, SealedCheckpoint};
 
-pub(crate) use directory::{CHECKPOINTS, all, newest, remove_all_but, remove_unfinished};
+pub(crate) use directory::{
+    CHECKPOINTS, all, newest, path_of, received_path_of, remove_all_but, remove_unfinished,
+};
 pub(crate) use load::load;
+pub(crate) use writer::put_name;
 
 /// A checkpoint's place in the log, fixed when its snapshot was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Timestamp};
 
 use super::{Checkpoint, CheckpointStart, CheckpointWriter};
@@ -38,7 +39,13 @@ impl Log {
         bytes_per_second: u64,
     ) -> Result<CheckpointWriter, Error> {
         let files = self.files.clone().ok_or_else(no_file)?;
-        self.wait_for_snapshot(start.snapshot).await?;
+        if !is_planted(Bug::CheckpointUncommitted) {
+            self.wait_for_snapshot(start.snapshot).await?;
+        }
+        if let Some(leading) = &self.shared.leading {
+            // Others may have it on their disks before this node has.
+            leading.wait_flushed(start.replay_from()).await?;
+        }
         let block_bytes = self.settings.checkpoint_block_bytes;
         CheckpointWriter::create(files, start, block_bytes, bytes_per_second).await
     }
@@ -76,7 +83,10 @@ impl Log {
         let checkpoint = writer.finish().await?;
         self.retention.set_checkpoint(checkpoint);
         let kept = self.settings.log_keep_bytes;
-        let kept_from = Lsn(self.shared.durable_end().0.saturating_sub(kept));
+        let mut kept_from = Lsn(self.shared.durable_end().0.saturating_sub(kept));
+        if let Some(leading) = &self.shared.leading {
+            kept_from = kept_from.min(leading.kept_for_followers());
+        }
         if let Err(error) = self.retention.clean(&files, kept_from).await {
             tracing::warn!(%error, "what a checkpoint has made unneeded could not be removed");
         }

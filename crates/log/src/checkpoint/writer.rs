@@ -1,7 +1,7 @@
 //! Writing a checkpoint.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,7 +159,12 @@ impl CheckpointWriter {
 
     /// Puts it in force: whole, synced, under its name. What it replaces is still
     /// there.
-    pub(crate) async fn finish(mut self) -> Result<Checkpoint, Error> {
+    pub(crate) async fn finish(self) -> Result<Checkpoint, Error> {
+        self.seal().await?.put_in_force().await
+    }
+
+    /// Makes it whole, and durable under the name that the next start removes.
+    pub async fn seal(mut self) -> Result<SealedCheckpoint, Error> {
         self.write().await?;
         let mut index = Vec::new();
         for block in &self.blocks {
@@ -178,20 +183,18 @@ impl CheckpointWriter {
             .sync_all()
             .await
             .map_err(Error::io("sync", &self.unfinished))?;
-        fs::rename(&self.unfinished, &self.path)
-            .await
-            .map_err(Error::io("rename", &self.unfinished))?;
-        let directory = self.files.checkpoints();
-        fs::sync_dir(&directory)
-            .await
-            .map_err(Error::io("sync", &directory))?;
-        Ok(Checkpoint {
-            start: self.header.start,
-            records: self.records,
-            bytes: self.at,
-            taken_at: Duration::from_micros(
-                u64::try_from(self.header.taken_at.as_micros()).unwrap_or(0),
-            ),
+        Ok(SealedCheckpoint {
+            path: self.path,
+            unfinished: self.unfinished,
+            directory: self.files.checkpoints(),
+            checkpoint: Checkpoint {
+                start: self.header.start,
+                records: self.records,
+                bytes: self.at,
+                taken_at: Duration::from_micros(
+                    u64::try_from(self.header.taken_at.as_micros()).unwrap_or(0),
+                ),
+            },
         })
     }
 
@@ -207,4 +210,37 @@ impl CheckpointWriter {
             );
         }
     }
+}
+
+/// A checkpoint that is whole and durable, and has only to get its name.
+#[derive(Debug)]
+pub struct SealedCheckpoint {
+    path: PathBuf,
+    unfinished: PathBuf,
+    directory: PathBuf,
+    checkpoint: Checkpoint,
+}
+
+impl SealedCheckpoint {
+    /// What it will be.
+    #[must_use]
+    pub fn summary(&self) -> Checkpoint {
+        self.checkpoint
+    }
+
+    /// Gives it its name. What it replaces is still there.
+    pub(crate) async fn put_in_force(self) -> Result<Checkpoint, Error> {
+        put_name(&self.directory, &self.unfinished, &self.path).await?;
+        Ok(self.checkpoint)
+    }
+}
+
+/// Gives the file of a checkpoint the name with which it is in force, durably.
+pub(crate) async fn put_name(directory: &Path, from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to)
+        .await
+        .map_err(Error::io("rename", from))?;
+    fs::sync_dir(directory)
+        .await
+        .map_err(Error::io("sync", directory))
 }

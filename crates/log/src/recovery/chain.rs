@@ -156,6 +156,14 @@ impl Chain {
         }
     }
 
+    /// Segments before the one that begins at `first` have been removed.
+    pub(crate) fn forget_before(&mut self, first: Lsn) {
+        while self.segments.len() > 1 && self.segments[0].first < first {
+            self.segments.remove(0);
+        }
+        self.first = self.segments.first().map_or(self.first, |only| only.first);
+    }
+
     /// The segment that holds the byte at `lsn`, or the last for the stream's end.
     pub(crate) fn segment(&self, lsn: Lsn) -> &Segment {
         let next = self

@@ -96,7 +96,16 @@ impl Landmarks {
         before.map(|mark| mark.term)
     }
 
-    fn encode(&self) -> String {
+    /// Whether all of it stands before `end`.
+    pub(crate) fn end_by(&self, end: Lsn) -> bool {
+        self.marks.iter().all(|mark| mark.end <= end)
+            && self
+                .memberships
+                .iter()
+                .all(|membership| membership.end <= end)
+    }
+
+    pub(crate) fn encode(&self) -> String {
         let mut text = format!("{FIRST_LINE}\n");
         // Writing to a string does not fail.
         for Mark { term, start, end } in &self.marks {
@@ -114,7 +123,7 @@ impl Landmarks {
         text
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is no text")?;
         let sum_at = text.rfind("sum ").ok_or("it has no sum")?;
         if text[sum_at..] != format!("sum {:08x}\n", crc32c::crc32c(&bytes[..sum_at])) {

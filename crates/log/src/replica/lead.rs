@@ -19,6 +19,8 @@
 //! mark that commits it (Raft never counts copies of an earlier term's entries).
 
 use std::future::poll_fn;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_types::{Lsn, Term};
@@ -30,6 +32,7 @@ use super::landmarks::{Landmarks, Mark, Membership};
 use super::log::ReplicaLog;
 use super::stream::LogStream;
 use super::window::{Progress, Window};
+use crate::checkpoint::{CheckpointSource, path_of};
 use crate::control::{Control, DataDirectory};
 use crate::flusher::Flusher;
 use crate::frame::frame_bytes;
@@ -55,6 +58,8 @@ pub(crate) struct Leading {
     begin: Lsn,
     needed: Lsn,
     unmarked_term: Term,
+    /// From here on the log is kept for those who follow.
+    kept_for_followers: AtomicU64,
     /// What the flusher had, when it has ended in order.
     retired: Mutex<Option<Retired>>,
 }
@@ -77,6 +82,21 @@ impl Leading {
 
     fn retired(&self) -> MutexGuard<'_, Option<Retired>> {
         self.retired.lock().expect("no panic under this lock")
+    }
+
+    /// From where on those who follow need the log.
+    pub(crate) fn kept_for_followers(&self) -> Lsn {
+        Lsn(self.kept_for_followers.load(Relaxed))
+    }
+
+    /// Waits until everything before `end` is durable here.
+    pub(crate) async fn wait_flushed(&self, end: Lsn) -> Result<(), Error> {
+        let mut progress = self.window.progress();
+        let reached = progress.wait_for(|now| now.flushed >= end || now.ended);
+        match reached.await {
+            Ok(now) if now.flushed >= end => Ok(()),
+            _ => Err(Error::Stopped("the log has been closed".into())),
+        }
     }
 
     /// Called by the flusher when it has ended in order.
@@ -132,6 +152,8 @@ impl ReplicaLog {
             begin: self.begin,
             needed: self.chain.first(),
             unmarked_term: self.unmarked_term,
+            // Until somebody knows better.
+            kept_for_followers: AtomicU64::new(0),
             retired: Mutex::new(None),
         };
         let files = Arc::new(self.files());
@@ -211,6 +233,44 @@ impl Log {
     #[must_use]
     pub fn committed(&self) -> Lsn {
         self.shared.durable_end()
+    }
+
+    /// From here on the log is kept for those who follow, whatever checkpoints stand for.
+    /// Until this is called for the first time, all of it is.
+    pub fn keep_for_followers(&self, from: Lsn) {
+        if let Some(leading) = self.leading() {
+            leading.kept_for_followers.store(from.0, Relaxed);
+        }
+    }
+
+    /// From where on log is in the directory: a checkpoint stands for what is before. Of a
+    /// log alone its beginning.
+    #[must_use]
+    pub fn retained(&self) -> Lsn {
+        let base = self.leading().map_or(Lsn(0), |leading| leading.base);
+        self.retention.oldest().unwrap_or_default().max(base)
+    }
+
+    /// The checkpoint in force, to be sent to another node; `None` when there is none, or
+    /// its log is needed from before its end, so that a fresh one must be taken.
+    pub async fn checkpoint_source(&self) -> Result<Option<CheckpointSource>, Error> {
+        let (Some(leading), Some(files)) = (self.leading(), &self.files) else {
+            return Ok(None);
+        };
+        let hold = self.hold();
+        let Some(checkpoint) = hold.checkpoint() else {
+            return Ok(None);
+        };
+        let end = checkpoint.start.replay_from();
+        if checkpoint.start.log_start != end {
+            return Ok(None);
+        }
+        let mut landmarks = leading.all_landmarks();
+        landmarks.cut(end);
+        let path = path_of(&files.checkpoints(), end);
+        let marks = landmarks.encode().into_bytes();
+        let source = CheckpointSource::open(hold, path, marks, leading.base).await?;
+        Ok(Some(source))
     }
 
     /// Puts into the log who takes part from here on, and says where that stands. Waits

@@ -59,7 +59,7 @@ pub struct ReplicaLog {
 }
 
 impl ReplicaLog {
-    fn member(&self) -> Member {
+    pub(super) fn member(&self) -> Member {
         self.control.member.expect("a replica's CONTROL says so")
     }
 
@@ -180,7 +180,7 @@ impl ReplicaLog {
     }
 
     /// Replaces CONTROL, which also tells how far the log is durable now.
-    async fn write_control(&mut self, control: Control) -> Result<(), Error> {
+    pub(super) async fn write_control(&mut self, control: Control) -> Result<(), Error> {
         self.check_failed()?;
         let control = Control {
             start: self.flushed.min(control.cut().unwrap_or(self.flushed)),
@@ -193,7 +193,7 @@ impl ReplicaLog {
         Ok(())
     }
 
-    fn check_failed(&self) -> Result<(), Error> {
+    pub(super) fn check_failed(&self) -> Result<(), Error> {
         match &self.failed {
             Some(reason) => Err(Error::Stopped(Arc::clone(reason))),
             None => Ok(()),
@@ -255,7 +255,7 @@ impl ReplicaLog {
         self.write(rest).await
     }
 
-    fn term_before(&self, lsn: Lsn) -> Term {
+    pub(super) fn term_before(&self, lsn: Lsn) -> Term {
         let marked = self.landmarks.term_before(lsn).unwrap_or_default();
         marked.max(self.unmarked_term)
     }

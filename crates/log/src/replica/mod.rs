@@ -55,14 +55,14 @@
 //!    durable, is damaged, and refused.
 //! 5. *Hard state before use*: a term, and a vote in it, are in CONTROL when
 //!    [`ReplicaLog::set_hard_state`] returns, and no vote is ever changed in its term.
-//! 6. *Committed is for ever*: nothing before the commit point is cut.
+//! 6. *Committed is for ever*: nothing before the commit point is cut. A checkpoint,
+//!    taken here or sent by another node, covers what is committed and nothing else.
 //! 7. *A leader's term takes no commits until its mark is committed* (FRS §6.4). Until
 //!    then nothing of what was replayed counts as durable, either.
 //!
 //! # Not here
 //!
-//! Who is a member and what a vote is worth: crate `consensus`. Installing a checkpoint
-//! that another node sent, and checkpoints that a follower takes, are to come.
+//! Who is a member and what a vote is worth: crate `consensus`.
 //!
 //! [replaces]: ReplicaLog::replace
 //!
@@ -72,8 +72,10 @@
 //! (decision 0023).
 
 mod check;
+mod checkpoints;
 mod files;
 mod frames;
+mod install;
 mod landmarks;
 mod lead;
 mod log;
@@ -85,6 +87,7 @@ mod window;
 pub(crate) use landmarks::Landmarks;
 pub(crate) use lead::Leading;
 
+pub use checkpoints::CheckpointPlace;
 pub use frames::{Frame, FrameKind};
 pub use landmarks::{Mark, Membership};
 pub use log::{HardState, ReplicaLog};

@@ -7,6 +7,7 @@ use coeval_env::fs;
 use coeval_types::Lsn;
 
 use super::check::LogEnd;
+use super::install;
 use super::landmarks::Landmarks;
 use super::log::ReplicaLog;
 use crate::control::{Control, DataDirectory, Member};
@@ -48,6 +49,7 @@ impl ReplicaLog {
                 control.database
             )));
         }
+        let control = install::go_on(&directory, &control).await?;
         let kind = SegmentKind {
             directory: directory.log(),
             database: control.database,
@@ -74,8 +76,18 @@ impl ReplicaLog {
             commit: end,
             base: end,
             cut: None,
+            install: None,
         });
         let begin = found.begin.0;
+        // A checkpoint covers committed log only, and the commit point may have been noted
+        // before it was taken.
+        let member = Member {
+            commit: match found.checkpoint {
+                Some(_) => member.commit.max(begin),
+                None => member.commit,
+            },
+            ..member
+        };
         let mut landmarks = match control.member {
             Some(_) => Landmarks::read(directory.path(), begin).await?,
             None => Landmarks::default(),

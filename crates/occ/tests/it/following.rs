@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use coeval_log::{HardState, Log, Replayer, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
@@ -133,7 +134,16 @@ fn nothing_is_told_before_it_is_committed() {
         assert!(!is_durable(&engine, reader.newest_seen()));
         engine.log().set_committed(end(engine.log()));
         assert!(is_durable(&engine, timestamp) && is_durable(&engine, reader.newest_seen()));
-        assert!(engine.checkpoint().await.is_err());
+        // A checkpoint waits until what it would cover is committed.
+        load(&engine, [(2, 20)]).await;
+        let mut asked = engine.checkpoint();
+        let waited = coeval_env::timeout(Duration::from_millis(100), &mut asked).await;
+        assert!(waited.is_err() && engine.log().checkpoint().is_none());
+        engine.log().set_committed(end(engine.log()));
+        asked.await.unwrap();
+        let taken = engine.log().checkpoint().unwrap();
+        assert_eq!(taken.start.replay_from(), engine.log().committed());
+        assert_eq!(taken.records, 2);
         engine.close().await.unwrap();
     });
 }

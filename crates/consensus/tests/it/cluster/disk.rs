@@ -48,10 +48,7 @@ impl Disk {
 
     /// A checkpoint of what is at the base.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            position: self.base,
-            membership: self.membership.clone(),
-        }
+        Checkpoint::new(self.base, self.membership.clone())
     }
 
     /// Moves the base to the commit point. Where the log begins then.

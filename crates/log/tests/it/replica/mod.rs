@@ -4,5 +4,6 @@ mod crashes;
 mod damage;
 mod following;
 mod frames;
+mod installing;
 mod leading;
 mod replaying;

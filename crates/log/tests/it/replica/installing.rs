@@ -1,0 +1,382 @@
+//! Checkpoints of a cluster's nodes: one that takes the place of another node's log, and
+//! one that a node takes while it follows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use coeval_env::JoinError;
+use coeval_env::sim::{Loss, Node, World};
+use coeval_log::{
+    CheckpointOffer, CheckpointReceiver, CheckpointStart, Error, HardState, ReceivedCheckpoint,
+    ReplicaLog, SavedRecord,
+};
+use coeval_types::{Lsn, Rid, RowRef, Term};
+
+use super::frames::{DATABASE, FIRST, Stretch, open};
+use super::leading::{commit_all, lead};
+use crate::support::{STORAGE, checkpoint, put, row, small};
+
+const DIRECTORY: &str = "/data";
+const RECORDS: u64 = 40;
+
+/// A checkpoint as it is sent.
+#[derive(Clone)]
+struct Sent {
+    offer: CheckpointOffer,
+    bytes: Vec<u8>,
+    values: BTreeMap<u64, Vec<u8>>,
+}
+
+/// What a node sends that leads its second term.
+fn sent(world: &World) -> Sent {
+    let node = world.node();
+    let sent = world.run(node, async {
+        let (log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+        let log = lead(log).await;
+        commit_all(&log).await;
+        let log = log.retire().await.unwrap();
+        let log = lead(log).await;
+        commit_all(&log).await;
+        log.keep_for_followers(Lsn(u64::MAX));
+        for number in 0..300_u64 {
+            let (rid, value) = (number % RECORDS, [number as u8; 120]);
+            let timestamp = put(&log, &[(rid, &value)]).await.unwrap();
+            table.note(timestamp, &[(rid, &value)]);
+            commit_all(&log).await;
+        }
+        assert!(log.checkpoint_source().await.unwrap().is_none());
+        checkpoint(&log, &table).await.unwrap();
+        assert!(log.retained() > Lsn(FIRST), "the log before is gone");
+        let source = log.checkpoint_source().await.unwrap().unwrap();
+        put(&log, &[(1, b"behind")]).await.unwrap();
+        let offer = source.offer();
+        let mut bytes = Vec::new();
+        loop {
+            let piece = source.read(bytes.len() as u64, 777).await.unwrap();
+            if piece.is_empty() {
+                break;
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        assert_eq!(bytes.len() as u64, offer.bytes());
+        Sent {
+            offer,
+            bytes,
+            values: table.values(),
+        }
+    });
+    sent.unwrap()
+}
+
+/// Takes the pieces of what is sent.
+async fn receive(sent: &Sent) -> Result<ReceivedCheckpoint, Error> {
+    let directory = Path::new(DIRECTORY);
+    let mut receiver = CheckpointReceiver::create(directory, DATABASE, sent.offer).await?;
+    for piece in sent.bytes.chunks(1000) {
+        receiver.write(receiver.received(), piece).await?;
+    }
+    receiver.finish().await
+}
+
+/// A log that belongs to an old term, and has more of it than is committed.
+async fn old_log() -> ReplicaLog {
+    let (mut log, _) = open(Path::new(DIRECTORY), small()).await.unwrap();
+    if log.end() > Lsn(FIRST) {
+        return log;
+    }
+    let term = HardState {
+        term: Term(2),
+        vote: Some(3),
+        ..log.hard_state()
+    };
+    log.set_hard_state(term).await.unwrap();
+    let mut all = Stretch::at(FIRST).mark(1, b"members");
+    for rid in 0..100 {
+        all = all.commit(1, rid, &[rid; 800]);
+    }
+    log.append(Lsn(FIRST), &all.bytes).await.unwrap();
+    log.flush().await.unwrap();
+    let commit = HardState {
+        commit: Lsn(all.ends[4]),
+        ..log.hard_state()
+    };
+    log.set_hard_state(commit).await.unwrap();
+    log
+}
+
+async fn is_installed(sent: &Sent) -> bool {
+    let (mut log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+    let state = log.hard_state();
+    assert_eq!(
+        (state.term, state.vote),
+        (Term(2), Some(3)),
+        "vote and term stay"
+    );
+    let end = sent.offer.end();
+    if log.begin() != end {
+        assert_eq!(log.begin(), Lsn(FIRST));
+        assert!(
+            log.end() > end && log.last_term() == Term(1),
+            "all of the old log"
+        );
+        assert_eq!(table.values().len(), 4);
+        return false;
+    }
+    assert_eq!((log.end(), state.commit), (end, end));
+    assert_eq!(log.last_term(), Term(2));
+    let terms: Vec<_> = log.marks().iter().map(|mark| mark.term.0).collect();
+    assert_eq!(terms, [1, 2]);
+    assert_eq!(log.memberships().len(), 2);
+    assert_eq!(table.values(), sent.values);
+    let more = Stretch::at(end.0).commit(2, 7, b"more");
+    log.append(end, &more.bytes).await.unwrap();
+    log.flush().await.unwrap();
+    log.truncate(end).await.unwrap();
+    assert!(
+        log.truncate(Lsn(end.0 - 8)).await.is_err(),
+        "it is committed"
+    );
+    log.close().await.unwrap();
+    true
+}
+
+#[test]
+fn a_checkpoint_takes_the_place_of_the_log_and_what_votes_compare_stays() {
+    let world = World::new(1);
+    let sent = sent(&world);
+    let node = world.node();
+    let of_node = sent.clone();
+    let installed = world.run(node, async move {
+        let log = old_log().await;
+        let received = receive(&of_node).await.unwrap();
+        assert_eq!((received.term(), received.base()), (Term(2), Lsn(FIRST)));
+        log.install(&received).await.unwrap();
+        is_installed(&of_node).await && is_installed(&of_node).await
+    });
+    assert!(installed.unwrap());
+    let left = world.files(node).into_iter().map(|(path, _)| path);
+    let left: Vec<_> = left
+        .filter(|path| path.to_str().unwrap().contains(".new"))
+        .collect();
+    assert_eq!(left, [] as [std::path::PathBuf; 0], "leftovers");
+}
+
+#[test]
+fn what_goes_no_further_is_refused_and_so_is_a_term_that_nobody_noted() {
+    let world = World::new(1);
+    let sent = sent(&world);
+    let node = world.node();
+    world
+        .run(node, async move {
+            let mut log = old_log().await;
+            let received = receive(&sent).await.unwrap();
+            let all = HardState {
+                commit: log.end(),
+                ..log.hard_state()
+            };
+            log.set_hard_state(all).await.unwrap();
+            let refused = log.install(&received).await.unwrap_err();
+            assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+        })
+        .unwrap();
+}
+
+#[test]
+fn whatever_write_the_power_fails_at_it_is_the_one_log_or_the_other() {
+    let sent = sent(&World::new(1));
+    for (first, loss) in [Loss::Random, Loss::Everything, Loss::Nothing]
+        .into_iter()
+        .enumerate()
+    {
+        let (mut old, mut new) = (0, 0);
+        for crash_at in (first as u64..).step_by(2) {
+            let world = World::new(crash_at);
+            let node = world.node();
+            world.set_loss(node, loss);
+            let begun = world.run(node, async { old_log().await.close().await });
+            begun.unwrap().unwrap();
+            world.crash_at(node, Some(world.disk_changes(node) + crash_at));
+            let of_node = sent.clone();
+            let first = world.run(node, async move {
+                let log = old_log().await;
+                let received = receive(&of_node).await.unwrap();
+                log.install(&received).await.unwrap();
+            });
+            if first.is_ok() {
+                break;
+            }
+            assert_eq!(first, Err(JoinError::Cancelled));
+            // Once more within the start that goes on with it.
+            world.crash_at(node, Some(world.disk_changes(node) + crash_at % 5));
+            let of_node = sent.clone();
+            let _ = world.run(node, async move { is_installed(&of_node).await });
+            world.crash_at(node, None);
+            world.crash(node);
+            let of_node = sent.clone();
+            let installed = world.run(node, async move { is_installed(&of_node).await });
+            match installed.unwrap() {
+                true => new += 1,
+                false => old += 1,
+            }
+        }
+        assert!(old > 5 && new > 1, "{loss:?}: {old} old, {new} new");
+    }
+}
+
+#[test]
+fn no_changed_byte_is_installed() {
+    let world = World::new(1);
+    let sent = sent(&world);
+    let node = world.node();
+    let length = sent.bytes.len();
+    world
+        .run(node, async { old_log().await.close().await })
+        .unwrap()
+        .unwrap();
+    for at in (0..length)
+        .step_by(251)
+        .chain((length - 130..length).step_by(5))
+    {
+        let mut bad = sent.clone();
+        bad.bytes[at] ^= 1;
+        let received = world.run(node, async move { receive(&bad).await.map(|_| ()) });
+        assert!(received.unwrap().is_err(), "byte {at}");
+    }
+    let left = world.files(node).into_iter().map(|(path, _)| path);
+    assert!(
+        !left
+            .into_iter()
+            .any(|path| path.to_str().unwrap().contains("received"))
+    );
+}
+
+#[test]
+fn pieces_out_of_order_too_many_or_too_few_are_refused() {
+    let world = World::new(1);
+    let sent = sent(&world);
+    let node = world.node();
+    world
+        .run(node, async move {
+            old_log().await.close().await.unwrap();
+            let directory = Path::new(DIRECTORY);
+            let begin = || CheckpointReceiver::create(directory, DATABASE, sent.offer);
+            let mut receiver = begin().await.unwrap();
+            receiver.write(0, &sent.bytes[..100]).await.unwrap();
+            assert!(receiver.write(50, &sent.bytes[50..90]).await.is_err());
+            assert!(receiver.write(101, &sent.bytes[101..110]).await.is_err());
+            assert!(
+                receiver
+                    .write(100, &vec![0; sent.bytes.len()])
+                    .await
+                    .is_err()
+            );
+            assert!(receiver.finish().await.is_err(), "it is not whole");
+            let whole = receive(&sent).await.unwrap();
+            let other = CheckpointOffer {
+                snapshot: coeval_types::Timestamp::new(Term(2), Lsn(8192)),
+                ..sent.offer
+            };
+            let wrong = receive(&Sent {
+                offer: other,
+                ..sent.clone()
+            })
+            .await;
+            assert!(wrong.is_err(), "it is not what was offered");
+            let _ = whole;
+        })
+        .unwrap();
+}
+
+/// A log whose nodes' checkpoints are taken at these places.
+async fn follow(known: Arc<Mutex<Lsn>>) {
+    let (mut log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+    assert!(log.begin() >= *known.lock().unwrap() || log.begin() == Lsn(FIRST));
+    let state = HardState {
+        term: Term(1),
+        ..log.hard_state()
+    };
+    log.set_hard_state(state).await.unwrap();
+    let mut replayer = log.replayer(table.clone(), log.hard_state().commit.max(log.begin()));
+    for round in 0..8_u8 {
+        let mut more = Stretch::at(log.end().0);
+        if log.last_term() == Term(0) {
+            more = more.mark(1, b"members");
+        }
+        for rid in 0..10 {
+            more = more.commit(1, rid, &[round; 700]);
+        }
+        log.append(log.end(), &more.bytes).await.unwrap();
+        let end = log.end();
+        replayer.advance(end).await.unwrap();
+        let start = CheckpointStart {
+            snapshot: log.snapshot_before(end),
+            log_start: end,
+        };
+        let place = log.checkpoint_place();
+        let mut writer = place.write(start, 0).await.unwrap();
+        for (rid, value) in table.values() {
+            if writer.is_full(STORAGE) {
+                writer.write().await.unwrap();
+            }
+            let bytes = row(&value);
+            let saved = SavedRecord {
+                rid: Rid(rid),
+                timestamp: start.snapshot,
+                row: RowRef::trusted(&bytes),
+            };
+            writer.add(STORAGE, &saved);
+        }
+        let sealed = writer.seal().await.unwrap();
+        log.finish_checkpoint(sealed, 4096).await.unwrap();
+        assert_eq!(log.begin(), end);
+        *known.lock().unwrap() = end;
+        let kept = end.0 - log.retained().0;
+        assert!(
+            kept <= 4096 + 2 * small().segment_bytes,
+            "{kept} bytes are kept"
+        );
+        assert_eq!(log.marks().len(), 1, "marks outlive their log");
+    }
+    replayer.close().await.unwrap();
+    std::mem::forget(log);
+}
+
+#[test]
+fn a_followers_checkpoint_stands_for_its_log_whatever_write_the_power_fails_at() {
+    for seed in 0..3 {
+        let mut crash_at = seed;
+        loop {
+            let world = World::new(seed);
+            let node: Node = world.node();
+            world.set_loss(
+                node,
+                [Loss::Random, Loss::Everything, Loss::Nothing][seed as usize],
+            );
+            world.crash_at(node, Some(crash_at));
+            let known = Arc::default();
+            let first = world.run(node, follow(Arc::clone(&known)));
+            let done = first.is_ok();
+            world.crash_at(node, None);
+            world.crash(node);
+            let of_node = Arc::clone(&known);
+            let found = world.run(node, async move {
+                let (log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+                let least = *of_node.lock().unwrap();
+                assert!(log.begin() >= least, "{} of {least}", log.begin());
+                if log.begin() > Lsn(FIRST) {
+                    assert_eq!(log.marks().len(), 1);
+                    assert_eq!(log.last_term(), Term(1));
+                    assert_eq!(table.values().len(), 10);
+                }
+                log.close().await.unwrap();
+            });
+            found.unwrap();
+            if done {
+                assert!(crash_at > 50);
+                break;
+            }
+            crash_at += 9;
+        }
+    }
+}
