@@ -168,6 +168,8 @@ states! {
     LOCK_NOT_AVAILABLE = "55P03";
     /// An object is not in the state the command needs.
     OBJECT_NOT_IN_PREREQUISITE_STATE = "55000";
+    /// Somebody else is at it.
+    OBJECT_IN_USE = "55006";
     /// A message that does not belong here.
     PROTOCOL_VIOLATION = "08P01";
     /// No memory left, or a statement's share of it used up.

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
 use crate::outcome::Numbered;
-use crate::session::{Deadline, Memory, Surroundings};
+use crate::session::{ClusterChange, Deadline, Memory, Surroundings};
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
 
@@ -78,6 +78,9 @@ pub trait SessionSettings: Send + Sync {
     /// Sets a setting as SET and SET LOCAL do, or resets it; returns its new value. It
     /// takes effect on the session when the statement has ended well.
     fn set_setting(&self, name: &str, value: Option<&str>, local: bool) -> Result<String>;
+
+    /// Has the cluster changed when the statement has ended well.
+    fn change_cluster(&self, change: ClusterChange) -> Result<()>;
 
     /// Every setting of the session.
     fn all_settings(&self) -> Vec<ShownSetting>;

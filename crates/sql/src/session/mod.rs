@@ -27,6 +27,7 @@
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
 //! - [`carried`]: what of it goes on when another node serves it.
+//! - [`cluster`]: what there is beside this server.
 //! - [`activity`]: what others see of it; [`waiting`]: what it waits for, locks aside.
 //! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
 //!   may take; [`limits`]: how large they may be; [`room`]: how much memory there is for
@@ -35,6 +36,7 @@
 pub mod activity;
 mod admission;
 mod carried;
+mod cluster;
 mod control;
 mod copying;
 mod database;
@@ -70,6 +72,10 @@ use smol_str::SmolStr;
 
 pub use admission::{Admission, AdmissionCounts};
 pub use carried::{Carried, MOST_BYTES, MOST_PIECE, MOST_RECORD, Malformed};
+pub use cluster::{
+    Changing, Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
+    ClusterTraffic, alone,
+};
 pub use database::{Account, Database, Login};
 pub use limits::{Limits, over_limit};
 pub use output::{

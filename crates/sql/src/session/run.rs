@@ -353,7 +353,7 @@ impl Session {
             self.require_writable("SELECT FOR UPDATE")?;
             self.running()?.note_write();
         }
-        let viewer = self.viewer();
+        let mut viewer = self.viewer().of_query();
         let running = self
             .running
             .as_mut()
@@ -399,9 +399,13 @@ impl Session {
             self.take_over(viewer);
             return Ok(Completion::Suspended);
         }
+        let changes = viewer.take_changes();
         self.take_over(viewer);
         let tag = CommandTag::with_rows("SELECT", delivered);
         portal.progress = Progress::Done(tag);
+        if !changes.is_empty() {
+            self.change_cluster(changes).await?;
+        }
         Ok(Completion::Complete(tag))
     }
 

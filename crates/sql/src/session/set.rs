@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Session;
 use super::identity::Identity;
 use super::output::{Column, CommandTag, Notice, Severity, Sink};
 use super::settings::{Settings, isolation, isolation_name, switch};
 use super::transaction::Block;
+use super::{ClusterChange, Session};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{SessionSettings, ShownSetting};
 use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
@@ -227,6 +227,7 @@ impl Session {
                         .unwrap_or(self.settings.parsed().deferrable),
                 ),
             },
+            changes: None,
         }
     }
 }
@@ -237,9 +238,26 @@ pub(super) struct Viewer {
     /// As the statement has changed them.
     changed: Mutex<Option<Arc<Settings>>>,
     modes: Modes,
+    /// What is asked of the cluster, by a statement that may.
+    changes: Option<Mutex<Vec<ClusterChange>>>,
 }
 
 impl Viewer {
+    /// Of a query, which may ask for changes of the cluster.
+    pub(super) fn of_query(self) -> Self {
+        Self {
+            changes: Some(Mutex::default()),
+            ..self
+        }
+    }
+
+    /// What was asked of the cluster.
+    pub(super) fn take_changes(&mut self) -> Vec<ClusterChange> {
+        let changes = self.changes.as_mut().map(Mutex::get_mut);
+        let changes = changes.map(|changes| changes.unwrap_or_else(PoisonError::into_inner));
+        changes.map(std::mem::take).unwrap_or_default()
+    }
+
     fn of_transaction(&self, name: &str) -> Option<&'static str> {
         let on_off = |on: Option<bool>| if on == Some(true) { "on" } else { "off" };
         match name.to_ascii_lowercase().as_str() {
@@ -288,6 +306,16 @@ impl SessionSettings for Viewer {
         *self.changed() = Some(settings);
         // One with a dot that was reset is none any more.
         Ok(shown.unwrap_or_default())
+    }
+
+    fn change_cluster(&self, change: ClusterChange) -> Result<()> {
+        let Some(changes) = &self.changes else {
+            return Err(Error::unsupported("a change of the cluster here")
+                .with_hint("Call the function in a SELECT of its own."));
+        };
+        let mut changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.push(change);
+        Ok(())
     }
 
     fn all_settings(&self) -> Vec<ShownSetting> {

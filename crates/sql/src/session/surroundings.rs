@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use super::activity::Activities;
+use super::cluster::{Changing, Cluster, ClusterChange, alone};
 use super::room::Room;
 use crate::outcome::Outcomes;
 
@@ -22,6 +23,15 @@ pub trait Host: Send + Sync + fmt::Debug {
     fn totals(&self) -> Totals;
     /// When it started, in microseconds since 2000 UTC.
     fn started(&self) -> i64;
+    /// The cluster it is a node of.
+    fn cluster(&self) -> Option<Cluster> {
+        None
+    }
+    /// Changes the cluster it is a node of. When it is done depends on what it is: see
+    /// the functions in the manual.
+    fn change_cluster(&self, _change: ClusterChange) -> Changing {
+        Box::pin(std::future::ready(Err(alone())))
+    }
 }
 
 /// One setting of the program.

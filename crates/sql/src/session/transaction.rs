@@ -125,6 +125,11 @@ impl Running {
         self.open.note_write();
     }
 
+    /// Whether it has changed anything, or was about to.
+    pub(crate) fn wrote(&self) -> bool {
+        self.open.wrote()
+    }
+
     /// What it may see of others.
     pub(crate) fn isolation(&self) -> Isolation {
         self.transaction.isolation()

@@ -3,6 +3,7 @@
 mod carried;
 mod catalogs;
 mod client;
+mod cluster;
 mod concurrent;
 mod contention;
 mod damage;

@@ -153,6 +153,8 @@ impl Binder<'_> {
             [schema, name] if schema == "pg_catalog" || schema == "information_schema" => {
                 name.clone()
             }
+            // Functions that PostgreSQL does not have go by their schema.
+            [schema, _] if schema == "coeval" => parts.join("."),
             _ => {
                 return Err(Error::new(
                     SqlState::UNDEFINED_FUNCTION,

@@ -3,6 +3,7 @@
 //! What asks about things that do not exist here answers null, as PostgreSQL does
 //! for a number that stands for nothing.
 
+mod cluster;
 mod comments;
 mod definitions;
 mod privileges;
@@ -33,6 +34,7 @@ const VOID: Kind = Kind::Is(DataType::Void);
 
 /// The functions, in groups.
 pub(crate) const FUNCTIONS: &[&[Function]] = &[
+    cluster::FUNCTIONS,
     comments::FUNCTIONS,
     definitions::FUNCTIONS,
     privileges::FUNCTIONS,

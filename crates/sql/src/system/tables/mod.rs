@@ -3,6 +3,7 @@
 mod absent;
 mod access;
 mod activity;
+mod cluster;
 mod columns;
 mod contention;
 mod information;
@@ -54,6 +55,7 @@ pub(super) const ALL: &[&[SystemTable]] = &[
         activity::COEVAL_METRICS,
     ],
     &[contention::LOCKS, contention::CONFLICTS],
+    &[cluster::STATUS, cluster::MEMBERS, cluster::ELECTIONS],
     &[
         information::CATALOG_NAME,
         information::SCHEMATA,

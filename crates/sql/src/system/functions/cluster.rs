@@ -1,0 +1,83 @@
+//! Changing the cluster. The functions are superusers' and note what is asked; see
+//! [`crate::session::cluster`].
+
+use std::net::SocketAddr;
+
+use super::{INT8, TEXT, VOID};
+use crate::error::{Error, Result, SqlState};
+use crate::expression::{Arguments, EvaluationContext, Function};
+use crate::session::{Cluster, ClusterChange, alone};
+use crate::value::Value;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("coeval.cluster_add", &[INT8, TEXT], VOID, |a, context| {
+        let node = node(a)?;
+        let text = a.text(1);
+        let address: SocketAddr = text.parse().map_err(|_| {
+            invalid(format!("\"{text}\" is no address and port"))
+                .with_hint("Write it as 192.0.2.7:7001 or [2001:db8::7]:7001, without a name.")
+        })?;
+        ask(ClusterChange::Add { node, address }, context)
+    })
+    .volatile(),
+    Function::new("coeval.cluster_remove", &[INT8], VOID, |a, context| {
+        let node = node(a)?;
+        known(node, context)?;
+        ask(ClusterChange::Remove { node }, context)
+    })
+    .volatile(),
+    Function::new("coeval.cluster_transfer", &[INT8], VOID, |a, context| {
+        let node = node(a)?;
+        known(node, context)?;
+        ask(ClusterChange::Transfer { node }, context)
+    })
+    .volatile(),
+];
+
+fn invalid(message: String) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+fn node(a: Arguments<'_>) -> Result<u64> {
+    let node = u64::try_from(a.integer(0)).ok().filter(|node| *node > 0);
+    node.ok_or_else(|| invalid(format!("{} is no number of a node", a.integer(0))))
+}
+
+fn cluster(context: &EvaluationContext<'_>) -> Result<Cluster> {
+    let access = context.catalog.access();
+    if !access.is_superuser(context.session.role) {
+        return Err(Error::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "must be superuser to change the cluster",
+        ));
+    }
+    let host = context.session.around.host();
+    host.and_then(|host| host.cluster()).ok_or_else(alone)
+}
+
+/// 42704 unless the node is a member.
+fn known(node: u64, context: &EvaluationContext<'_>) -> Result<()> {
+    let cluster = cluster(context)?;
+    if cluster.members.iter().any(|member| member.node == node) {
+        return Ok(());
+    }
+    let known: Vec<String> = cluster
+        .members
+        .iter()
+        .map(|member| member.node.to_string())
+        .collect();
+    Err(Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("node {node} is no member of the cluster"),
+    )
+    .with_hint(format!("The members are {}.", known.join(", "))))
+}
+
+fn ask(change: ClusterChange, context: &EvaluationContext<'_>) -> Result<Value> {
+    cluster(context)?;
+    match context.settings {
+        Some(session) => session.change_cluster(change)?,
+        None => return Err(Error::unsupported("a change of the cluster here")),
+    }
+    Ok(Value::Text("".into()))
+}
