@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use coeval_log::{Log, RecoveryProgress, RecoverySummary};
 use coeval_memory::epoch::Domain;
-use coeval_storage::{Horizon, Snapshots, Table};
+use coeval_storage::{Horizon, Snapshots};
 use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
 use coeval_txn::{BeginOptions, Blocked, ConflictCount, Error, Party, Transaction};
 use coeval_types::planted::{Bug, is_planted};
@@ -20,6 +20,7 @@ use crate::backup;
 use crate::checkpointer::{self, CheckpointStatus, Checkpointer, Progress};
 use crate::committers::Committers;
 use crate::conflicts::Conflicts;
+use crate::following::Recovered;
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
@@ -38,7 +39,7 @@ use crate::validation::Validation;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) log: Log,
-    pub(crate) domain: Domain,
+    pub(crate) domain: Arc<Domain>,
     pub(crate) snapshots: Snapshots,
     pub(crate) running: Running,
     pub(crate) queues: Queues,
@@ -49,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) conflicts: Conflicts,
     pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
     /// Records that came back from the log and that nobody has attached yet.
-    recovered: Mutex<BTreeMap<StorageId, Table>>,
+    recovered: Mutex<BTreeMap<StorageId, Recovered>>,
     /// What is to be forgotten once no snapshot can reach it.
     pub(crate) retired: Mutex<Vec<Retired>>,
     pub(crate) memory: Memory,
@@ -79,14 +80,15 @@ impl Shared {
     pub(crate) fn new(
         settings: Settings,
         log: Log,
-        recovered: BTreeMap<StorageId, Table>,
+        domain: Arc<Domain>,
+        recovered: BTreeMap<StorageId, Recovered>,
     ) -> Arc<Self> {
         Arc::new(Self {
             memory: Memory::new(settings.budget),
             validation: Validation::new(&settings),
             settings,
             log,
-            domain: Domain::new(),
+            domain,
             snapshots: Snapshots::new(),
             running: Running::new(),
             queues: Queues::new(),
@@ -182,7 +184,7 @@ impl Engine {
     pub fn ephemeral(settings: Settings) -> Result<Self, coeval_log::Error> {
         settings.check()?;
         let log = Log::ephemeral(settings.log.clone())?;
-        let shared = Shared::new(settings, log, BTreeMap::new());
+        let shared = Shared::new(settings, log, Arc::default(), BTreeMap::new());
         Ok(Self::start(shared, Checkpointer::none()))
     }
 
@@ -208,7 +210,7 @@ impl Engine {
         let recovery = Arc::new(Recovery::watched(progress));
         let replay = Arc::clone(&recovery);
         let (log, summary) = Log::open(directory, settings.log.clone(), replay).await?;
-        let shared = Shared::new(settings, log, recovery.finish());
+        let shared = Shared::new(settings, log, Arc::default(), recovery.recovered());
         let checkpointer = Checkpointer::start(&shared);
         let engine = Self::start(shared, checkpointer);
         Ok((engine, summary))
@@ -226,7 +228,7 @@ impl Engine {
         let recovery = Arc::new(Recovery::watched(progress));
         let replay = Arc::clone(&recovery);
         let (log, summary) = Log::inspect(directory, settings.log.clone(), replay).await?;
-        let shared = Shared::new(settings, log, recovery.finish());
+        let shared = Shared::new(settings, log, Arc::default(), recovery.recovered());
         Ok((Self::start(shared, Checkpointer::none()), summary))
     }
 
@@ -376,10 +378,10 @@ impl coeval_txn::Engine for Engine {
         // Kept until it is among the storages: a checkpoint finds it there, or finds
         // that it has not been attached yet.
         let mut recovered = shared.recovered.lock().expect("no panic while it was held");
-        let records = recovered.remove(&definition.id).unwrap_or_default();
+        let found = recovered.remove(&definition.id).unwrap_or_default();
         let storage = Storage::new(
             &definition,
-            records,
+            found,
             shared.settings.range_limits(),
             shared.settings.log.recovery_threads,
             &shared.domain,

@@ -17,6 +17,8 @@ use coeval_log::{Block, Entry, RecoveryProgress, Replay, ReplayError, SavedRecor
 use coeval_storage::{RecoveringRecord, RecoveringTable, Replayed, Table};
 use coeval_types::{StorageId, Timestamp};
 
+use crate::following::Recovered;
+
 /// How many entries are looked at together.
 const GROUP: usize = 32;
 
@@ -53,6 +55,16 @@ impl Recovery {
             .into_iter()
             .map(|(storage, table)| (storage, table.finish()))
             .collect()
+    }
+
+    /// The same, as an engine takes them.
+    pub(crate) fn recovered(&self) -> BTreeMap<StorageId, Recovered> {
+        let tables = self.finish().into_iter();
+        let recovered = |records| Recovered {
+            records,
+            indexes: Vec::new(),
+        };
+        tables.map(|(id, table)| (id, recovered(table))).collect()
     }
 
     fn replay(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), Refused> {

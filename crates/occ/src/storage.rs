@@ -16,6 +16,7 @@ use coeval_types::{
 };
 
 use crate::building;
+use crate::following::Recovered;
 use crate::locks::tables::TableLocks;
 use crate::ranges::map::{Limits, RangeMap, Space};
 
@@ -61,6 +62,30 @@ impl Index {
             usable_from,
             dropped: AtomicBool::new(false),
         }
+    }
+
+    /// One that is kept where nobody runs transactions: no ranges are used.
+    pub(crate) fn followed(
+        storage: StorageId,
+        definition: &IndexDefinition,
+        limits: Limits,
+        domain: &Domain,
+    ) -> Self {
+        Self::new(storage, definition, limits, false, Timestamp::ZERO, domain)
+    }
+
+    /// Makes its key lead to this record, wherever it has led before. For a primary index,
+    /// of which nobody else changes this key.
+    pub(crate) fn lead_to(&self, row: RowRef<'_>, rid: Rid, guard: &Guard<'_>) {
+        with_buffers(|entry, _| {
+            self.entry(row, rid, entry);
+            while let Err(other) = self.entries.insert_if_absent(entry, rid, guard) {
+                if other == rid {
+                    break;
+                }
+                self.entries.remove(entry, other, guard);
+            }
+        });
     }
 
     pub(crate) fn is_primary(&self) -> bool {
@@ -243,15 +268,19 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// A storage of these records, its indexes built from their newest versions by
-    /// up to so many threads.
+    /// A storage of these records. Its indexes are those that came with them, or else are
+    /// built from their newest versions by up to so many threads.
     pub(crate) fn new(
         definition: &StorageDefinition,
-        records: Table,
+        recovered: Recovered,
         limits: Limits,
         threads: usize,
         domain: &Domain,
     ) -> Result<Self, Error> {
+        let Recovered {
+            records,
+            indexes: mut kept,
+        } = recovered;
         let primaries = definition
             .indexes
             .iter()
@@ -273,7 +302,12 @@ impl Storage {
                     Timestamp::ZERO,
                     domain,
                 );
-                index.entries = building::entries_of(&index, &records, threads, domain);
+                let same = |kept: &Arc<Index>| (kept.id, kept.kind) == (index.id, index.kind);
+                let there = kept.iter().position(same).map(|at| kept.swap_remove(at));
+                index.entries = match there.and_then(Arc::into_inner) {
+                    Some(kept) => kept.entries,
+                    None => building::entries_of(&index, &records, threads, domain),
+                };
                 Arc::new(index)
             })
             .collect();

@@ -44,6 +44,8 @@ pub use collector::{Collector, IndexUpkeep, NoIndexes, Remaining};
 pub use index::OrderedIndex;
 pub use record::{Aborted, ReplayError, Replayed, TryLock, Version};
 pub use snapshots::{Expiry, Horizon, Snapshot, Snapshots};
-pub use table::{RecordRef, RecoveringRecord, RecoveringTable, SweepProgress, Table};
+pub use table::{
+    FollowedRecord, RecordRef, RecoveringRecord, RecoveringTable, SweepProgress, Table,
+};
 pub use usage::Memory;
 pub use value::Value;

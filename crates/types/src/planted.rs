@@ -122,6 +122,11 @@ bugs! {
     /// A checkpoint takes the place of a log without the term that it ends in, and without
     /// the marks before.
     ForgetCheckpointTerm = "forget-checkpoint-term",
+    /// What a follower takes back of its records stays in its indexes.
+    ForgetIndex = "forget-index",
+    /// A follower takes what stands in the log where something else stood before for the
+    /// same.
+    ReusedOffset = "reused-offset",
 }
 
 impl Bug {
@@ -136,6 +141,8 @@ impl Bug {
                 | Self::AcknowledgeStaleTerm
                 | Self::CheckpointUncommitted
                 | Self::ForgetCheckpointTerm
+                | Self::ForgetIndex
+                | Self::ReusedOffset
         )
     }
 }

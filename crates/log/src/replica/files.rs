@@ -59,6 +59,11 @@ impl LogFiles {
         self.chain.as_ref()
     }
 
+    /// The log has been cut: its files are other ones now, or hold something else.
+    pub(super) fn forget(&mut self) {
+        self.chain = None;
+    }
+
     /// Whole frames from `from` on, all of which end at `until` or before: as many as
     /// `most` bytes hold, and at least one.
     ///

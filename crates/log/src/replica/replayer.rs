@@ -1,4 +1,4 @@
-//! A follower's replay: committed transactions, as the commit point moves on.
+//! A follower's replay: commits, as the log grows.
 //!
 //! ```text
 //!   ReplicaLog::open replayed up to here   advance(to)
@@ -12,8 +12,9 @@
 //! of the log, and [`Replayer::advance`] returns when all of them have been applied. So
 //! whatever it has advanced to is a prefix of the commits, each of them whole.
 //!
-//! Only what is committed is handed in: committed log is never cut, so nothing that was
-//! replayed is ever taken back.
+//! It goes as far as it is told, which may be beyond what is committed and what is flushed;
+//! then whoever keeps the tables takes back what a cut takes away, and tells it by
+//! [`Replayer::cut`], before the log is cut.
 
 use std::sync::Arc;
 
@@ -87,13 +88,19 @@ impl Replayer {
         self.at
     }
 
-    /// Applies everything up to `to`, where a frame ends that is committed, and that
-    /// [`ReplicaLog::append`] has written. Returns when it has been applied.
+    /// Applies everything up to `to`, where a frame ends that [`ReplicaLog::append`] has
+    /// written. Returns when it has been applied.
     ///
     /// After an error nothing is known of what was applied: the tables are to be filled
     /// anew.
     pub async fn advance(&mut self, to: Lsn) -> Result<Replayed, Error> {
-        while self.at < to {
+        self.advance_by(to, u64::MAX).await
+    }
+
+    /// [`Replayer::advance`], but ends after so many bytes, or a little more.
+    pub async fn advance_by(&mut self, to: Lsn, bytes: u64) -> Result<Replayed, Error> {
+        let enough = Lsn(self.at.0.saturating_add(bytes));
+        while self.at < to.min(enough) {
             let block = Arc::new(self.files.read(self.at, to, BLOCK_BYTES).await?);
             self.block(&block).await?;
         }
@@ -104,6 +111,13 @@ impl Replayer {
             commits: self.commits,
             entries: self.delivery.entries(),
         })
+    }
+
+    /// The log is about to be cut at `at`, where a frame starts: it goes on there. What it
+    /// has applied of what goes is the caller's to take back.
+    pub fn cut(&mut self, at: Lsn) {
+        self.at = self.at.min(at);
+        self.files.forget();
     }
 
     /// Hands in the commits of whole frames.

@@ -129,6 +129,25 @@ impl VersionList {
         unlinked
     }
 
+    /// Unlinks the newest node, if there is one. For the lock's holder, who retires it,
+    /// when nobody reads.
+    pub(super) fn unlink_newest(&self) -> Option<*mut Node> {
+        let newest = self.newest.load(Ordering::Relaxed);
+        let (mut link, mut before) = (&self.oldest, ptr::null_mut());
+        loop {
+            let node = link.load(Ordering::Relaxed);
+            // SAFETY: linked, and only our caller unlinks.
+            let here = unsafe { node.as_ref() }?;
+            if node == newest {
+                link.store(ptr::null_mut(), Ordering::Release);
+                self.newest.store(before, Ordering::Relaxed);
+                return Some(node);
+            }
+            before = node;
+            link = &here.next;
+        }
+    }
+
     /// Drops the whole list. For the lock's holder, who retires the nodes.
     pub(super) fn unlink_all(&self) -> Vec<*mut Node> {
         let mut unlinked = Vec::new();

@@ -85,6 +85,7 @@
 //! or below the snapshot, and the first node is looked at too.
 
 mod collect;
+mod follow;
 mod list;
 mod lock;
 mod read;
@@ -96,6 +97,7 @@ use coeval_types::{Timestamp, TransactionId};
 
 use crate::value::{Header, Value, ValuePointer, absent, is_present};
 pub(crate) use collect::Collected;
+pub(crate) use follow::Change;
 use list::VersionList;
 pub(crate) use lock::{LockWord, MAINTENANCE, Region};
 pub use read::Version;

@@ -141,7 +141,7 @@ impl Record {
     }
 
     /// Makes the secondary region invalid, then puts `value` into it.
-    fn store_private(&self, value: Value, word: LockWord) {
+    pub(super) fn store_private(&self, value: Value, word: LockWord) {
         let secondary = self.region(word.primary().other());
         // Release, so that a reader that finds the region invalid finds its old
         // version in the list; and before the value, so that a reader that finds

@@ -42,6 +42,7 @@
 //! ```
 
 mod array;
+mod follow;
 mod record_ref;
 mod replay;
 mod rids;
@@ -55,6 +56,7 @@ use coeval_types::{Rid, TransactionId};
 
 use crate::usage::{Memory, Usage};
 use array::RecordArray;
+pub use follow::FollowedRecord;
 pub use record_ref::RecordRef;
 pub use replay::{RecoveringRecord, RecoveringTable};
 use rids::Rids;

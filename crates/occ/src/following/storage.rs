@@ -1,0 +1,160 @@
+//! A storage that follows: its records, and the indexes that are kept with them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use coeval_memory::epoch::{Domain, Guard};
+use coeval_storage::{Collector, Expiry, FollowedRecord, IndexUpkeep, Table};
+use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{IndexDefinition, Lsn, Rid, RowRef, StorageDefinition, StorageId};
+
+use crate::Settings;
+use crate::building;
+use crate::storage::{Index, Indexes, Upkeep};
+
+/// A storage that follows.
+#[derive(Debug)]
+pub(crate) struct FollowedStorage {
+    id: StorageId,
+    pub(super) records: Table,
+    indexes: ArcSwap<Vec<Arc<Index>>>,
+}
+
+/// Records, and indexes that have just the entries of their newest versions.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) records: Table,
+    pub(crate) indexes: Vec<Arc<Index>>,
+}
+
+impl FollowedStorage {
+    pub(super) fn new(id: StorageId, records: Table) -> Self {
+        Self {
+            id,
+            records,
+            indexes: ArcSwap::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> StorageId {
+        self.id
+    }
+
+    #[cfg(test)]
+    pub(super) fn all_indexes(&self) -> Indexes {
+        self.indexes()
+    }
+
+    fn indexes(&self) -> Indexes {
+        self.indexes.load()
+    }
+
+    /// Keeps these indexes from now on and no others. Those that are new are built, of
+    /// committed rows; what of them is replayed beyond, the caller [adds](Self::add).
+    pub(super) fn define(&self, definition: &StorageDefinition, threads: usize, domain: &Domain) {
+        let there = self.indexes();
+        let same = |index: &Index, definition: &IndexDefinition| {
+            index.id == definition.id && index.kind == definition.kind
+        };
+        let indexes = definition.indexes.iter().map(|definition| {
+            let kept = there.iter().find(|index| same(index, definition));
+            kept.cloned().unwrap_or_else(|| {
+                let limits = Settings::default().range_limits();
+                let mut index = Index::followed(self.id, definition, limits, domain);
+                index.entries = building::entries_of(&index, &self.records, threads, domain);
+                Arc::new(index)
+            })
+        });
+        self.indexes.store(Arc::new(indexes.collect()));
+    }
+
+    /// Makes sure of the entries of a record. The tables are at the end of a commit, and
+    /// nobody writes.
+    ///
+    /// In a primary index a key leads to one record. Of all that have versions with it, the
+    /// one whose newest version is a row with it is the right one, and there is at most one
+    /// such at the end of a commit.
+    pub(super) fn add(&self, rid: Rid, guard: &Guard<'_>) {
+        let Some(record) = self.records.followed(rid) else {
+            return;
+        };
+        let newest = self.records.record(rid);
+        let newest = newest.and_then(|record| record.newest_committed(guard));
+        let newest = newest.and_then(|version| version.row());
+        for index in self.indexes().iter() {
+            if index.is_primary() {
+                newest.inspect(|row| index.lead_to(*row, rid, guard));
+            } else {
+                record.any_row(guard, |row| {
+                    index.add(row, rid, guard);
+                    false
+                });
+            }
+        }
+    }
+
+    /// Takes out what came from `from` and behind, and the entries that only it had.
+    /// Nobody writes or reads.
+    pub(super) fn take_back(&self, rid: Rid, from: Lsn, guard: &Guard<'_>) {
+        let Some(record) = self.records.followed(rid) else {
+            return;
+        };
+        let mut keys = Vec::new();
+        let indexes = self.indexes();
+        record.take_back(from, guard, &mut |row| {
+            let mut entry = Vec::new();
+            for index in indexes.iter() {
+                index.entry(row, rid, &mut entry);
+                keys.push((Arc::clone(index), entry.clone()));
+            }
+        });
+        if is_planted(Bug::ForgetIndex) {
+            return;
+        }
+        for (index, entry) in keys {
+            let mut buffer = Vec::new();
+            let has_it = |row: RowRef<'_>| {
+                index.entry(row, rid, &mut buffer);
+                buffer == entry
+            };
+            if !record.any_row(guard, has_it) {
+                index.entries.remove(&entry, rid, guard);
+            }
+        }
+    }
+
+    /// Removes what has expired of a record.
+    pub(super) fn collect(&self, rid: Rid, expiry: &Expiry<'_>, guard: &Guard<'_>) {
+        if let Some(record) = self.records.followed(rid) {
+            let indexes = self.indexes();
+            record.collect(&collector(expiry, guard, &Upkeep(&indexes)));
+        }
+    }
+
+    /// The record with this RID, and what keeps its indexes.
+    #[inline]
+    pub(super) fn record(&self, rid: Rid) -> Option<(FollowedRecord<'_>, Indexes)> {
+        Some((self.records.followed(rid)?, self.indexes()))
+    }
+
+    /// The storage as an engine takes it. Everything is settled and collected.
+    pub(super) fn finish(self) -> Recovered {
+        self.records.end_following();
+        Recovered {
+            records: self.records,
+            indexes: Arc::unwrap_or_clone(self.indexes.into_inner()),
+        }
+    }
+}
+
+pub(super) fn collector<'a>(
+    expiry: &'a Expiry<'a>,
+    guard: &'a Guard<'a>,
+    indexes: &'a dyn IndexUpkeep,
+) -> Collector<'a> {
+    Collector {
+        guard,
+        expiry,
+        indexes,
+    }
+}

@@ -1,0 +1,341 @@
+//! The tables while they follow: replay, settling, taking back, reading. The rules are in
+//! the module above.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use coeval_log::{Entry, Error, ReplayError, SavedRecord};
+use coeval_memory::epoch::{Domain, Guard};
+use coeval_storage::{Expiry, Horizon, Snapshot, Snapshots, Table};
+use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
+
+use super::journal::{Journal, Place};
+use super::storage::{FollowedStorage, Recovered, collector};
+use crate::storage::Upkeep;
+
+/// How many entries are looked at together.
+const GROUP: usize = 32;
+
+/// Fewer records than this are not worth a thread of their own.
+const PART_RECORDS: usize = 1 << 12;
+
+/// No transaction: a reader of committed versions.
+const NOBODY: TransactionId = TransactionId(0);
+
+type Storages = BTreeMap<StorageId, Arc<FollowedStorage>>;
+
+/// Tables that are filled as the log grows.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) domain: Arc<Domain>,
+    snapshots: Snapshots,
+    storages: RwLock<Storages>,
+    /// The last commit of what is replayed, settled and committed.
+    visible: AtomicU64,
+    /// What the replay that is going on has changed.
+    touched: Mutex<Vec<(Timestamp, Place)>>,
+    journal: Mutex<Journal>,
+    /// Records that may have old versions which a view has kept.
+    postponed: Mutex<BTreeSet<Place>>,
+    /// Held by readers, a step at a time, and by whoever takes back.
+    gate: RwLock<()>,
+    threads: usize,
+}
+
+impl Followed {
+    /// Goes on from tables in which everything up to `visible` is, and is committed.
+    pub(super) fn new(
+        tables: BTreeMap<StorageId, Table>,
+        visible: Timestamp,
+        threads: usize,
+    ) -> Self {
+        let storages = tables.into_iter();
+        let storages = storages.map(|(id, table)| (id, Arc::new(FollowedStorage::new(id, table))));
+        Self {
+            domain: Arc::new(Domain::new()),
+            snapshots: Snapshots::new(),
+            storages: RwLock::new(storages.collect()),
+            visible: AtomicU64::new(visible.to_bits()),
+            touched: Mutex::default(),
+            journal: Mutex::default(),
+            postponed: Mutex::default(),
+            gate: RwLock::default(),
+            threads,
+        }
+    }
+
+    pub(super) fn visible(&self) -> Timestamp {
+        Timestamp::from_bits(self.visible.load(Ordering::Acquire))
+    }
+
+    fn expiry(&self) -> Expiry<'_> {
+        let visible = self.visible();
+        let horizon = Horizon {
+            installed: visible,
+            committed: visible,
+        };
+        Expiry::cached(horizon, &self.snapshots)
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().expect("no panic while it was held")
+    }
+
+    pub(super) fn storage(&self, id: StorageId) -> Option<Arc<FollowedStorage>> {
+        let storages = self.storages.read().expect("no panic while it was held");
+        storages.get(&id).cloned()
+    }
+
+    fn storage_or_new(&self, id: StorageId) -> Arc<FollowedStorage> {
+        if let Some(storage) = self.storage(id) {
+            return storage;
+        }
+        let mut storages = self.storages.write().expect("no panic while it was held");
+        let new = || Arc::new(FollowedStorage::new(id, Table::new()));
+        Arc::clone(storages.entry(id).or_insert_with(new))
+    }
+
+    /// Installs what commits have done: a record's changes in their order, from one thread.
+    pub(super) fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
+        let guard = self.domain.pin();
+        let expiry = self.expiry();
+        let mut last: Option<Arc<FollowedStorage>> = None;
+        let mut records = Vec::with_capacity(GROUP);
+        for group in entries.chunks(GROUP) {
+            let places = group.iter().map(|(cts, entry)| (*cts, entry.record()));
+            for (_, (id, rid)) in places.clone() {
+                let storage = match &last {
+                    Some(storage) if storage.id() == id => Arc::clone(storage),
+                    _ => self.storage_or_new(id),
+                };
+                if let Some((record, _)) = storage.record(rid) {
+                    record.prefetch();
+                }
+                records.push(Arc::clone(&storage));
+                last = Some(storage);
+            }
+            for ((cts, entry), storage) in group.iter().zip(records.drain(..)) {
+                install(&storage, *cts, *entry, &expiry, &guard).map_err(|reason| ReplayError {
+                    timestamp: *cts,
+                    reason,
+                })?;
+            }
+            let mut touched = self.touched.lock().expect("no panic while it was held");
+            touched.extend(places);
+        }
+        Ok(())
+    }
+
+    /// Everything that was handed in has been installed, whole commits: indexes follow.
+    pub(super) fn settle(&self) {
+        let mut touched = self.touched.lock().expect("no panic while it was held");
+        let touched = std::mem::take(&mut *touched);
+        let mut places: Vec<Place> = touched.iter().map(|(_, place)| *place).collect();
+        places.sort_unstable();
+        places.dedup();
+        let parts = (places.len() / PART_RECORDS).clamp(1, self.threads);
+        let length = places.len().div_ceil(parts).max(1);
+        let parts: Vec<_> = places.chunks(length).collect();
+        coeval_env::scatter(parts.len(), |part| {
+            let guard = self.domain.pin();
+            self.each(parts[part], |storage, rid| storage.add(rid, &guard));
+        });
+        self.journal().extend(touched);
+    }
+
+    /// Calls `visit` for records that are in the order of their storages.
+    fn each<'a>(
+        &self,
+        places: impl IntoIterator<Item = &'a Place>,
+        mut visit: impl FnMut(&FollowedStorage, Rid),
+    ) {
+        let mut last: Option<Arc<FollowedStorage>> = None;
+        for (id, rid) in places {
+            let storage = match last.take() {
+                Some(storage) if storage.id() == *id => Some(storage),
+                // It may have been dropped since.
+                _ => self.storage(*id),
+            };
+            if let Some(storage) = &storage {
+                visit(storage, *rid);
+            }
+            last = storage;
+        }
+    }
+
+    /// Everything before `end` is committed: what of it is settled is visible from now on,
+    /// and what it has replaced goes. Says which storages have changed.
+    pub(super) fn commit(&self, end: Lsn) -> Vec<StorageId> {
+        let settled = self.journal().settle(end);
+        let Some((last, places)) = settled else {
+            return Vec::new();
+        };
+        self.visible.store(last.to_bits(), Ordering::Release);
+        let mut changed: Vec<_> = places.iter().map(|(storage, _)| *storage).collect();
+        changed.dedup();
+        self.collect(places);
+        changed
+    }
+
+    /// Removes what the settled changes of these records have replaced. As long as there is
+    /// a view, what it may show stays, and is looked at again when there is none.
+    fn collect(&self, mut places: BTreeSet<Place>) {
+        let mut postponed = self.postponed.lock().expect("no panic while it was held");
+        let expiry = self.expiry();
+        if self.snapshots.count() == 0 {
+            places.append(&mut postponed);
+        } else {
+            postponed.extend(&places);
+        }
+        let guard = self.domain.pin();
+        self.each(&places, |storage, rid| {
+            storage.collect(rid, &expiry, &guard)
+        });
+        drop(guard);
+        self.domain.collect();
+    }
+
+    /// Takes back what stands at `from` in the log and behind.
+    pub(super) fn take_back(&self, from: Lsn) -> Result<(), Error> {
+        let visible = self.visible();
+        if from <= visible.lsn() {
+            let what = format!("commit {visible} is visible, and stays");
+            return Err(Error::Refused { at: from, what });
+        }
+        if is_planted(Bug::ReusedOffset) {
+            self.journal().take_back(from);
+            return Ok(());
+        }
+        let _alone = self.gate.write().expect("no panic while it was held");
+        let places = self.journal().take_back(from);
+        let guard = self.domain.pin();
+        self.each(&places, |storage, rid| storage.take_back(rid, from, &guard));
+        if !is_planted(Bug::ForgetIndex) {
+            // Only now: a key may have gone from one record to another.
+            self.each(&places, |storage, rid| storage.add(rid, &guard));
+        }
+        drop(guard);
+        // What was committed under what is gone now, a deletion perhaps, is the newest.
+        self.collect(places);
+        Ok(())
+    }
+
+    /// Keeps the indexes of these storages; one that was defined before and is not any more
+    /// has been dropped. Nobody replays meanwhile.
+    pub(super) fn define(&self, definitions: &[StorageDefinition], dropped: &[StorageId]) {
+        for definition in definitions {
+            let storage = self.storage_or_new(definition.id);
+            storage.define(definition, self.threads, &self.domain);
+            let places = self.journal().of(definition.id);
+            let guard = self.domain.pin();
+            self.each(&places, |storage, rid| storage.add(rid, &guard));
+        }
+        let mut storages = self.storages.write().expect("no panic while it was held");
+        storages.retain(|id, _| !dropped.contains(id));
+    }
+
+    /// What is visible now, to be read while replay goes on.
+    pub(super) fn view(self: &Arc<Self>) -> FollowedView {
+        let snapshot = self.snapshots.register(|| self.visible());
+        let storages = self.storages.read().expect("no panic while it was held");
+        FollowedView {
+            storages: storages.clone(),
+            snapshot,
+            followed: Arc::clone(self),
+        }
+    }
+
+    /// Everything is committed: the tables as an engine takes them.
+    pub(super) fn finish(&self) -> Result<BTreeMap<StorageId, Recovered>, Error> {
+        self.settle();
+        self.commit(Lsn(u64::MAX));
+        self.collect(BTreeSet::new());
+        debug_assert!(self.journal().is_empty());
+        let mut storages = self.storages.write().expect("no panic while it was held");
+        let storages = std::mem::take(&mut *storages);
+        let finished = storages.into_iter().map(|(id, storage)| {
+            let storage = Arc::into_inner(storage).ok_or_else(|| {
+                Error::Setting("somebody still reads tables that are to be led".to_owned())
+            })?;
+            Ok((id, storage.finish()))
+        });
+        finished.collect()
+    }
+}
+
+fn install(
+    storage: &FollowedStorage,
+    cts: Timestamp,
+    entry: Entry<'_>,
+    expiry: &Expiry<'_>,
+    guard: &Guard<'_>,
+) -> Result<(), String> {
+    let (id, rid) = entry.record();
+    let Some((record, indexes)) = storage.record(rid) else {
+        return Err(format!("{id:?} has no record {rid}"));
+    };
+    let upkeep = Upkeep(&indexes);
+    let collector = collector(expiry, guard, &upkeep);
+    let installed = match entry {
+        Entry::Image { row, .. } => record.image(cts, row, &collector),
+        Entry::Patch {
+            previous, patch, ..
+        } => record.patch(cts, previous, patch, &collector),
+        Entry::Delete { .. } => record.delete(cts, &collector),
+    };
+    installed.map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// The tables at one commit, while replay goes on behind it. What it shows is kept until it
+/// is dropped; and before the tables are led it has to be.
+#[derive(Debug)]
+pub struct FollowedView {
+    snapshot: Snapshot,
+    storages: Storages,
+    followed: Arc<Followed>,
+}
+
+impl FollowedView {
+    /// The last commit that it shows.
+    #[must_use]
+    pub fn timestamp(&self) -> Timestamp {
+        self.snapshot.timestamp()
+    }
+
+    /// Which storages there are; some may be empty.
+    pub fn storages(&self) -> impl Iterator<Item = StorageId> {
+        self.storages.keys().copied()
+    }
+
+    /// Shows the rows among so many records from `from` on, and says where to go on. A
+    /// step, to be kept short: what is to be taken back waits for it.
+    pub fn rows(
+        &self,
+        storage: StorageId,
+        from: Rid,
+        records: usize,
+        visit: &mut dyn FnMut(SavedRecord<'_>),
+    ) -> Option<Rid> {
+        let table = &self.storages.get(&storage)?.records;
+        let _beside = self.followed.gate.read().expect("no panic under it");
+        let guard = self.followed.domain.pin();
+        let end = table.high_water().0;
+        let stop = end.min(from.0.saturating_add(records as u64));
+        for rid in (from.0..stop).map(Rid) {
+            let record = table.record(rid);
+            let version = record.and_then(|record| record.read(self.timestamp(), NOBODY, &guard));
+            let Some(version) = version else { continue };
+            if let Some(row) = version.row() {
+                let timestamp = version.cts();
+                visit(SavedRecord {
+                    rid,
+                    timestamp,
+                    row,
+                });
+            }
+        }
+        (stop < end).then_some(Rid(stop))
+    }
+}

@@ -1,0 +1,591 @@
+//! Tables that follow against a model that does the final log one commit after the other.
+//!
+//! A run makes up a log as a leader would: rows that come and go, that change cells and
+//! keys, keys that go from one record to another, RIDs that are used again, storages that
+//! are new. It replays it ahead of the commit point, by several workers whose order is
+//! drawn, cuts it, and goes on in another term at the places that were cut away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use coeval_log::{Entry, Replay as _};
+use coeval_types::planted::plant;
+use coeval_types::{
+    ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, RowBuilder, RowRef, Term,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::storage::Index;
+use coeval_types::Rid;
+use coeval_types::planted::Bug;
+
+/// Key, unique number, and a number that any row may have.
+type Numbers = [u8; 3];
+type Place = (StorageId, Rid);
+
+const STORAGES: u32 = 3;
+const KEYS: u8 = 12;
+
+#[derive(Debug)]
+struct Cell(usize);
+
+impl KeyExtractor for Cell {
+    fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {
+        key.extend_from_slice(row.cell(self.0).expect("no nulls here"));
+        ExtractedKey::Comparable
+    }
+}
+
+/// The first storage has a primary index, the second has none, the third nothing.
+fn definitions() -> Vec<StorageDefinition> {
+    let index = |storage: u32, kind, cell: u32| IndexDefinition {
+        id: IndexId(storage * 10 + cell),
+        kind,
+        extractor: Arc::new(Cell(cell as usize)),
+    };
+    let indexes = |storage| match storage {
+        1 => vec![
+            index(1, IndexKind::Primary, 0),
+            index(1, IndexKind::Unique, 1),
+            index(1, IndexKind::Secondary, 2),
+        ],
+        2 => vec![
+            index(2, IndexKind::Unique, 0),
+            index(2, IndexKind::Secondary, 2),
+        ],
+        _ => Vec::new(),
+    };
+    let definition = |storage| StorageDefinition {
+        id: StorageId(storage),
+        schema_version: 1,
+        indexes: indexes(storage),
+    };
+    (1..=STORAGES).map(definition).collect()
+}
+
+fn bytes(numbers: Numbers) -> Vec<u8> {
+    let mut builder = RowBuilder::new();
+    for number in numbers {
+        // Of several lengths, so that patches have to move what follows.
+        builder.push(Some(&vec![number; 1 + usize::from(number % 3)]));
+    }
+    let mut bytes = Vec::new();
+    builder.finish(&mut bytes);
+    bytes
+}
+
+fn numbers(row: RowRef<'_>) -> Numbers {
+    std::array::from_fn(|cell| row.cell(cell).expect("no nulls here")[0])
+}
+
+/// What one entry says, and what the record was and is.
+#[derive(Clone, Debug)]
+struct Change {
+    place: Place,
+    kind: Kind,
+    after: Option<Numbers>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Image(Vec<u8>),
+    Patch(Timestamp, Vec<u8>),
+    Delete,
+}
+
+impl Change {
+    fn entry(&self) -> Entry<'_> {
+        let (storage, rid) = self.place;
+        match &self.kind {
+            Kind::Image(row) => Entry::Image {
+                storage,
+                rid,
+                row: RowRef::trusted(row),
+            },
+            Kind::Patch(previous, patch) => Entry::Patch {
+                storage,
+                rid,
+                previous: *previous,
+                patch,
+            },
+            Kind::Delete => Entry::Delete { storage, rid },
+        }
+    }
+}
+
+/// Rows after some commits, with the commits that made them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    rows: BTreeMap<Place, (Timestamp, Numbers)>,
+    used: BTreeSet<Place>,
+}
+
+impl State {
+    fn do_commit(&mut self, timestamp: Timestamp, changes: &[Change]) {
+        for change in changes {
+            self.used.insert(change.place);
+            match change.after {
+                Some(row) => self.rows.insert(change.place, (timestamp, row)),
+                None => self.rows.remove(&change.place),
+            };
+        }
+    }
+}
+
+/// Numbers drawn one after the other.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % end.max(1)
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+struct Run {
+    draw: Draw,
+    tables: FollowedTables,
+    term: Term,
+    /// What stands in the log, and where it ends.
+    log: Vec<(Timestamp, Vec<Change>)>,
+    end: Lsn,
+    replayed: Lsn,
+    committed: Lsn,
+    views: Vec<(FollowedView, State)>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let tables = FollowedTables::new();
+        let mut draw = Draw(seed | 1);
+        let opened = coeval_log::RecoverySummary {
+            checkpoint: None,
+            clean: true,
+            commits: 0,
+            entries: 0,
+            bytes: 0,
+            last_commit: Timestamp::ZERO,
+            end: Lsn(4096),
+            cut_bytes: 0,
+        };
+        tables.follow(&opened, 1 + draw.below(3));
+        if draw.one_in(2) {
+            tables.define(definitions());
+        }
+        Self {
+            draw,
+            tables,
+            term: Term(1),
+            log: Vec::new(),
+            end: Lsn(4096),
+            replayed: Lsn(4096),
+            committed: Lsn(4096),
+            views: Vec::new(),
+        }
+    }
+
+    fn followed(&self) -> &Arc<Followed> {
+        self.tables.followed().expect("it was told to follow")
+    }
+
+    /// The model: everything before `end`, one commit after the other.
+    fn state_at(&self, end: Lsn) -> State {
+        let mut state = State::default();
+        for (timestamp, changes) in self.log.iter().filter(|(cts, _)| cts.lsn() < end) {
+            state.do_commit(*timestamp, changes);
+        }
+        state
+    }
+
+    /// A commit of a leader that has all of the log.
+    fn commit(&mut self) {
+        let state = self.state_at(self.end);
+        let timestamp = Timestamp::new(self.term, self.end);
+        let mut after = state.clone();
+        let mut changes: Vec<Change> = Vec::new();
+        for _ in 0..1 + self.draw.below(4) {
+            let storage = StorageId(1 + self.draw.below(STORAGES as usize) as u32);
+            let change = if self.draw.one_in(2) {
+                self.insert(storage, &state, &after)
+            } else {
+                self.change(storage, &state, &after)
+            };
+            let is_new = |change: &Change| changes.iter().all(|done| done.place != change.place);
+            if let Some(change) = change.filter(is_new) {
+                after.do_commit(timestamp, std::slice::from_ref(&change));
+                changes.push(change);
+            }
+        }
+        if !changes.is_empty() {
+            self.log.push((timestamp, changes));
+            self.end.0 += 8 * (4 + self.draw.below(9) as u64);
+        }
+    }
+
+    /// A number that no row of the storage has in this cell.
+    fn free_number(&mut self, storage: StorageId, state: &State, cell: usize) -> Option<u8> {
+        let number = self.draw.below(usize::from(KEYS)) as u8;
+        let mut rows = state.rows.iter().filter(|((its, _), _)| *its == storage);
+        rows.all(|(_, (_, row))| row[cell] != number)
+            .then_some(number)
+    }
+
+    fn insert(&mut self, storage: StorageId, before: &State, after: &State) -> Option<Change> {
+        let key = self.free_number(storage, after, 0)?;
+        let unique = self.free_number(storage, after, 1)?;
+        let row = [key, unique, self.draw.below(4) as u8];
+        // A RID whose row has gone, now or before, or a new one.
+        let used = before.used.union(&after.used);
+        let used = used.filter(|(its, _)| *its == storage).count() as u64;
+        let rid = Rid(self.draw.below(used as usize + 1) as u64);
+        let place = (storage, rid);
+        (!after.rows.contains_key(&place) && !before.rows.contains_key(&place)).then(|| Change {
+            place,
+            kind: Kind::Image(bytes(row)),
+            after: Some(row),
+        })
+    }
+
+    fn change(&mut self, storage: StorageId, before: &State, after: &State) -> Option<Change> {
+        let rows: Vec<_> = before.rows.iter().collect();
+        let rows: Vec<_> = rows
+            .into_iter()
+            .filter(|(place, _)| place.0 == storage)
+            .collect();
+        let (place, (previous, row)) = *rows.get(self.draw.below(rows.len()))?;
+        if self.draw.one_in(3) {
+            return Some(Change {
+                place: *place,
+                kind: Kind::Delete,
+                after: None,
+            });
+        }
+        let mut changed = *row;
+        changed[2] = self.draw.below(4) as u8;
+        if self.draw.one_in(3) {
+            changed[1] = self.free_number(storage, after, 1)?;
+        }
+        let whole = bytes(changed);
+        let kind = if self.draw.one_in(3) {
+            Kind::Image(whole)
+        } else {
+            let mut patch = Vec::new();
+            let before = bytes(*row);
+            RowRef::trusted(&before).diff(RowRef::trusted(&whole), &mut patch);
+            Kind::Patch(*previous, patch)
+        };
+        Some(Change {
+            place: *place,
+            kind,
+            after: Some(changed),
+        })
+    }
+
+    /// Where a commit in `from..=to` ends.
+    fn place(&mut self, from: Lsn, to: Lsn) -> Lsn {
+        let ends = self.log.iter().map(|(cts, _)| cts.lsn()).chain([self.end]);
+        let ends: Vec<_> = ends.filter(|at| (from..=to).contains(at)).collect();
+        ends.get(self.draw.below(ends.len()))
+            .copied()
+            .unwrap_or(from)
+    }
+
+    /// Replays some more, by workers that take turns in any order.
+    fn replay(&mut self, to: Lsn) -> Result<(), String> {
+        let workers = 1 + self.draw.below(4);
+        let mut queues = vec![Vec::new(); workers];
+        let due = |cts: &Timestamp| (self.replayed..to).contains(&cts.lsn());
+        for (cts, changes) in self.log.iter().filter(|(cts, _)| due(cts)) {
+            for change in changes {
+                let worker = (change.place.1.0 + u64::from(change.place.0.0)) as usize % workers;
+                queues[worker].push((*cts, change.clone()));
+            }
+        }
+        while queues.iter().any(|queue| !queue.is_empty()) {
+            let queue = &mut queues[self.draw.below(workers)];
+            let count = self.draw.below(queue.len() + 1);
+            let group: Vec<_> = queue.drain(..count).collect();
+            let entries: Vec<_> = group.iter().map(|(cts, its)| (*cts, its.entry())).collect();
+            let applied = self.tables.0.apply(&entries);
+            applied.map_err(|error| error.to_string())?;
+        }
+        self.tables.settle();
+        self.replayed = self.replayed.max(to);
+        self.tables.commit(self.committed);
+        Ok(())
+    }
+
+    fn cut(&mut self) -> Result<(), String> {
+        let at = self.place(self.committed, self.end);
+        if at < self.replayed {
+            let taken = self.tables.take_back(at);
+            taken.map_err(|error| error.to_string())?;
+            self.replayed = at;
+        }
+        self.log.retain(|(cts, _)| cts.lsn() < at);
+        self.end = at;
+        self.term.0 += 1;
+        // The mark of the new term may be as long as what stood there, or not.
+        if self.draw.one_in(2) {
+            self.end.0 += 8 * self.draw.below(5) as u64;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.draw.below(9) {
+            0..=2 => (0..self.draw.below(6)).for_each(|_| self.commit()),
+            3..=4 => {
+                let to = self.place(self.replayed, self.end);
+                self.replay(to)?;
+            }
+            5 => {
+                self.committed = self.place(self.committed, self.end);
+                self.tables.commit(self.committed.min(self.replayed));
+            }
+            6 => self.cut()?,
+            7 => {
+                let view = self.tables.view().expect("it follows");
+                let state = self.state_at(Lsn(view.timestamp().lsn().0 + 1));
+                self.views.push((view, state));
+            }
+            _ => {
+                if self.draw.one_in(2) {
+                    self.tables.define(definitions());
+                } else {
+                    let keep = self.draw.below(self.views.len() + 1);
+                    self.views.truncate(keep);
+                }
+            }
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let visible = self.tables.visible();
+        let bound = self.committed.min(self.replayed);
+        let mut commits = self.log.iter().map(|(cts, _)| *cts);
+        let last = commits.rfind(|cts| cts.lsn() < bound);
+        if visible != last.unwrap_or(Timestamp::ZERO) {
+            return Err(format!("{visible} is visible, and {last:?} should be"));
+        }
+        let now = (
+            self.tables.view().expect("it follows"),
+            self.state_at(bound),
+        );
+        for (view, state) in self.views.iter().chain([&now]) {
+            let mut rows = BTreeMap::new();
+            for storage in view.storages() {
+                let mut from = Some(Rid(0));
+                while let Some(at) = from {
+                    from = view.rows(storage, at, 3, &mut |saved| {
+                        let row = (saved.timestamp, numbers(saved.row));
+                        rows.insert((storage, saved.rid), row);
+                    });
+                }
+            }
+            if rows != state.rows {
+                return Err(format!(
+                    "at {}: {rows:?} instead of {:?}",
+                    view.timestamp(),
+                    state.rows
+                ));
+            }
+        }
+        self.check_indexes(&self.state_at(self.replayed))
+    }
+
+    /// Every row that is replayed is led to, and nothing leads to what no record has.
+    fn check_indexes(&self, newest: &State) -> Result<(), String> {
+        let guard = self.followed().domain.pin();
+        for definition in definitions() {
+            let Some(storage) = self.followed().storage(definition.id) else {
+                continue;
+            };
+            for index in storage.all_indexes().iter() {
+                let entries = entries(index, &guard);
+                for (place, (_, row)) in newest.rows.iter() {
+                    let mut entry = Vec::new();
+                    index.entry(RowRef::trusted(&bytes(*row)), place.1, &mut entry);
+                    if place.0 == definition.id && entries.get(&entry) != Some(&place.1) {
+                        return Err(format!("{:?} does not lead to {place:?}", index.id));
+                    }
+                }
+                for (entry, rid) in entries {
+                    let record = storage.records.followed(rid).expect("an entry leads to it");
+                    let mut its = Vec::new();
+                    let has_it = record.any_row(&guard, |row| {
+                        index.entry(row, rid, &mut its);
+                        its == entry
+                    });
+                    if !has_it {
+                        return Err(format!("{:?} leads to {rid:?} by {entry:?}", index.id));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything is committed, and the tables are led.
+    fn finish(mut self) -> Result<(), String> {
+        self.views.clear();
+        self.tables.define(definitions());
+        self.committed = self.end;
+        self.replay(self.end)?;
+        self.check()?;
+        let state = self.state_at(self.end);
+        let (domain, recovered) = self.tables.finish().map_err(|error| error.to_string())?;
+        let guard = domain.pin();
+        let mut rows = BTreeMap::new();
+        for (storage, Recovered { records, indexes }) in &recovered {
+            for rid in (0..records.high_water().0).map(Rid) {
+                let record = records.record(rid).expect("it was made");
+                if let Some(version) = record.newest_committed(&guard) {
+                    let row = version.row().map(numbers).ok_or("a tombstone is left")?;
+                    rows.insert((*storage, rid), (version.cts(), row));
+                } else if !record.is_dead() {
+                    return Err(format!("{rid:?} is neither a row nor free"));
+                }
+            }
+            for index in indexes {
+                let built = crate::building::entries_of(index, records, 1, &domain);
+                if self::entries(index, &guard) != entries_of_tree(&built, &guard) {
+                    return Err(format!(
+                        "{:?} is not what it would be built to be",
+                        index.id
+                    ));
+                }
+            }
+            let its = state.rows.keys().filter(|(its, _)| its == storage).count();
+            let memory = records.memory();
+            if (
+                records.estimated_rows(),
+                memory.old_values,
+                memory.version_lists,
+            ) != (its as u64, 0, 0)
+            {
+                return Err(format!("{its} rows, {memory:?}"));
+            }
+        }
+        match rows == state.rows {
+            true => Ok(()),
+            false => Err(format!("{rows:?} instead of {:?}", state.rows)),
+        }
+    }
+}
+
+fn entries(index: &Index, guard: &coeval_memory::epoch::Guard<'_>) -> BTreeMap<Vec<u8>, Rid> {
+    entries_of_tree(&index.entries, guard)
+}
+
+fn entries_of_tree(
+    tree: &coeval_storage::OrderedIndex,
+    guard: &coeval_memory::epoch::Guard<'_>,
+) -> BTreeMap<Vec<u8>, Rid> {
+    let mut entries = BTreeMap::new();
+    let _ = tree.scan_forward(Bound::Unbounded, Bound::Unbounded, guard, |entry, rid| {
+        entries.insert(entry.to_vec(), rid);
+        ControlFlow::Continue(())
+    });
+    entries
+}
+
+fn run(seed: u64, steps: usize) -> Result<(), String> {
+    let mut run = Run::new(seed);
+    for _ in 0..steps {
+        run.step()?;
+    }
+    run.finish()
+}
+
+proptest! {
+    #[test]
+    fn tables_are_what_the_log_says_whatever_was_cut(seed: u64, steps in 1..120_usize) {
+        prop_assert_eq!(run(seed, steps), Ok(()));
+    }
+}
+
+/// How many seeds it takes until a bug that was put back is found.
+fn found(bug: Bug) -> u64 {
+    let planted = plant(bug);
+    assert!(planted.is_some(), "this build has no bugs to plant");
+    let found = (0..200).find(|seed| run(seed * 7919, 100).is_err());
+    drop(planted);
+    found.unwrap_or_else(|| panic!("{bug} is not found"))
+}
+
+#[test]
+fn a_rollback_that_forgets_the_index_is_found() {
+    found(Bug::ForgetIndex);
+}
+
+#[test]
+fn a_reused_offset_taken_for_the_same_timestamp_is_found() {
+    found(Bug::ReusedOffset);
+}
+
+#[test]
+fn what_is_visible_is_not_taken_back() {
+    let mut run = Run::new(3);
+    while run.log.len() < 5 {
+        run.commit();
+    }
+    let end = run.end;
+    run.committed = end;
+    run.replay(end).unwrap();
+    let first = run.log[0].0.lsn();
+    assert!(matches!(
+        run.tables.take_back(first),
+        Err(LogError::Refused { .. })
+    ));
+    assert!(run.tables.take_back(end).is_ok());
+    let view = run.tables.view().unwrap();
+    assert!(run.tables.finish().is_err(), "somebody reads");
+    drop(view);
+}
+
+#[test]
+fn workers_on_threads_of_their_own_come_to_the_same() {
+    let mut run = Run::new(11);
+    for _ in 0..400 {
+        run.commit();
+    }
+    run.tables.define(definitions());
+    let changes = |worker: u64| {
+        let all = run.log.iter();
+        let all = all.flat_map(|(cts, changes)| changes.iter().map(move |change| (*cts, change)));
+        all.filter(move |(_, change)| change.place.1.0 % 4 == worker)
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let changes = changes(worker).collect::<Vec<_>>();
+            let tables = &run.tables;
+            scope.spawn(move || {
+                for group in changes.chunks(7) {
+                    let entries: Vec<_> =
+                        group.iter().map(|(cts, its)| (*cts, its.entry())).collect();
+                    tables.0.apply(&entries).unwrap();
+                }
+            });
+        }
+    });
+    run.tables.settle();
+    run.replayed = run.end;
+    run.check().unwrap();
+    // Half of it is taken back, and comes again.
+    run.committed = run.log[200].0.lsn();
+    run.tables.commit(run.committed);
+    run.tables.take_back(run.committed).unwrap();
+    run.replayed = run.committed;
+    run.check().unwrap();
+    run.finish().unwrap();
+}
