@@ -69,7 +69,7 @@ pub(super) async fn open(shared: Arc<Shared>, listener: Listener) {
 /// Finds out who it is.
 async fn greet(shared: Arc<Shared>, stream: Stream, from: SocketAddr) {
     let limit = shared.settings.handshake();
-    let greeted = coeval_env::timeout(limit, judge(&shared, stream)).await;
+    let greeted = coeval_env::timeout(limit, judge(&shared, stream, from)).await;
     match greeted.unwrap_or(Err(Fault::Slow(limit))) {
         Ok((channel, entry)) => {
             count(&shared.door.let_in);
@@ -110,12 +110,16 @@ struct Entry {
     places: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
-async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Entry), Fault> {
+async fn judge(
+    shared: &Arc<Shared>,
+    stream: Stream,
+    from: SocketAddr,
+) -> Result<(Channel, Entry), Fault> {
     let channel = shared.security().accept(stream).await;
     let mut channel = channel.map_err(Fault::Tls)?;
     let hello = Hello::read(&mut channel).await;
     let hello = hello.map_err(Fault::of_handshake)?;
-    let judged = decide(shared, &hello, &channel);
+    let judged = decide(shared, &hello, &channel, from);
     let answer = Answer {
         from: shared.own,
         verdict: judged
@@ -139,15 +143,23 @@ async fn judge(shared: &Shared, stream: Stream) -> Result<(Channel, Entry), Faul
     }
 }
 
-fn decide(shared: &Shared, hello: &Hello, channel: &Channel) -> Result<Entry, Refusal> {
+fn decide(
+    shared: &Arc<Shared>,
+    hello: &Hello,
+    channel: &Channel,
+    from: SocketAddr,
+) -> Result<Entry, Refusal> {
     let version = shared.with_members(|members| {
         let version = hello.judge(&shared.own, members)?;
         channel.vouches_for(hello.from.node)?;
         Ok(version)
     })?;
-    let peer = shared.peer(hello.from.node);
-    // Removed between the two looks: as if it had been before.
-    let peer = peer.ok_or_else(|| hello.unknown(&shared.own))?;
+    // Nobody is believed to be anywhere before it is known who they are.
+    let peer = match shared.meet(hello.from.node, where_it_listens(hello, from))? {
+        Some(peer) => peer,
+        // Removed between the two looks: as if it had been before.
+        None => return Err(hello.unknown(&shared.own)),
+    };
     let places = match hello.purpose {
         Purpose::Stream => Some(peer.streams.place()?),
         _ => None,
@@ -157,4 +169,14 @@ fn decide(shared: &Shared, hello: &Hello, channel: &Channel) -> Result<Entry, Re
         peer,
         places,
     })
+}
+
+/// Where the sender of a hello listens, if it says so: of all its addresses, at the one
+/// that it comes from.
+fn where_it_listens(hello: &Hello, from: SocketAddr) -> Option<SocketAddr> {
+    let mut listens = hello.listens;
+    if listens.ip().is_unspecified() {
+        listens.set_ip(from.ip().to_canonical());
+    }
+    (listens.port() != 0).then_some(listens)
 }

@@ -264,7 +264,7 @@ impl Hello {
             );
             return refuse(Reason::Removed, words);
         }
-        if !members.addresses.contains_key(&node) {
+        if !members.addresses.contains_key(&node) && !members.expected.contains(&node) {
             return Err(self.unknown(own));
         }
         if let Purpose::Other(purpose) = self.purpose {
@@ -361,6 +361,7 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 7000));
         Members {
             addresses: (1..=3).map(|node| (NodeId(node), address)).collect(),
+            expected: BTreeSet::from([NodeId(5)]),
             removed: BTreeSet::from([NodeId(4)]),
         }
     }
@@ -378,6 +379,11 @@ mod tests {
     fn each_refusal_has_its_reason_and_says_it() {
         let own = identity_of(1);
         assert_eq!(hello().judge(&own, &members()), Ok(2));
+        let expected = Hello {
+            from: identity_of(5),
+            ..hello()
+        };
+        assert_eq!(expected.judge(&own, &members()), Ok(2));
         let versions = |versions| Hello {
             versions,
             ..hello()

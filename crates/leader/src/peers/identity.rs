@@ -63,6 +63,9 @@ pub struct Identity {
 pub struct Members {
     /// Where each of them listens for the others.
     pub addresses: BTreeMap<NodeId, SocketAddr>,
+    /// Of whom it is not known where they listen. They are let in, and connected to where
+    /// they then say that they do.
+    pub expected: BTreeSet<NodeId>,
     /// Who has been one, and is told so.
     pub removed: BTreeSet<NodeId>,
 }

@@ -19,6 +19,8 @@ pub enum Reason {
     Removed,
     /// The certificate is not that node's.
     Certificate,
+    /// A member that says not where it listens, or where nobody may talk to it.
+    Address,
     /// There is no room for another stream at the moment: try again.
     Busy,
     /// A reason that this version does not know; its words say which.
@@ -36,6 +38,7 @@ impl Reason {
             Self::Removed => 6,
             Self::Certificate => 7,
             Self::Busy => 8,
+            Self::Address => 9,
             Self::Other => u8::MAX,
         }
     }
@@ -52,6 +55,7 @@ impl Reason {
             6 => Self::Removed,
             7 => Self::Certificate,
             8 => Self::Busy,
+            9 => Self::Address,
             _ => Self::Other,
         })
     }

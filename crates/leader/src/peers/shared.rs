@@ -12,6 +12,7 @@ use super::dialler;
 use super::identity::{Identity, Members, NodeId};
 use super::inbox::Inlet;
 use super::peer::Peer;
+use super::refusal::{Reason, Refusal};
 use super::security::Security;
 use super::settings::Settings;
 use super::stream::Arrived;
@@ -121,24 +122,60 @@ impl Shared {
         }
         let others = members.addresses.iter();
         let others = others.filter(|(node, _)| **node != self.own.node);
-        state
-            .members
-            .retain(|node, _| members.addresses.contains_key(node));
+        state.members.retain(|node, _| {
+            members.addresses.contains_key(node) || members.expected.contains(node)
+        });
         for (&node, &address) in others {
             if let Some(member) = state.members.get(&node) {
                 member.peer.move_to(address);
                 continue;
             }
-            let peer = Arc::new(Peer::new(node, address, &self.settings));
-            let dialling = dialler::dial(Arc::clone(self), Arc::clone(&peer));
-            let member = Member {
-                peer,
-                dialler: coeval_env::spawn("connect to a node", dialling),
-                server: None,
-            };
-            state.members.insert(node, member);
+            state.members.insert(node, self.member(node, address));
         }
         state.known = members;
+    }
+
+    /// A member, to which a connection is tried from now on.
+    fn member(self: &Arc<Self>, node: NodeId, address: SocketAddr) -> Member {
+        let peer = Arc::new(Peer::new(node, address, &self.settings));
+        let dialling = dialler::dial(Arc::clone(self), Arc::clone(&peer));
+        Member {
+            peer,
+            dialler: coeval_env::spawn("connect to a node", dialling),
+            server: None,
+        }
+    }
+
+    /// A member has come, and says that it listens there. That counts if it was not known
+    /// where it does. None is who is no member any more.
+    pub(super) fn meet(
+        self: &Arc<Self>,
+        node: NodeId,
+        address: Option<SocketAddr>,
+    ) -> Result<Option<Arc<Peer>>, Refusal> {
+        let mut state = self.state();
+        let is_expected = state.known.expected.contains(&node)
+            && !state.known.addresses.contains_key(&node)
+            && !state.ended;
+        if is_expected {
+            let refuse = |words: String| Err(Refusal::new(Reason::Address, words));
+            let Some(address) = address else {
+                return refuse(format!("node {node} does not say where it listens"));
+            };
+            if let Err(unguarded) = state.security.check(address, self.settings.insecure) {
+                return refuse(format!("node {node} listens at {address}: {unguarded}"));
+            }
+            match state.members.get(&node) {
+                Some(member) => member.peer.move_to(address),
+                None => {
+                    tracing::info!(%node, %address, "a member says where it listens");
+                    let member = self.member(node, address);
+                    state.members.insert(node, member);
+                }
+            }
+        }
+        let member = state.members.get(&node);
+        Ok(member.map(|member| Arc::clone(&member.peer)))
     }
 
     /// A connection of `peer` is served by this task. One that it had before ends: it

@@ -38,6 +38,7 @@ fn hello(bytes: &[u8]) {
     let members = Members {
         addresses: [(NodeId(1), address), (NodeId(2), address)].into(),
         removed: [NodeId(3)].into(),
+        ..Members::default()
     };
     let verdict = hello.judge(&own, &members);
     if verdict.is_ok() {

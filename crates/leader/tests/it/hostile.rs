@@ -341,3 +341,38 @@ fn other_machines_are_talked_to_through_tls_only() {
     });
     ran.unwrap();
 }
+
+#[test]
+fn who_is_expected_and_says_nowhere_or_elsewhere_is_not_connected_to() {
+    let alone = Alone::new(10, Settings::default());
+    let client = alone.world.node();
+    let peers = std::rc::Rc::clone(&alone.peers);
+    let ran = alone.world.run(alone.node, async move {
+        let mut all = members([1]);
+        peers.set_members(all.clone()).unwrap();
+        all.expected.insert(NodeId(2));
+        peers.set_members(all).unwrap();
+    });
+    ran.unwrap();
+    let ran = alone.world.run(client, async {
+        for (listens, words) in [
+            ("10.0.0.2:0", "node 2 does not say where it listens"),
+            (
+                "192.168.0.9:7002",
+                "node 2 listens at 192.168.0.9:7002: 192.168.0.9 can be reached from other",
+            ),
+        ] {
+            let hello = Hello {
+                listens: listens.parse().unwrap(),
+                ..hello(Purpose::Frames)
+            };
+            let mut stream = coeval_env::connect(address(1)).await.unwrap();
+            let answer = greet(&mut stream, &hello).await.unwrap();
+            let refusal = answer.verdict.unwrap_err();
+            assert_eq!(refusal.reason, Reason::Address);
+            assert!(refusal.words().starts_with(words), "{refusal}");
+        }
+    });
+    ran.unwrap();
+    assert!(alone.peers.status().is_empty());
+}

@@ -139,3 +139,36 @@ fn everything_ends_with_its_owner() {
     ran.unwrap();
     assert_eq!(world.block_on(other).unwrap(), "last words");
 }
+
+#[test]
+fn who_is_expected_is_met_where_it_says_that_it_listens() {
+    let world = World::new(6);
+    let (one, two) = (world.node(), world.node());
+    let member = world.spawn(two, async {
+        let (_peers, mut inbox) = start(2, members([1, 2]), Settings::default()).await;
+        connected(&mut inbox, 1).await;
+        frame(&mut inbox).await.payload
+    });
+    let ran = world.run(one, async {
+        let (peers, mut inbox) = start(1, members([1]), Settings::default()).await;
+        coeval_env::sleep(SECOND).await;
+        assert!(peers.door().refused > 0);
+        let mut all = members([1]);
+        all.expected.insert(NodeId(2));
+        peers.set_members(all.clone()).unwrap();
+        assert!(peers.status().is_empty());
+        connected(&mut inbox, 2).await;
+        assert_eq!(peers.status()[0].address, address(2));
+        // Told once more it changes nothing.
+        peers.set_members(all).unwrap();
+        peers
+            .send(NodeId(2), Kind::Log, "well met".into(), Loss::Kept)
+            .unwrap();
+        coeval_env::sleep(SECOND).await;
+        assert_eq!(peers.status()[0].connects, 1);
+        peers.set_members(members([1])).unwrap();
+        assert!(peers.status().is_empty());
+    });
+    ran.unwrap();
+    assert_eq!(world.block_on(member).unwrap(), "well met");
+}
