@@ -21,6 +21,7 @@ impl Driver {
             }
             self.one(ready)?;
         }
+        self.meet_neighbours();
         self.show();
         Ok(())
     }
@@ -83,6 +84,7 @@ impl Driver {
         change: RoleChange,
         mark: Option<&coeval_consensus::Entry>,
     ) -> Result<(), Error> {
+        self.elections.note(&change);
         tracing::info!(term = %change.term, role = ?change.role, leader = ?change.leader, "role");
         match (change.role, &self.lead) {
             (Part::Leader { .. }, None) => {
@@ -142,6 +144,24 @@ impl Driver {
         // Consensus takes a lost message for what it is.
         if let Err(error) = self.peers.send(to, Kind::Consensus, bytes, Loss::Kept) {
             tracing::debug!(%to, %error, "a message is not sent");
+        }
+    }
+
+    /// Talks to those who take part, if others do than before.
+    fn meet_neighbours(&mut self) {
+        let status = self.consensus.status();
+        let committed = (!status.membership_is_open).then_some(&status.membership);
+        let now = self.consensus.takes_part();
+        if self.neighbours.take_part(now, committed) {
+            tracing::info!(members = %status.membership, "who takes part");
+            self.tell_peers();
+        }
+    }
+
+    /// Says to connections whom they are to be with.
+    pub(super) fn tell_peers(&self) {
+        if let Err(error) = self.peers.set_members(self.neighbours.members()) {
+            tracing::error!(%error, "a member is not talked to");
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use coeval_consensus::encoding::encode_membership;
-use coeval_consensus::{Content, Entry, Fetch, Membership, Restored, Write};
+use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Write};
 use coeval_log::{HardState, Log, LogStream, Progress, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::Lsn;
@@ -61,6 +61,8 @@ pub(super) enum Done {
 /// What a start has found.
 pub(super) struct Opened {
     pub(super) restored: Restored,
+    /// Who has taken part, as is committed.
+    pub(super) ever: Vec<NodeId>,
     /// All entries there are, if somebody watches.
     pub(super) entries: Vec<Entry>,
 }
@@ -135,6 +137,7 @@ impl Disk {
         }
         Ok(Opened {
             restored: entries::restored(log, applied, founders)?,
+            ever: entries::ever(log)?,
             entries: all,
         })
     }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_consensus::{Consensus, NodeId as Member, Refusal, encoding};
+use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
 use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::disk::{Command, Done};
+use super::elections::Elections;
 use super::lead::Lead;
-use super::{Error, Settings, Standing, Watch, entries};
+use super::neighbours::Neighbours;
+use super::operation::{self, Answer, Operation, Refused, Wish};
+use super::{Error, Settings, Standing, Status, Watch, entries};
 use crate::peers::{Event, Frame, Inbox, Kind, Peers};
 
 /// How much of the engine's log is proposed between two looks at what else there is.
@@ -22,6 +25,10 @@ const PROPOSE_BYTES: usize = 1 << 20;
 pub(super) enum Request {
     /// That it leads.
     Confirm(oneshot::Sender<Result<Lsn, Error>>),
+    /// How it stands with all others.
+    Status(oneshot::Sender<Status>),
+    /// To change who leads, or who takes part.
+    Operate(Wish, Answer),
     /// To end.
     Stop(oneshot::Sender<Result<(), Error>>),
 }
@@ -40,6 +47,14 @@ pub(super) struct Driver {
     /// Who waits for a read, by its number.
     pub(super) reads: Vec<(u64, oneshot::Sender<Result<Lsn, Error>>)>,
     reads_begun: u64,
+    pub(super) neighbours: Neighbours,
+    pub(super) elections: Elections,
+    /// What people have asked for, while it is under way.
+    pub(super) operation: Option<Operation>,
+    /// The shortest time in which a leader that has gone is replaced.
+    pub(super) election: Duration,
+    /// How long a node that is being added may come no further.
+    pub(super) patience: Duration,
     database: u128,
     tick: Duration,
     next_tick: Instant,
@@ -62,7 +77,7 @@ impl From<Error> for End {
 impl Driver {
     pub(super) fn new(
         consensus: Consensus,
-        peers: Peers,
+        (peers, neighbours): (Peers, Neighbours),
         disk: mpsc::UnboundedSender<Command>,
         shown: watch::Sender<Standing>,
         settings: &Settings,
@@ -76,6 +91,11 @@ impl Driver {
             retiring: None,
             reads: Vec::new(),
             reads_begun: 0,
+            neighbours,
+            elections: Elections::default(),
+            operation: None,
+            election: settings.tick() * settings.consensus.election_ticks,
+            patience: Duration::from_millis(settings.catch_up_milliseconds),
             database: peers.cluster().0,
             peers,
             tick: settings.tick(),
@@ -110,6 +130,7 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        let not_put = operation::not_put(&mut self.operation);
         tokio::select! {
             biased;
             () = coeval_env::sleep_until(self.next_tick) => {}
@@ -122,6 +143,7 @@ impl Driver {
                 self.make_up_for_ticks()?;
                 self.log_moved().await?;
             }
+            why = not_put => operation::give_up(&mut self.operation, why),
             event = inbox.next() => {
                 let event = event.ok_or(Error::Ended)?;
                 self.make_up_for_ticks()?;
@@ -131,6 +153,11 @@ impl Driver {
                 self.make_up_for_ticks()?;
                 match request {
                     Some(Request::Confirm(answer)) => self.confirm(answer),
+                    Some(Request::Status(answer)) => {
+                        // Whoever asked may have gone.
+                        drop(answer.send(self.status()));
+                    }
+                    Some(Request::Operate(wish, answer)) => self.begin(wish, answer).await?,
                     Some(Request::Stop(answer)) => return Err(End::Asked(answer)),
                     // The node was dropped, and this task is about to be.
                     None => return Err(End::Failed(Error::Ended)),
@@ -139,6 +166,7 @@ impl Driver {
         }
         self.make_up_for_ticks()?;
         self.carry_out()?;
+        self.operate().await?;
         Ok(())
     }
 
@@ -182,6 +210,7 @@ impl Driver {
             .map_err(|error| error.to_string())
             .and_then(|message| {
                 entries::check(from, &message).map_err(str::to_owned)?;
+                self.elections.hear(&message);
                 let received = self.consensus.receive(message);
                 received.map_err(|refusal| refusal.to_string())
             });
@@ -245,8 +274,11 @@ impl Driver {
 
     /// The engine's log has come further: what is new is proposed, what is flushed
     /// reported.
-    async fn log_moved(&mut self) -> Result<(), Error> {
+    pub(super) async fn log_moved(&mut self) -> Result<(), Error> {
         loop {
+            if self.hands_over() {
+                break;
+            }
             let Some(lead) = &mut self.lead else {
                 return Ok(());
             };
@@ -261,8 +293,15 @@ impl Driver {
             };
             for entry in entries::entries(self.database, &chunk)? {
                 let space = entry.space();
-                let coeval_consensus::Content::Payload(payload) = entry.content else {
-                    return Err(Error::Malformed("this node's own log has a second mark"));
+                let payload = match entry.content {
+                    Content::Payload(payload) => payload,
+                    Content::Membership(_) => match self.change_comes_by(entry.end)? {
+                        Refused::Not => continue,
+                        Refused::NotLeader => return Ok(()),
+                    },
+                    Content::Mark(_) => {
+                        return Err(Error::Malformed("this node's own log has a second mark"));
+                    }
                 };
                 match self.consensus.propose_spanning(payload, space) {
                     Ok(position) if position.end == entry.end => {}

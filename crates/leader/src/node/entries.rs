@@ -106,6 +106,19 @@ pub(super) fn restored(
     })
 }
 
+/// Who has taken part at any time, as is committed.
+pub(super) fn ever(log: &ReplicaLog) -> Result<Vec<NodeId>, Error> {
+    let mut ever = Vec::new();
+    let commit = log.hard_state().commit;
+    for change in log.memberships() {
+        if change.end <= commit {
+            let payload = change.payload.clone().into();
+            ever.extend(members(&payload)?.members());
+        }
+    }
+    Ok(ever)
+}
+
 /// The frames of entries that hold nothing of consensus's own, from the first on: those
 /// that can be written at once.
 pub(super) fn payloads(entries: &[Entry]) -> (usize, Vec<Bytes>) {

@@ -63,13 +63,17 @@
 mod carry;
 mod disk;
 mod driver;
+mod elections;
 mod entries;
 mod error;
 mod lead;
+mod neighbours;
 mod observer;
+mod operation;
 mod replay;
 mod settings;
 mod standing;
+mod status;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,11 +87,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use disk::Disk;
 use driver::{Driver, Request};
+use neighbours::Neighbours;
+use operation::Wish;
 
+pub use elections::{Cause, Election};
 pub use error::Error;
 pub use observer::Observer;
+pub use operation::OperationError;
 pub use settings::Settings;
 pub use standing::{Role, Standing};
+pub use status::{Link, MemberProgress, MemberStatus, Status};
 
 /// Where a node is, and whom it knows.
 #[derive(Clone, Debug)]
@@ -96,9 +105,12 @@ pub struct Place {
     pub identity: Identity,
     /// Where it listens for other nodes.
     pub listen: SocketAddr,
-    /// Who takes part, this node included. Whoever is there when a cluster is founded
-    /// votes; later the log says who does.
+    /// Whom it knows, this node included. Whoever is there when a cluster is founded
+    /// votes; later the log says who does. A node that joins names at least all members
+    /// that there are then.
     pub members: Members,
+    /// With an empty directory it founds no cluster, but waits to be added to one.
+    pub join: bool,
     /// Its data directory.
     pub directory: PathBuf,
     /// What guards its connections.
@@ -122,6 +134,7 @@ impl Node {
             identity,
             listen,
             members,
+            join,
             directory,
             security,
         } = place;
@@ -132,7 +145,7 @@ impl Node {
             )));
         }
         let founders = members.addresses.keys().map(|node| Member(node.0));
-        let founders = coeval_consensus::Membership::new(founders, []);
+        let founders = coeval_consensus::Membership::new(founders.filter(|_| !join), []);
         let (disk, opened, done) = Disk::start(directory, identity.cluster.0, &settings, founders);
         let opened = opened.await.map_err(|_| Error::Ended)??;
         let id = Member(identity.node.0);
@@ -142,11 +155,18 @@ impl Node {
         let seed = coeval_env::random_u64();
         let consensus = Consensus::new(id, settings.consensus.clone(), &opened.restored, seed)?;
         let peers = settings.peers.clone();
+        let neighbours = Neighbours::new(
+            identity.node,
+            members.addresses,
+            opened.ever,
+            consensus.takes_part(),
+        );
+        let members = neighbours.members();
         let (peers, inbox) = Peers::start(identity, listen, members, security, peers).await?;
         let streams = peers.streams();
         let (requests, asked) = mpsc::unbounded_channel();
         let (shown, standing) = watch::channel(Standing::of(&consensus));
-        let driver = Driver::new(consensus, peers, disk, shown, &settings);
+        let driver = Driver::new(consensus, (peers, neighbours), disk, shown, &settings);
         let running = coeval_env::spawn("node", driver.run(inbox, done, asked));
         Ok(Self {
             requests,
@@ -186,6 +206,40 @@ impl Node {
         let asked = self.requests.send(Request::Confirm(answer));
         asked.map_err(|_| Error::Ended)?;
         answered.await.map_err(|_| Error::Ended)?
+    }
+
+    /// How it stands with all others.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.requests.send(Request::Status(answer));
+        asked.map_err(|_| Error::Ended)?;
+        answered.await.map_err(|_| Error::Ended)
+    }
+
+    /// Hands leadership to another voter, and says when that leads. Of this node, when it
+    /// leads; what is being committed meanwhile is in doubt. Whoever does not wait for the
+    /// answer does not keep it from happening, here as with the following two.
+    pub async fn transfer(&self, to: NodeId) -> Result<(), OperationError> {
+        self.operate(Wish::Transfer(to)).await
+    }
+
+    /// Adds a node that listens at this address, or gives one a vote that takes part without.
+    /// It learns first, and votes as soon as it has caught up. Of this node, when it leads.
+    pub async fn add(&self, node: NodeId, address: SocketAddr) -> Result<(), OperationError> {
+        self.operate(Wish::Add(node, address)).await
+    }
+
+    /// Removes a node. Of this node, when it leads; if it is the one, another is asked to
+    /// lead, and it goes on as one that takes no part.
+    pub async fn remove(&self, node: NodeId) -> Result<(), OperationError> {
+        self.operate(Wish::Remove(node)).await
+    }
+
+    async fn operate(&self, wish: Wish) -> Result<(), OperationError> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.requests.send(Request::Operate(wish, answer));
+        asked.map_err(|_| OperationError::Ended)?;
+        answered.await.map_err(|_| OperationError::Ended)?
     }
 
     /// Ends in order: what is on its way to the disk gets there, and the directory is

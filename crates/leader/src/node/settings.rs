@@ -12,6 +12,8 @@ pub struct Settings {
     /// How long a tick of consensus takes. With ten ticks to an election a leader that
     /// has gone is replaced after ten to twenty of them, and a round trip.
     pub tick_milliseconds: u64,
+    /// How long a node that is being added may come no further before it is said so.
+    pub catch_up_milliseconds: u64,
     /// Of consensus. Its spacing is that of the log.
     pub consensus: coeval_consensus::Settings,
     /// Of the engine, and of the log.
@@ -26,6 +28,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             tick_milliseconds: 50,
+            catch_up_milliseconds: 30_000,
             consensus: coeval_consensus::Settings::default(),
             engine: coeval_occ::Settings::default(),
             peers: peers::Settings::default(),

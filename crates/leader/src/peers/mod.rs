@@ -218,6 +218,12 @@ impl Peers {
         Ok(())
     }
 
+    /// Whether a member at this address may be talked to.
+    pub fn check(&self, address: SocketAddr) -> Result<(), Unguarded> {
+        let security = self.shared.security();
+        security.check(address, self.shared.settings.insecure)
+    }
+
     /// New connections are guarded so; those that stand stay.
     pub fn set_security(&self, security: Security) -> Result<(), Unguarded> {
         security.check(self.shared.address, self.shared.settings.insecure)?;

@@ -67,6 +67,7 @@ fn place(node: u64) -> Place {
             addresses: addresses.collect(),
             ..Members::default()
         },
+        join: false,
         directory: DIRECTORY.into(),
         security: Security::Plain,
     }

@@ -1,0 +1,495 @@
+//! What people ask of a cluster, one thing at a time: who leads, and who takes part.
+//!
+//! ```text
+//!   transfer   what is in the log is proposed ─▶ consensus hands over ─▶ the other leads
+//!                                                                    └─▶ given up
+//!   add        learner, in the log ─▶ committed ─▶ catches up ─▶ voter, in the log ─▶ committed
+//!   remove     in the log ─▶ committed; a leader that removes itself follows then
+//! ```
+//!
+//! A change of members is a frame of the engine's log, like every other. It is put there
+//! beside commits; when the log comes by it, consensus is told, at that very place. While
+//! a leader hands over it proposes nothing: what its log has gained since goes when it
+//! retires, and is proposed after all when nobody takes over.
+//!
+//! *Catching up* goes by rounds (Ongaro's dissertation, §4.2.1): a round is over when the
+//! new node has what the log held at its beginning. One that took no longer than an
+//! election has shown that the node keeps pace; it may vote.
+//!
+//! Invariants: one operation at a time, and none outlives the term in which it began but
+//! by hearing that it is done. A change of members is only begun if those who can be
+//! talked to are a majority of the voters after it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use coeval_consensus::encoding::encode_membership;
+use coeval_consensus::{Change, ChangeError, NodeId as Member, Refusal, Role as Part, Stage};
+use coeval_env::{Instant, JoinHandle};
+use coeval_types::{Lsn, Remedy, Term};
+use tokio::sync::oneshot;
+
+use super::Error;
+use super::driver::Driver;
+use crate::peers::{Connection, NodeId, Unguarded};
+
+/// Why something that was asked of a cluster is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OperationError {
+    /// Retry: elsewhere.
+    #[error("this node does not lead; {}", match .leader {
+        Some(leader) => format!("node {leader} does"),
+        None => "it knows nobody who does, try again".to_owned(),
+    })]
+    NotLeading {
+        /// Who does, as far as it knows.
+        leader: Option<NodeId>,
+    },
+    /// Retry: the leader has only just been elected.
+    #[error("this node is about to lead; try again")]
+    Begins,
+    /// Retry: one thing at a time.
+    #[error("another node is being added, removed or handed over to; try again when that is done")]
+    Busy,
+    /// Fix: an id.
+    #[error("no member of this cluster has the id {0}")]
+    Unknown(NodeId),
+    /// Fix: nothing, or an id.
+    #[error("node {0} is a member already, with a vote")]
+    AlreadyMember(NodeId),
+    /// Fix: an id.
+    #[error("node {0} has been removed from the cluster; a node that comes back takes a new id")]
+    Removed(NodeId),
+    /// Fix: an address, or what guards it.
+    #[error(transparent)]
+    Unguarded(#[from] Unguarded),
+    /// Fix: add another first.
+    #[error("node {0} is the last one with a vote; add another first")]
+    LastVoter(NodeId),
+    /// Fix: nodes that are down.
+    #[error(
+        "of the {voters} nodes that would have a vote only {connected} can be reached now, which \
+         is no majority; bring others back first"
+    )]
+    NoMajority {
+        /// How many would have a vote.
+        voters: usize,
+        /// How many of them can be reached, this one included.
+        connected: usize,
+    },
+    /// Fix: an id.
+    #[error("node {0} has no vote, so it cannot lead")]
+    NotAVoter(NodeId),
+    /// Retry: the node is a member, and learns.
+    #[error(
+        "node {node} is a member without a vote: it lacks {behind} bytes of the log, and has \
+         come no further for {} s; see that it runs, and add it again",
+        .waited.as_secs()
+    )]
+    NotCaughtUp {
+        /// Which node.
+        node: NodeId,
+        /// Bytes of the log that it lacks.
+        behind: u64,
+        /// For how long it has come no further.
+        waited: Duration,
+    },
+    /// Retry: the other did not become leader.
+    #[error("node {0} has not taken over in time")]
+    NotTaken(NodeId),
+    /// Retry, after a look: it may be done.
+    #[error(
+        "this node ceased to lead before the change of members was committed; whether it will \
+         be, the members show"
+    )]
+    Deposed,
+    /// Retry: elsewhere.
+    #[error("the change of members does not get into the log: {0}")]
+    Log(String),
+    /// Fatal: the node has stopped.
+    #[error("the node has stopped")]
+    Ended,
+}
+
+impl OperationError {
+    /// What the caller can do.
+    #[must_use]
+    pub const fn remedy(&self) -> Remedy {
+        match self {
+            Self::NotLeading { .. }
+            | Self::Begins
+            | Self::Busy
+            | Self::NotCaughtUp { .. }
+            | Self::NotTaken(_)
+            | Self::Deposed
+            | Self::Log(_) => Remedy::Retry,
+            Self::Unknown(_)
+            | Self::AlreadyMember(_)
+            | Self::Removed(_)
+            | Self::Unguarded(_)
+            | Self::LastVoter(_)
+            | Self::NoMajority { .. }
+            | Self::NotAVoter(_) => Remedy::Fix,
+            Self::Ended => Remedy::Fatal,
+        }
+    }
+}
+
+pub(super) type Answer = oneshot::Sender<Result<(), OperationError>>;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wish {
+    Transfer(NodeId),
+    Add(NodeId, SocketAddr),
+    Remove(NodeId),
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// In which term it began.
+    term: Term,
+    stage: Step,
+    answer: Answer,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Leadership is on its way.
+    Transfer { to: NodeId, until: Instant },
+    /// A change of members is on its way into the log, and to a majority.
+    Change(Changing),
+    /// A learner is to become a voter.
+    CatchUp(CatchUp),
+}
+
+#[derive(Debug)]
+struct Changing {
+    change: Change,
+    /// The frame is being put into the log.
+    putting: Option<JoinHandle<Result<Lsn, coeval_log::Error>>>,
+    /// Where it ends, once consensus has it.
+    end: Option<Lsn>,
+}
+
+/// A learner that comes up.
+#[derive(Debug)]
+struct CatchUp {
+    node: NodeId,
+    /// What the log held when the round began.
+    target: Lsn,
+    began: Instant,
+    reached: Lsn,
+    moved: Instant,
+}
+
+impl CatchUp {
+    fn new(node: NodeId, end: Lsn) -> Self {
+        let now = coeval_env::now();
+        Self {
+            node,
+            target: end,
+            began: now,
+            reached: Lsn(0),
+            moved: now,
+        }
+    }
+}
+
+/// What comes next.
+enum Next {
+    Wait,
+    Go(Step),
+    Done(Result<(), OperationError>),
+}
+
+fn member(node: NodeId) -> Member {
+    Member(node.0)
+}
+
+impl Driver {
+    /// Begins what is asked for, or says why not.
+    pub(super) async fn begin(&mut self, wish: Wish, answer: Answer) -> Result<(), Error> {
+        // What the log has is proposed first: it shall not be in doubt for this.
+        if matches!(wish, Wish::Transfer(_)) && self.operation.is_none() {
+            self.log_moved().await?;
+        }
+        match self.first_step(wish) {
+            Ok(Some(stage)) => {
+                let term = self.consensus.role().term;
+                self.operation = Some(Operation {
+                    term,
+                    stage,
+                    answer,
+                });
+            }
+            // Whoever asked may have gone.
+            Ok(None) => drop(answer.send(Ok(()))),
+            Err(refusal) => drop(answer.send(Err(refusal))),
+        }
+        Ok(())
+    }
+
+    /// None when there is nothing to do.
+    fn first_step(&mut self, wish: Wish) -> Result<Option<Step>, OperationError> {
+        let status = self.consensus.status();
+        let is_engaged = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
+        match status.role.role {
+            Part::Leader { serving: true } if is_engaged => {}
+            Part::Leader { .. } => return Err(OperationError::Begins),
+            _ => {
+                let leader = status.role.leader.map(|node| NodeId(node.0));
+                return Err(OperationError::NotLeading { leader });
+            }
+        }
+        if self.operation.is_some() || status.membership_is_open {
+            return Err(OperationError::Busy);
+        }
+        let members = &status.membership;
+        match wish {
+            Wish::Transfer(to) if member(to) == status.id => Ok(None),
+            Wish::Transfer(to) if !members.is_member(member(to)) => {
+                Err(OperationError::Unknown(to))
+            }
+            Wish::Transfer(to) => {
+                self.consensus
+                    .transfer(member(to))
+                    .map_err(|refusal| refused(to, &refusal))?;
+                let until = coeval_env::now() + 3 * self.election;
+                Ok(Some(Step::Transfer { to, until }))
+            }
+            Wish::Add(node, _) if members.is_voter(member(node)) => {
+                Err(OperationError::AlreadyMember(node))
+            }
+            Wish::Add(node, _) if self.neighbours.is_removed(node) => {
+                Err(OperationError::Removed(node))
+            }
+            Wish::Add(node, address) => {
+                self.peers.check(address)?;
+                self.neighbours.add(node, address);
+                if members.is_member(member(node)) {
+                    self.tell_peers();
+                    return Ok(Some(Step::CatchUp(CatchUp::new(node, status.last.end))));
+                }
+                self.put(Change::Learner(member(node))).map(Some)
+            }
+            Wish::Remove(node) if !members.is_member(member(node)) => {
+                Err(OperationError::Unknown(node))
+            }
+            Wish::Remove(node) => self.put(Change::Remove(member(node))).map(Some),
+        }
+    }
+
+    /// Puts a change of members into the log.
+    fn put(&self, change: Change) -> Result<Step, OperationError> {
+        let status = self.consensus.status();
+        let after = status.membership.changed(change);
+        let after = after.map_err(|error| refused_change(&error))?;
+        if !matches!(change, Change::Learner(_)) && after.voters().ne(status.membership.voters()) {
+            let peers = self.peers.status();
+            let is_there = |voter: &Member| {
+                let peer = peers.iter().find(|peer| peer.node.0 == voter.0);
+                *voter == status.id
+                    || peer.is_some_and(|peer| matches!(peer.connection, Connection::Standing(_)))
+            };
+            let connected = after.voters().filter(is_there).count();
+            if connected < after.majority() {
+                return Err(OperationError::NoMajority {
+                    voters: after.voters().len(),
+                    connected,
+                });
+            }
+        }
+        let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
+        let engine = engine.ok_or(OperationError::Begins)?;
+        let bytes = encode_membership(&after);
+        let putting = coeval_env::spawn("put a change of members", async move {
+            engine.log().put_membership(&bytes).await
+        });
+        Ok(Step::Change(Changing {
+            change,
+            putting: Some(putting),
+            end: None,
+        }))
+    }
+
+    /// The log has come to a change of members, which ends there.
+    pub(super) fn change_comes_by(&mut self, end: Lsn) -> Result<Refused, Error> {
+        let Some(Operation {
+            stage: Step::Change(changing),
+            ..
+        }) = &mut self.operation
+        else {
+            return Err(Error::Malformed(
+                "a change of members that nobody asked for",
+            ));
+        };
+        match self.consensus.change_membership(changing.change) {
+            Ok(position) if position.end == end => {
+                changing.end = Some(end);
+                Ok(Refused::Not)
+            }
+            Ok(_) => Err(Error::Malformed("this node's own log has a gap")),
+            Err(Refusal::NotLeader { .. }) => Ok(Refused::NotLeader),
+            Err(refusal) => Err(Error::NotLeading(refusal.to_string())),
+        }
+    }
+
+    /// Whether nothing is to be proposed for now.
+    pub(super) fn hands_over(&self) -> bool {
+        let operation = self.operation.as_ref();
+        operation.is_some_and(|operation| matches!(operation.stage, Step::Transfer { .. }))
+    }
+
+    /// Goes on with what is under way.
+    pub(super) async fn operate(&mut self) -> Result<(), Error> {
+        while let Some(mut operation) = self.operation.take() {
+            let handed_over = matches!(operation.stage, Step::Transfer { .. });
+            match self.next(operation.term, &mut operation.stage) {
+                Next::Wait => {
+                    self.operation = Some(operation);
+                    return Ok(());
+                }
+                Next::Go(stage) => self.operation = Some(Operation { stage, ..operation }),
+                Next::Done(outcome) => {
+                    tracing::info!(?outcome, "an operation has ended");
+                    // Whoever asked may have gone.
+                    drop(operation.answer.send(outcome));
+                    if handed_over {
+                        self.log_moved().await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the entry that ends there is of this term.
+    fn is_of_term(&self, end: Lsn, term: Term) -> bool {
+        let before = self.consensus.marks().iter().rfind(|mark| mark.start < end);
+        before.is_some_and(|mark| mark.term == term)
+    }
+
+    fn next(&self, term: Term, stage: &mut Step) -> Next {
+        let status = self.consensus.status();
+        let now = coeval_env::now();
+        let leads = matches!(status.role.role, Part::Leader { .. }) && status.role.term == term;
+        let leader = status.role.leader.map(|node| NodeId(node.0));
+        let not_leading = || Next::Done(Err(OperationError::NotLeading { leader }));
+        match stage {
+            Step::Transfer { to, until } => match leader {
+                _ if leads && status.handing_over.is_some() => Next::Wait,
+                Some(leader) if leader == *to => Next::Done(Ok(())),
+                None if !leads && now < *until => Next::Wait,
+                _ => Next::Done(Err(OperationError::NotTaken(*to))),
+            },
+            Step::Change(changing) => {
+                // A term has one leader: what stands there in this term is what it put.
+                let is_committed = changing
+                    .end
+                    .is_some_and(|end| status.commit >= end && self.is_of_term(end, term));
+                match (is_committed, changing.change) {
+                    (true, Change::Learner(Member(node))) if leads => {
+                        Next::Go(Step::CatchUp(CatchUp::new(NodeId(node), status.last.end)))
+                    }
+                    (true, Change::Learner(_)) => not_leading(),
+                    (true, Change::Voter(_) | Change::Remove(_)) => Next::Done(Ok(())),
+                    (false, _) if !leads => Next::Done(Err(OperationError::Deposed)),
+                    (false, _) => Next::Wait,
+                }
+            }
+            Step::CatchUp(_) if !leads => not_leading(),
+            Step::CatchUp(round) => self.catch_up(&status, round, now),
+        }
+    }
+
+    fn catch_up(
+        &self,
+        status: &coeval_consensus::Status,
+        round: &mut CatchUp,
+        now: Instant,
+    ) -> Next {
+        let node = round.node;
+        let mut followers = status.followers.iter();
+        let follower = followers.find(|follower| follower.node == member(node));
+        let Some(follower) = follower else {
+            return Next::Done(Err(OperationError::Unknown(node)));
+        };
+        // A checkpoint is on its way, perhaps for long.
+        if follower.matched > round.reached || follower.stage == Stage::Checkpoint {
+            (round.reached, round.moved) = (follower.matched, now);
+        }
+        if follower.matched >= round.target {
+            if now - round.began > self.election {
+                (round.target, round.began) = (status.last.end, now);
+                return Next::Wait;
+            }
+            return match self.put(Change::Voter(member(node))) {
+                Ok(stage) => Next::Go(stage),
+                Err(refusal) => Next::Done(Err(refusal)),
+            };
+        }
+        let waited = now - round.moved;
+        if waited < self.patience {
+            return Next::Wait;
+        }
+        Next::Done(Err(OperationError::NotCaughtUp {
+            node,
+            behind: status.last.end.0 - follower.matched.0,
+            waited,
+        }))
+    }
+}
+
+/// Whether consensus took a change of members.
+pub(super) enum Refused {
+    Not,
+    /// This node does not lead any more.
+    NotLeader,
+}
+
+/// Waits until a change of members could not be put into the log.
+pub(super) async fn not_put(operation: &mut Option<Operation>) -> OperationError {
+    if let Some(Operation {
+        stage: Step::Change(changing),
+        ..
+    }) = operation
+        && let Some(putting) = &mut changing.putting
+    {
+        let put = putting.await;
+        changing.putting = None;
+        match put {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return OperationError::Log(error.to_string()),
+            Err(error) => return OperationError::Log(error.to_string()),
+        }
+    }
+    std::future::pending().await
+}
+
+/// Ends an operation that comes to nothing.
+pub(super) fn give_up(operation: &mut Option<Operation>, why: OperationError) {
+    if let Some(operation) = operation.take() {
+        // Whoever asked may have gone.
+        drop(operation.answer.send(Err(why)));
+    }
+}
+
+fn refused(to: NodeId, refusal: &Refusal) -> OperationError {
+    match refusal {
+        Refusal::NotLeader { leader } => OperationError::NotLeading {
+            leader: leader.map(|node| NodeId(node.0)),
+        },
+        Refusal::NotAVoter(_) => OperationError::NotAVoter(to),
+        Refusal::TermBegins { .. } => OperationError::Begins,
+        _ => OperationError::Busy,
+    }
+}
+
+fn refused_change(error: &ChangeError) -> OperationError {
+    match error {
+        ChangeError::NothingToDo(node) => OperationError::AlreadyMember(NodeId(node.0)),
+        ChangeError::LastVoter(node) => OperationError::LastVoter(NodeId(node.0)),
+    }
+}
