@@ -33,6 +33,8 @@ pub struct Status {
     pub handing_over: Option<NodeId>,
     /// Everybody who takes part, by id.
     pub members: Vec<MemberStatus>,
+    /// Who is known and takes no part, as connections know them.
+    pub others: Vec<PeerStatus>,
     /// The elections that it has seen since its start, the last 64 of them, oldest first.
     pub elections: Vec<Election>,
     /// Who came to its address for nodes.
@@ -50,6 +52,8 @@ pub struct MemberStatus {
     pub is_voter: bool,
     /// Whether it can be talked to.
     pub link: Link,
+    /// What connections know of it; nothing of this node itself.
+    pub peer: Option<PeerStatus>,
     /// How much of the log it has: said by the leader of all, by others of themselves.
     pub progress: Option<MemberProgress>,
 }
@@ -153,6 +157,7 @@ impl Driver {
                     .or_else(|| self.neighbours.address(node)),
                 is_voter: consensus.membership.is_voter(Member(id)),
                 link: if is_own { Link::Own } else { Link::of(peer) },
+                peer: peer.cloned(),
                 progress: if is_own {
                     Some(MemberProgress::new(end, end, consensus.durable))
                 } else {
@@ -162,6 +167,12 @@ impl Driver {
         };
         let mut members: Vec<_> = consensus.membership.members().map(member).collect();
         members.sort_by_key(|member| member.node);
+        let is_other = |peer: &PeerStatus| !consensus.membership.is_member(Member(peer.node.0));
+        let others = peers
+            .iter()
+            .filter(|peer| is_other(peer))
+            .cloned()
+            .collect();
         Status {
             node: own,
             term: standing.term,
@@ -173,6 +184,7 @@ impl Driver {
             is_changing: consensus.membership_is_open,
             handing_over: consensus.handing_over.map(|node| NodeId(node.0)),
             members,
+            others,
             elections: self.elections.seen(),
             door: self.peers.door(),
         }

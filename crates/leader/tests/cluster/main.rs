@@ -2,6 +2,7 @@
 //! node leads, while nodes are killed and cut off.
 
 mod bank;
+mod changes;
 mod court;
 mod faults;
 mod nodes;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use coeval_env::JoinHandle;
@@ -47,6 +47,7 @@ fn settings(court: &Shared) -> Settings {
     };
     Settings {
         tick_milliseconds: 20,
+        catch_up_milliseconds: 3000,
         consensus,
         engine: engine_settings(),
         observer: Some(Arc::new(court.clone())),
@@ -54,9 +55,12 @@ fn settings(court: &Shared) -> Settings {
     }
 }
 
+pub fn address(node: u64) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16))
+}
+
 fn place(node: u64) -> Place {
-    let address = |node: u64| SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16));
-    let addresses = (1..=NODES).map(|node| (NodeId(node), address(node)));
+    let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node)));
     Place {
         identity: Identity {
             cluster: CLUSTER,
@@ -67,10 +71,17 @@ fn place(node: u64) -> Place {
             addresses: addresses.collect(),
             ..Members::default()
         },
-        join: false,
+        join: node > NODES,
         directory: DIRECTORY.into(),
         security: Security::Plain,
     }
+}
+
+/// What is seen of a node's program from outside.
+#[derive(Clone)]
+pub struct Shown {
+    standing: Standing,
+    node: Weak<Node>,
 }
 
 /// A node's program: takes part, and while it leads, clients work through it. Ends when
@@ -78,7 +89,7 @@ fn place(node: u64) -> Place {
 pub async fn live(
     number: u64,
     court: Shared,
-    shown: watch::Sender<Option<Standing>>,
+    shown: watch::Sender<Option<Shown>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let node = match Node::start(place(number), settings(&court)).await {
@@ -104,7 +115,10 @@ pub async fn live(
             }
         }
         // Whoever looks may have gone.
-        let _ = shown.send_replace(Some(now));
+        let _ = shown.send_replace(Some(Shown {
+            standing: now,
+            node: Arc::downgrade(&node),
+        }));
         tokio::select! {
             biased;
             changed = stop.changed() => if changed.is_err() || *stop.borrow() { break },
@@ -153,12 +167,12 @@ impl Drop for Aborts {
     }
 }
 
-/// Three machines with their programs.
+/// Machines with their programs: the founders, and those that join.
 pub struct Cluster {
     pub world: Rc<World>,
     pub machines: Vec<Machine>,
     pub court: Shared,
-    standings: Vec<watch::Receiver<Option<Standing>>>,
+    shown: Vec<watch::Receiver<Option<Shown>>>,
     /// One for each: who waits for the same one goes on in an order that no seed decides.
     stops: Vec<watch::Sender<bool>>,
     programs: Vec<JoinHandle<()>>,
@@ -172,36 +186,53 @@ impl Cluster {
             world,
             machines,
             court: Shared::default(),
-            standings: Vec::new(),
+            shown: Vec::new(),
             stops: (0..NODES).map(|_| watch::channel(false).0).collect(),
             programs: Vec::new(),
         };
         for index in 0..NODES as usize {
-            let (program, standing) = cluster.program(index);
+            let (program, shown) = cluster.program(index);
             cluster.programs.push(program);
-            cluster.standings.push(standing);
+            cluster.shown.push(shown);
         }
         cluster
     }
 
-    fn program(&self, index: usize) -> (JoinHandle<()>, watch::Receiver<Option<Standing>>) {
-        let (shown, standing) = watch::channel(None);
+    fn program(&self, index: usize) -> (JoinHandle<()>, watch::Receiver<Option<Shown>>) {
+        let (shows, shown) = watch::channel(None);
         let live = live(
             index as u64 + 1,
             self.court.clone(),
-            shown,
+            shows,
             self.stops[index].subscribe(),
         );
-        (self.world.spawn(self.machines[index], live), standing)
+        (self.world.spawn(self.machines[index], live), shown)
+    }
+
+    /// Another machine, whose node waits to be added. Its id.
+    pub fn join(&mut self) -> u64 {
+        let index = self.machines.len();
+        self.machines.push(self.world.node());
+        self.stops.push(watch::channel(false).0);
+        let (program, shown) = self.program(index);
+        self.programs.push(program);
+        self.shown.push(shown);
+        index as u64 + 1
+    }
+
+    /// The node of a machine, if it runs. Nobody keeps it while it is to be stopped.
+    pub fn node(&self, index: usize) -> Option<Arc<Node>> {
+        self.shown[index].borrow().as_ref()?.node.upgrade()
     }
 
     /// Starts a node's program again, after a crash.
     pub fn restart(&mut self, index: usize) {
-        (self.programs[index], self.standings[index]) = self.program(index);
+        (self.programs[index], self.shown[index]) = self.program(index);
     }
 
     pub fn standing(&self, index: usize) -> Option<Standing> {
-        self.standings[index].borrow().clone()
+        let shown = self.shown[index].borrow();
+        shown.as_ref().map(|shown| shown.standing.clone())
     }
 
     /// The node that leads the newest term, if one does.

@@ -38,27 +38,8 @@ fn run(seed: u64) -> Outcome {
             cluster.stop().await;
         }
     });
-    if !cluster.has_objections() {
-        let tables: Vec<_> = (0..cluster.machines.len())
-            .map(|index| cluster.rows(index))
-            .collect();
-        let mut court = cluster.court.lock();
-        for (index, rows) in tables.iter().enumerate() {
-            let judged = bank::judge(rows);
-            match judged {
-                Ok(transfers) => {
-                    let lost = court.told().difference(&transfers).count();
-                    if lost > 0 {
-                        court.object(format!("node {} has lost {lost} transfers", index + 1));
-                    }
-                }
-                Err(objection) => court.object(format!("node {}: {objection}", index + 1)),
-            }
-        }
-        if tables.windows(2).any(|pair| pair[0] != pair[1]) {
-            court.object("nodes differ".to_owned());
-        }
-    }
+    let all: Vec<usize> = (0..cluster.machines.len()).collect();
+    compare(&cluster, &all);
     let court = cluster.court.lock();
     Outcome {
         trace: cluster.world.trace_hash(),
@@ -69,8 +50,33 @@ fn run(seed: u64) -> Outcome {
     }
 }
 
+/// Holds the tables of these machines, which have stopped, against each other and against
+/// what clients were told.
+pub fn compare(cluster: &Cluster, machines: &[usize]) {
+    if cluster.has_objections() {
+        return;
+    }
+    let tables: Vec<_> = machines.iter().map(|index| cluster.rows(*index)).collect();
+    let mut court = cluster.court.lock();
+    for (index, rows) in machines.iter().zip(&tables) {
+        let judged = bank::judge(rows);
+        match judged {
+            Ok(transfers) => {
+                let lost = court.told().difference(&transfers).count();
+                if lost > 0 {
+                    court.object(format!("node {} has lost {lost} transfers", index + 1));
+                }
+            }
+            Err(objection) => court.object(format!("node {}: {objection}", index + 1)),
+        }
+    }
+    if tables.windows(2).any(|pair| pair[0] != pair[1]) {
+        court.object("nodes differ".to_owned());
+    }
+}
+
 /// Waits until all nodes have everything, and something was done after the last fault.
-async fn converge(cluster: &Cluster) {
+pub async fn converge(cluster: &Cluster) {
     let before = cluster.court.lock().told().len();
     for _ in 0..600 {
         cluster.world.wait(Duration::from_millis(50)).await;
