@@ -80,6 +80,7 @@ pub(super) struct Disk {
     directory: PathBuf,
     database: u128,
     engine: coeval_occ::Settings,
+    replay_ahead: u64,
     state: State,
     done: mpsc::UnboundedSender<Done>,
 }
@@ -106,6 +107,7 @@ impl Disk {
             directory,
             database,
             engine: settings.engine.clone(),
+            replay_ahead: settings.replay_ahead_bytes,
             state: State::Nothing,
             done,
         };
@@ -145,13 +147,17 @@ impl Disk {
     /// Opens the directory as a follower, with tables filled anew.
     async fn follow(&mut self) -> Result<(), Error> {
         let tables = FollowedTables::new();
+        let threads = self.engine.log.recovery_threads;
         let database = Some(self.database);
         let settings = self.engine.log.clone();
         let opened = ReplicaLog::open(&self.directory, database, settings, tables.replay());
-        let (log, _) = opened.await?;
+        let (log, summary) = opened.await?;
+        tables.follow(&summary, threads);
         let from = log.hard_state().commit.max(log.begin());
         let replayer = log.replayer(tables.replay(), from);
-        let following = Following::start(replayer, self.done.clone());
+        let (ahead, done) = (self.replay_ahead, self.done.clone());
+        let following = Following::start(replayer, tables.clone(), ahead, done);
+        following.written(log.end());
         self.state = State::Follows(Box::new(log), tables, following);
         Ok(())
     }
@@ -215,7 +221,7 @@ impl Disk {
         match command {
             Command::Committed(end) => {
                 if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
-                    following.advance(end);
+                    following.committed(end);
                 }
                 Ok(())
             }
@@ -223,8 +229,8 @@ impl Disk {
             Command::Serve(mark) => self.serve(mark).await,
             Command::Retire(end) => {
                 self.retire().await?;
-                if let State::Follows(log, ..) = &mut self.state {
-                    log.truncate(end).await?;
+                if let State::Follows(log, _, following) = &mut self.state {
+                    cut(log, following, end).await?;
                 }
                 self.tell(Done::Retired);
                 Ok(())
@@ -235,7 +241,7 @@ impl Disk {
     }
 
     async fn write(&mut self, write: &Write) -> Result<(), Error> {
-        let State::Follows(log, ..) = &mut self.state else {
+        let State::Follows(log, _, following) = &mut self.state else {
             return Err(Error::Ended);
         };
         let promise = write.hard_state;
@@ -253,7 +259,7 @@ impl Disk {
             .await?;
         }
         if let Some(at) = write.truncate {
-            log.truncate(at).await?;
+            cut(log, following, at).await?;
         }
         let mut rest = &write.entries[..];
         while let Some(entry) = rest.first() {
@@ -276,6 +282,8 @@ impl Disk {
             };
             rest = &rest[behind..];
         }
+        // Replay need not wait for the flush: nobody is told of what it does.
+        following.written(log.end());
         Ok(())
     }
 
@@ -378,4 +386,15 @@ impl Disk {
         log.set_hard_state(HardState { commit, ..now }).await?;
         Ok(log.close().await?)
     }
+}
+
+/// Cuts the log where a new leader's begins, when what was replayed of it has been taken
+/// back.
+async fn cut(log: &mut ReplicaLog, following: &Following, at: Lsn) -> Result<(), Error> {
+    if at != log.end() {
+        following.cut(at).await?;
+        log.truncate(at).await?;
+        following.written(log.end());
+    }
+    Ok(())
 }

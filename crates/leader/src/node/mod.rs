@@ -14,7 +14,7 @@
 //! finished write, log that the engine made), hands it to [`Consensus`], and carries out
 //! what that hands out, after every single step. The *disk* is a thread that has the log
 //! as long as the node follows, and does what it is told in order. *Replay* is another one,
-//! which reads behind the disk what is committed.
+//! with workers of its own, which reads behind the disk what is written.
 //!
 //! # Worked example
 //!
@@ -26,7 +26,8 @@
 //!     driver   write 9 is reported when the log says that 4336 is flushed
 //!   others: have the mark
 //!   consensus: committed up to 4336; serving
-//!     disk     replay to 4296, Engine::lead with the tables that are whole now
+//!     disk     replay to 4296, most of which it has done by now: Engine::lead with the
+//!              tables that are whole
 //!     driver   Log::set_committed(4336): commits are taken. The engine is shown to all
 //!   a client commits: a frame at 4336..4400
 //!     driver   proposes the frame as it stands in the log; write 10; the others get it
@@ -44,7 +45,9 @@
 //! 1. *One frame is one entry* (decision 0024), on every node, whoever sends it.
 //! 2. *What consensus is told to be on the disk is*: writes are reported after the flush,
 //!    a leader's when its own log is flushed past them.
-//! 3. *Only committed log is replayed*, and only when it has been written here.
+//! 3. *What is replayed is in the log's files*, flushed or not, committed or not. Only what
+//!    is committed becomes visible, in the order of the log; and what a cut takes out of the
+//!    log has been taken back before, while nothing is replayed.
 //! 4. *Everything before a leader's mark is in its tables before anybody sees its engine.*
 //! 5. *One engine at a time*, and none in a term that this node knows to be over.
 //! 6. A node that cannot go on stops with a reason in its [`Standing`]; it does not wait

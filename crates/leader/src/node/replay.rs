@@ -1,84 +1,205 @@
-//! Replay of what is committed, on a thread of its own.
+//! Replay of what is written, on a thread of its own, ahead of what is committed.
+//!
+//! ```text
+//!            committed        position          written
+//!   ────────────┬────────────────┬─────────────────┬──── log
+//!     visible   │ may be taken   │ being replayed  │
+//!               │ back           │                 │
+//! ```
+//!
+//! The thread takes orders between two steps, each of some log. It goes on as long as there
+//! is log that is written and not too far from what is committed: what is replayed beyond
+//! keeps what it has replaced in memory. Before the log is cut it has taken back what goes,
+//! and then reads nothing until the disk has cut it.
 
 use coeval_env::JoinHandle;
 use coeval_log::Replayer;
+use coeval_occ::FollowedTables;
 use coeval_types::Lsn;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::Error;
 use super::disk::Done;
 
-/// How far to go.
-#[derive(Clone, Copy, Debug)]
-struct Target {
-    to: Lsn,
-    /// Nothing follows.
-    last: bool,
+/// How much is replayed between two looks at the orders.
+const STEP_BYTES: u64 = 4 << 20;
+
+#[derive(Debug)]
+enum Order {
+    /// Everything before stands in the log's files.
+    Written(Lsn),
+    /// Everything before is committed.
+    Committed(Lsn),
+    /// The log is about to be cut here. Nothing is read until it is written again.
+    Cut(Lsn, oneshot::Sender<Result<(), Error>>),
+    /// Everything before is written and committed, and nothing follows.
+    Finish(Lsn),
 }
 
 /// A replay that is under way.
 #[derive(Debug)]
 pub(super) struct Following {
-    target: watch::Sender<Target>,
+    orders: mpsc::UnboundedSender<Order>,
     task: JoinHandle<Result<(), Error>>,
 }
 
 impl Following {
-    /// Goes on with a replayer. When it fails `done` hears of it.
-    pub(super) fn start(replayer: Replayer, done: mpsc::UnboundedSender<Done>) -> Self {
-        let (target, targets) = watch::channel(Target {
-            to: replayer.position(),
-            last: false,
+    /// Goes on with a replayer, to so many bytes behind what is committed. When it fails
+    /// `done` hears of it.
+    pub(super) fn start(
+        replayer: Replayer,
+        tables: FollowedTables,
+        ahead: u64,
+        done: mpsc::UnboundedSender<Done>,
+    ) -> Self {
+        let (orders, received) = mpsc::unbounded_channel();
+        let replaying = Replaying {
+            written: replayer.position(),
+            committed: replayer.position(),
+            replayer,
+            tables,
+            ahead,
+            is_held: false,
+            last: None,
+        };
+        let task = coeval_env::spawn_dedicated("node replay", move || async move {
+            let ended = replaying.run(received).await;
+            ended.map_err(|error| {
+                // If nobody takes it the node has ended.
+                let _ = done.send(Done::Failed(error));
+                Error::Ended
+            })
         });
-        let task = coeval_env::spawn_dedicated("node replay", move || run(replayer, targets, done));
-        Self { target, task }
+        Self { orders, task }
     }
 
-    /// Everything before is committed, and written.
-    pub(super) fn advance(&self, to: Lsn) {
-        self.target.send_if_modified(|target| {
-            let further = to > target.to && !target.last;
-            if further {
-                target.to = to;
-            }
-            further
-        });
+    fn order(&self, order: Order) {
+        // If nobody takes it, it has failed and said so.
+        let _ = self.orders.send(order);
     }
 
-    /// Goes to this place and ends there.
+    /// Everything before stands in the log's files.
+    pub(super) fn written(&self, end: Lsn) {
+        self.order(Order::Written(end));
+    }
+
+    /// Everything before is committed.
+    pub(super) fn committed(&self, end: Lsn) {
+        self.order(Order::Committed(end));
+    }
+
+    /// Takes back what stands at `at` and behind. The log may be cut when this returns;
+    /// replay goes on with the next [`Following::written`].
+    pub(super) async fn cut(&self, at: Lsn) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        self.order(Order::Cut(at, answer));
+        answered.await.map_err(|_| Error::Ended)?
+    }
+
+    /// Goes to this place, which is committed, and ends there.
     pub(super) async fn finish(self, to: Lsn) -> Result<(), Error> {
-        self.target.send_modify(|target| {
-            *target = Target {
-                to: to.max(target.to),
-                last: true,
-            };
-        });
+        self.order(Order::Finish(to));
         self.task.await.map_err(|_| Error::Ended)?
     }
 
     /// Ends soon, wherever it is.
     pub(super) async fn abandon(self) {
-        drop(self.target);
+        drop(self.orders);
         // What it says is of no interest any more.
         let _ = self.task.await;
     }
 }
 
-async fn run(
-    mut replayer: Replayer,
-    mut targets: watch::Receiver<Target>,
-    done: mpsc::UnboundedSender<Done>,
-) -> Result<(), Error> {
-    loop {
-        let Target { to, last } = *targets.borrow_and_update();
-        if to > replayer.position() {
-            if let Err(error) = replayer.advance(to).await {
-                // If nobody takes it the node has ended.
-                let _ = done.send(Done::Failed(error.into()));
-                return Err(Error::Ended);
+/// The thread's own.
+struct Replaying {
+    replayer: Replayer,
+    tables: FollowedTables,
+    written: Lsn,
+    committed: Lsn,
+    ahead: u64,
+    /// Between the word that the log is cut and the next that it is written.
+    is_held: bool,
+    last: Option<Lsn>,
+}
+
+impl Replaying {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Error> {
+        loop {
+            if self
+                .last
+                .is_some_and(|last| self.replayer.position() >= last)
+            {
+                break;
             }
-        } else if last || targets.changed().await.is_err() {
-            return Ok(replayer.close().await?);
+            let order = match self.may_go_on() {
+                false => orders
+                    .recv()
+                    .await
+                    .ok_or(mpsc::error::TryRecvError::Disconnected),
+                true => orders.try_recv(),
+            };
+            match order {
+                Ok(order) => self.take(order)?,
+                Err(mpsc::error::TryRecvError::Disconnected) if self.last.is_none() => break,
+                Err(_) => self.step().await?,
+            }
         }
+        Ok(self.replayer.close().await?)
+    }
+
+    /// Where it may go to now is behind where it is.
+    fn may_go_on(&self) -> bool {
+        let position = self.replayer.position();
+        let furthest = self.committed.0.saturating_add(self.ahead);
+        !self.is_held && position < self.written && position.0 < furthest
+    }
+
+    fn take(&mut self, order: Order) -> Result<(), Error> {
+        match order {
+            Order::Written(end) => {
+                self.written = end;
+                self.is_held = false;
+            }
+            Order::Committed(end) => self.commit(end),
+            Order::Cut(at, answer) => {
+                let taken = self.cut(at);
+                let failed = taken.is_err();
+                // Whoever waits for it fails with it.
+                let _ = answer.send(taken);
+                if failed {
+                    return Err(Error::Ended);
+                }
+            }
+            Order::Finish(end) => {
+                self.written = self.written.max(end);
+                self.is_held = false;
+                self.last = Some(end);
+                self.commit(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, end: Lsn) {
+        self.committed = self.committed.max(end);
+        self.tables.commit(self.committed);
+    }
+
+    fn cut(&mut self, at: Lsn) -> Result<(), Error> {
+        if at < self.replayer.position() {
+            self.tables.take_back(at)?;
+        }
+        self.replayer.cut(at);
+        self.written = self.written.min(at);
+        self.is_held = true;
+        Ok(())
+    }
+
+    /// Replays some log.
+    async fn step(&mut self) -> Result<(), Error> {
+        self.replayer.advance_by(self.written, STEP_BYTES).await?;
+        self.tables.settle();
+        self.tables.commit(self.committed);
+        Ok(())
     }
 }

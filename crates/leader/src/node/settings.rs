@@ -18,6 +18,10 @@ pub struct Settings {
     pub consensus: coeval_consensus::Settings,
     /// Of the engine, and of the log.
     pub engine: coeval_occ::Settings,
+    /// How far a follower replays log that it does not know to be committed. What that has
+    /// replaced stays in memory until then. Replay has as many threads as the log's
+    /// [recovery](coeval_log::Settings::recovery_threads).
+    pub replay_ahead_bytes: u64,
     /// Of connections.
     pub peers: peers::Settings,
     /// Sees every step, in tests.
@@ -31,6 +35,7 @@ impl Default for Settings {
             catch_up_milliseconds: 30_000,
             consensus: coeval_consensus::Settings::default(),
             engine: coeval_occ::Settings::default(),
+            replay_ahead_bytes: 64 << 20,
             peers: peers::Settings::default(),
             observer: None,
         }
