@@ -40,6 +40,8 @@
 //! log has beyond what was proposed, opens the directory again as a follower, and goes on
 //! with what consensus says, truncation first.
 //!
+//! Who leads and who takes part changes by what people ask of the leader (`operation`).
+//!
 //! # Invariants
 //!
 //! 1. *One frame is one entry* (decision 0024), on every node, whoever sends it.
@@ -50,13 +52,15 @@
 //!    log has been taken back before, while nothing is replayed.
 //! 4. *Everything before a leader's mark is in its tables before anybody sees its engine.*
 //! 5. *One engine at a time*, and none in a term that this node knows to be over.
-//! 6. A node that cannot go on stops with a reason in its [`Standing`]; it does not wait
+//! 6. *Whom a node talks to follows from its log*, and from its settings only for those that
+//!    the log does not know (`neighbours`).
+//! 7. A node that cannot go on stops with a reason in its [`Standing`]; it does not wait
 //!    for what will not come.
 //!
 //! # Not here
 //!
-//! Checkpoints: a node that needs log that nobody keeps is told so, and stops. Changes of
-//! membership. Reads on followers.
+//! Checkpoints: a node that needs log that nobody keeps is told so, and stops. Reads on
+//! followers.
 //!
 //! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
 //! it, service; QuorumX for sending log to the others while it is written here. The split
