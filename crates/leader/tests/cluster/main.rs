@@ -6,5 +6,6 @@ mod changes;
 mod court;
 mod faults;
 mod nodes;
+mod planted;
 mod runs;
 mod table;

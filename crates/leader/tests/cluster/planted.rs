@@ -1,0 +1,188 @@
+//! Bugs that are put back into nodes, each in a run that it should not survive.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use coeval_leader::node::Role;
+use coeval_types::Term;
+use coeval_types::planted::{Bug, plant};
+
+use crate::faults::Plan;
+use crate::nodes::Cluster;
+use crate::runs::{compare, converge};
+
+/// What a run ends with: what was objected to.
+type Run = fn(u64) -> Vec<String>;
+
+/// How many seeds it takes until somebody objects to a bug that was put back, while nobody
+/// objects to the same runs without it.
+fn found(bug: Bug, run: Run, limit: u64) -> u64 {
+    for seed in 0..limit {
+        let planted = plant(bug);
+        let objections = run(seed);
+        drop(planted);
+        println!("{bug}, seed {seed}: {objections:?}");
+        assert_eq!(run(seed), [""; 0], "seed {seed} without {bug}");
+        if !objections.is_empty() {
+            return 1 + seed;
+        }
+    }
+    panic!("{bug} is not found by {limit} seeds");
+}
+
+fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A cluster that has worked for a while, and its leader.
+async fn at_work(cluster: &Cluster) -> Option<usize> {
+    for _ in 0..500 {
+        cluster.world.wait(milliseconds(10)).await;
+        let leader = cluster.leader();
+        if leader.is_some() && cluster.court.lock().told().len() > 20 {
+            return leader;
+        }
+    }
+    None
+}
+
+fn term(cluster: &Cluster, index: usize) -> Term {
+    let standing = cluster.standing(index);
+    standing.map_or(Term(0), |standing| standing.term)
+}
+
+fn leads(cluster: &Cluster, index: usize, after: Term) -> bool {
+    let standing = cluster.standing(index);
+    standing.is_some_and(|now| now.role == Role::Leader && now.term > after)
+}
+
+fn cut_off(cluster: &Cluster, index: usize) {
+    for other in (0..3).filter(|other| *other != index) {
+        block(cluster, index, other);
+        block(cluster, other, index);
+    }
+}
+
+fn block(cluster: &Cluster, from: usize, to: usize) {
+    cluster
+        .world
+        .block(cluster.machines[from], cluster.machines[to]);
+}
+
+fn unblock(cluster: &Cluster, from: usize, to: usize) {
+    cluster
+        .world
+        .unblock(cluster.machines[from], cluster.machines[to]);
+}
+
+fn unblock_all(cluster: &Cluster) {
+    for from in 0..3 {
+        for to in (0..3).filter(|to| *to != from) {
+            unblock(cluster, from, to);
+        }
+    }
+}
+
+/// A run of three nodes on links and disks that the seed decides.
+fn run(seed: u64, story: impl AsyncFnOnce(&mut Cluster, usize)) -> Vec<String> {
+    let mut cluster = Cluster::new(seed);
+    Plan::new(seed).begin(&cluster);
+    let world = Rc::clone(&cluster.world);
+    world.block_on(async {
+        let leader = at_work(&cluster).await.expect("nothing is wrong yet");
+        story(&mut cluster, leader).await;
+        unblock_all(&cluster);
+        if !cluster.has_objections() {
+            converge(&cluster).await;
+        }
+        if !cluster.has_objections() {
+            cluster.stop().await;
+        }
+    });
+    compare(&cluster, &[0, 1, 2]);
+    let court = cluster.court.lock();
+    court.objections().to_vec()
+}
+
+/// A leader is cut off while it works; when the others have another, what it had on its
+/// way to one of them arrives.
+fn late_words_of_a_leader(seed: u64) -> Vec<String> {
+    run(seed, async |cluster, old| {
+        let before = term(cluster, old);
+        cut_off(cluster, old);
+        let others = [(old + 1) % 3, (old + 2) % 3];
+        for _ in 0..6000 {
+            cluster.world.wait(Duration::from_micros(100)).await;
+            let new = others.into_iter().find(|new| leads(cluster, *new, before));
+            if let Some(new) = new {
+                let follower = 3 - old - new;
+                unblock(cluster, old, follower);
+                break;
+            }
+        }
+        cluster.world.wait(milliseconds(400)).await;
+    })
+}
+
+/// What stands in `recovery` of consensus: a leader of a term between two others leaves nothing but its mark,
+/// where the leader before it, which leads once more, has something else.
+fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
+    run(seed, async |cluster, old| {
+        let before = term(cluster, old);
+        cut_off(cluster, old);
+        let others = [(old + 1) % 3, (old + 2) % 3];
+        // Whoever is asked for a vote hears nothing more of who asks.
+        let mut short = None;
+        for _ in 0..60_000 {
+            cluster.world.wait(Duration::from_micros(20)).await;
+            let asking = others
+                .into_iter()
+                .find(|node| term(cluster, *node) > before);
+            if let Some(asking) = asking
+                && short.is_none()
+            {
+                let asked = 3 - old - asking;
+                if term(cluster, asked) > before {
+                    break;
+                }
+                // Its request is on its way; its mark is not yet.
+                short = Some(asking);
+            }
+            if let Some(asking) = short {
+                let asked = 3 - old - asking;
+                if term(cluster, asked) > before {
+                    block(cluster, asking, asked);
+                    break;
+                }
+            }
+        }
+        let Some(short) = short else {
+            return;
+        };
+        cluster.world.wait(milliseconds(60)).await;
+        cluster.world.kill(cluster.machines[short]);
+        let asked = 3 - old - short;
+        unblock(cluster, old, asked);
+        unblock(cluster, asked, old);
+        for _ in 0..500 {
+            cluster.world.wait(milliseconds(10)).await;
+            if leads(cluster, old, before) || leads(cluster, asked, before) {
+                break;
+            }
+        }
+        cluster.world.wait(milliseconds(300)).await;
+        unblock_all(cluster);
+        cluster.restart(short);
+        cluster.world.wait(milliseconds(500)).await;
+    })
+}
+
+#[test]
+fn words_of_a_term_that_is_over_are_found_to_be_taken() {
+    found(Bug::AcknowledgeStaleTerm, late_words_of_a_leader, 8);
+}
+
+#[test]
+fn marks_at_the_end_are_found_to_be_believed() {
+    found(Bug::BelieveTrailingMarks, a_mark_that_nobody_knows, 8);
+}
