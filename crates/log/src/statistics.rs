@@ -67,7 +67,7 @@ impl Counters {
 }
 
 /// What a log has done since it was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Commits that were copied into it.
     pub commits: u64,

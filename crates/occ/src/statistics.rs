@@ -230,7 +230,7 @@ impl Samples {
 }
 
 /// What an engine has done since it was opened, and what it holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// Transactions that committed, those that wrote nothing included.
     pub committed: u64,

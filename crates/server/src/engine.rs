@@ -22,9 +22,14 @@ const CHECKPOINT_ON_STOP_BYTES: u64 = 64 << 20;
 /// An engine that is ready, and the ways to it that the contract does not have.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
-    /// Where it keeps its data, for people.
+    pub(crate) found: Found,
+}
+
+/// What a start has found.
+pub(crate) struct Found {
+    /// Where the data is kept, for people.
     pub(crate) place: String,
-    /// What it found there, for people.
+    /// What was there, for people.
     pub(crate) recovery: String,
 }
 
@@ -36,15 +41,16 @@ pub(crate) async fn open(
     failure: &watch::Sender<Option<String>>,
     progress: impl Fn(RecoveryProgress) + Send + Sync + 'static,
 ) -> Result<Opened, StartError> {
-    let mut for_engine = engine_settings(settings);
-    for_engine.budget = memory::budget(settings).await;
+    let for_engine = engine_settings(settings).await;
     let opened = match storage {
         Storage::Memory => {
             let engine = Engine::ephemeral(for_engine);
             engine.map(|engine| Opened {
                 engine: Arc::new(engine),
-                place: "memory".to_owned(),
-                recovery: "nothing to recover".to_owned(),
+                found: Found {
+                    place: "memory".to_owned(),
+                    recovery: "nothing to recover".to_owned(),
+                },
             })
         }
         Storage::Directory => {
@@ -52,8 +58,10 @@ pub(crate) async fn open(
             let opened = Engine::open_watched(directory, for_engine, progress).await;
             opened.map(|(engine, summary)| Opened {
                 engine: Arc::new(engine),
-                place: directory.display().to_string(),
-                recovery: describe(&summary),
+                found: Found {
+                    place: directory.display().to_string(),
+                    recovery: describe(&summary),
+                },
             })
         }
     };
@@ -67,8 +75,12 @@ pub(crate) async fn open(
     Ok(opened)
 }
 
-fn engine_settings(settings: &Settings) -> coeval_occ::Settings {
-    let mut engine = coeval_occ::Settings::default();
+/// The engine's settings, as the server's make them.
+pub(crate) async fn engine_settings(settings: &Settings) -> coeval_occ::Settings {
+    let mut engine = coeval_occ::Settings {
+        budget: memory::budget(settings).await,
+        ..coeval_occ::Settings::default()
+    };
     engine.log.segment_bytes = settings.log_segment_bytes;
     engine.log.ring_bytes = settings.log_buffer_bytes;
     engine.log.log_keep_bytes = settings.log_keep_bytes;

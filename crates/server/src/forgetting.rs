@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_env::JoinHandle;
+use coeval_sql::session::Database;
 use tracing::warn;
 
-use crate::shared::Shared;
+use crate::Settings;
 
 /// Between two looks at whether there is something to forget. The shortest retention is
 /// an hour, of which this is a small part.
 const BETWEEN: Duration = Duration::from_secs(60);
 
-/// Forgets until it is aborted, or the server is gone.
-pub(crate) fn start(shared: &Arc<Shared>) -> JoinHandle<()> {
-    let hours = shared.settings.transaction_outcome_retention_hours;
+/// Forgets until it is aborted, or the database is gone.
+pub(crate) fn start(database: &Arc<Database>, settings: &Settings) -> JoinHandle<()> {
+    let hours = settings.transaction_outcome_retention_hours;
     let retention = Duration::from_secs(hours * 3600);
-    let database = Arc::downgrade(&shared.database);
+    let database = Arc::downgrade(database);
     coeval_env::spawn("forgetting", async move {
         let mut failing = false;
         loop {

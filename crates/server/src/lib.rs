@@ -34,6 +34,8 @@ mod metrics;
 mod parent;
 mod progress;
 mod registry;
+mod reign;
+mod reigns;
 mod script;
 mod server;
 mod session;

@@ -12,6 +12,8 @@ use crate::session::signal::Signal;
 /// All sessions of a server.
 #[derive(Debug)]
 pub(crate) struct Registry {
+    /// The first number of a session, and how many there are for this node.
+    numbers: (i32, i32),
     limit: usize,
     /// How many of them are for superusers only.
     reserved: usize,
@@ -24,6 +26,7 @@ pub(crate) struct Registry {
 struct Sessions {
     by_process_id: BTreeMap<i32, Reachable>,
     last: i32,
+    stays: u64,
     /// No session may enter any more.
     closed: bool,
 }
@@ -45,11 +48,26 @@ struct Reachable {
     role: u32,
     secret: Vec<u8>,
     signal: Arc<Signal>,
+    /// Which of those that had the number one after the other.
+    stay: u64,
+}
+
+/// How many sessions of a cluster's node have different numbers, as bits. The node's
+/// number stands above, so that a session keeps its number on every node.
+const NODE_BITS: u32 = 20;
+
+/// Sessions have these numbers on this node; 0 for a server that is none.
+fn numbers(node: u64) -> (i32, i32) {
+    match i32::try_from(node) {
+        Ok(node @ 1..=2000) => (node << NODE_BITS, 1 << NODE_BITS),
+        _ => (1, i32::MAX),
+    }
 }
 
 impl Registry {
-    pub(crate) fn new(limit: usize, reserved: usize) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, reserved: usize, node: u64) -> Arc<Self> {
         Arc::new(Self {
+            numbers: numbers(node),
             limit,
             reserved,
             sessions: Mutex::default(),
@@ -75,7 +93,33 @@ impl Registry {
         };
         let mut secret = vec![0; length];
         coeval_env::random_bytes(&mut secret);
+        self.enter_with(signal, role, None, secret)
+    }
+
+    /// Gives a session of another node a place here, under the number it has there. If it
+    /// has one already, from before its connection was lost, that ends.
+    pub(crate) fn enter_from_elsewhere(
+        self: &Arc<Self>,
+        signal: &Arc<Signal>,
+        role: &Place,
+        (process_id, secret): (i32, &[u8]),
+    ) -> Result<Entry, Error> {
+        self.enter_with(signal, role, Some(process_id), secret.to_vec())
+    }
+
+    fn enter_with(
+        self: &Arc<Self>,
+        signal: &Arc<Signal>,
+        role: &Place,
+        number: Option<i32>,
+        secret: Vec<u8>,
+    ) -> Result<Entry, Error> {
         let mut sessions = self.sessions();
+        if let Some(number) = number
+            && let Some(before) = sessions.by_process_id.remove(&number)
+        {
+            before.signal.depose();
+        }
         if sessions.closed {
             let stopping = "the database system is shutting down";
             return Err(Error::new(SqlState("57P03"), stopping));
@@ -105,18 +149,24 @@ impl Registry {
                     .with_hint("Close connections, or raise the role's CONNECTION LIMIT."));
             }
         }
-        let mut process_id = sessions.last;
-        loop {
-            process_id = process_id.checked_add(1).unwrap_or(1);
-            if !sessions.by_process_id.contains_key(&process_id) {
-                break;
+        let process_id = number.unwrap_or_else(|| {
+            let (first, count) = self.numbers;
+            // A node has far more numbers than sessions.
+            loop {
+                let process_id = first + sessions.last;
+                sessions.last = (sessions.last + 1) % count;
+                if !sessions.by_process_id.contains_key(&process_id) {
+                    break process_id;
+                }
             }
-        }
-        sessions.last = process_id;
+        });
+        sessions.stays += 1;
+        let stay = sessions.stays;
         let reachable = Reachable {
             role: role.role,
             secret: secret.clone(),
             signal: Arc::clone(signal),
+            stay,
         };
         sessions.by_process_id.insert(process_id, reachable);
         self.count.send_replace(sessions.by_process_id.len());
@@ -125,17 +175,27 @@ impl Registry {
             registry: Arc::clone(self),
             process_id,
             secret,
+            stay,
         })
     }
 
-    /// Ends what a session is doing, if the secret is its own. Says nothing
-    /// otherwise.
-    pub(crate) fn cancel(&self, process_id: i32, secret: &[u8]) {
+    /// Ends what a session is doing, if the secret is its own. Says whether there is a
+    /// session with that number.
+    pub(crate) fn cancel(&self, process_id: i32, secret: &[u8]) -> bool {
         let sessions = self.sessions();
-        if let Some(session) = sessions.by_process_id.get(&process_id)
-            && same(&session.secret, secret)
-        {
+        let Some(session) = sessions.by_process_id.get(&process_id) else {
+            return false;
+        };
+        if same(&session.secret, secret) {
             session.signal.cancel();
+        }
+        true
+    }
+
+    /// Has every session leave the engine, which leads no more.
+    pub(crate) fn depose(&self) {
+        for session in self.sessions().by_process_id.values() {
+            session.signal.depose();
         }
     }
 
@@ -145,7 +205,7 @@ impl Registry {
         let mut sessions = self.sessions();
         sessions.closed = true;
         for session in sessions.by_process_id.values() {
-            session.signal.terminate();
+            session.signal.close();
         }
     }
 
@@ -181,9 +241,20 @@ pub(crate) struct Entry {
     registry: Arc<Registry>,
     process_id: i32,
     secret: Vec<u8>,
+    stay: u64,
 }
 
 impl Entry {
+    /// From now on it counts as one of this role's.
+    pub(crate) fn belongs_to(&self, role: u32) {
+        let mut sessions = self.registry.sessions();
+        if let Some(session) = sessions.by_process_id.get_mut(&self.process_id)
+            && session.stay == self.stay
+        {
+            session.role = role;
+        }
+    }
+
     pub(crate) fn process_id(&self) -> i32 {
         self.process_id
     }
@@ -196,7 +267,10 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut sessions = self.registry.sessions();
-        sessions.by_process_id.remove(&self.process_id);
+        let session = sessions.by_process_id.get(&self.process_id);
+        if session.is_some_and(|session| session.stay == self.stay) {
+            sessions.by_process_id.remove(&self.process_id);
+        }
         self.registry
             .count
             .send_replace(sessions.by_process_id.len());
@@ -223,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_role_has_a_limit_of_its_own() {
-        let registry = Registry::new(10, 0);
+        let registry = Registry::new(10, 0, 0);
         let signal = Arc::new(Signal::default());
         let enter = |(number, limit)| registry.enter(&signal, Protocol::V3_0, &role(number, limit));
         let first = enter((20, Some(1))).unwrap();
@@ -236,7 +310,7 @@ mod tests {
 
     #[test]
     fn no_more_than_the_limit_at_once() {
-        let registry = Registry::new(2, 0);
+        let registry = Registry::new(2, 0, 0);
         let (_, first) = enter(&registry);
         let (_, second) = enter(&registry);
         assert_eq!(enter(&registry).1.unwrap_err().state().0, "53300");
@@ -247,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_last_places_are_for_superusers() {
-        let registry = Registry::new(3, 1);
+        let registry = Registry::new(3, 1, 0);
         let (_, _first) = enter(&registry);
         let (_, second) = enter(&registry);
         let refused = enter(&registry).1.unwrap_err();
@@ -269,7 +343,7 @@ mod tests {
 
     #[test]
     fn cancel_needs_the_secret() {
-        let registry = Registry::new(2, 0);
+        let registry = Registry::new(2, 0, 0);
         let (signal, entry) = enter(&registry);
         let entry = entry.unwrap();
         let mut wrong = entry.secret().to_vec();
@@ -284,7 +358,7 @@ mod tests {
 
     #[test]
     fn closing_ends_those_inside_and_keeps_others_out() {
-        let registry = Registry::new(2, 0);
+        let registry = Registry::new(2, 0, 0);
         let (signal, entry) = enter(&registry);
         registry.close();
         assert!(signal.is_terminated());

@@ -18,18 +18,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_sql::session::{AdmissionCounts, Database};
-use coeval_txn::Engine;
+use coeval_env::Listener;
+use coeval_sql::session::AdmissionCounts;
 use coeval_types::Remedy;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::access::{FileError, Rules};
 use crate::admin::{Admin, Health};
-use crate::engine;
-use crate::forgetting;
+use crate::engine::{self, Found};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
+use crate::reign::{Lead, Reign};
+use crate::reigns;
 use crate::settings::SettingsError;
 use crate::shared::{Doors, Shared};
 use crate::tls::{Tls, TlsError};
@@ -69,6 +70,12 @@ pub enum StartError {
     /// The TLS certificate or key is wrong.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The node of the cluster cannot run.
+    #[error("node of a cluster: {0}")]
+    Node(#[from] coeval_leader::node::Error),
+    /// What guards the connections between nodes is wrong.
+    #[error("TLS between nodes: {0}")]
+    NodeTls(#[from] coeval_leader::peers::TlsError),
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}{}", in_use(.error))]
     Listen {
@@ -93,7 +100,12 @@ impl StartError {
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
-            Self::Settings(_) | Self::Access(_) | Self::Tls(_) | Self::Listen { .. } => Remedy::Fix,
+            Self::Settings(_)
+            | Self::Access(_)
+            | Self::Tls(_)
+            | Self::Node(_)
+            | Self::NodeTls(_)
+            | Self::Listen { .. } => Remedy::Fix,
             Self::DataDirectory { error, .. } => error.remedy(),
             Self::Database(error) => error.remedy(),
         }
@@ -128,62 +140,86 @@ impl Server {
         };
         let started = coeval_env::now();
         let failure = watch::Sender::new(None);
-        let recovering = Arc::clone(&health);
-        let progress = move |progress| recovering.recovering(progress);
-        let opened = engine::open(&settings, storage, &failure, progress).await?;
-        let engine: Arc<dyn Engine> = opened.engine.clone();
-        let ready = async {
-            let database = Database::open(Arc::clone(&engine)).await;
-            let database = database.map_err(StartError::Database)?;
-            let admission = database.admission();
-            admission.set_places(settings.running_transactions());
-            let listening = coeval_env::listen(settings.listen).await;
-            let refused = |error| StartError::Listen {
-                address: settings.listen,
-                error,
+        let of_node = settings.is_node();
+        let (shared, listener, address, found) = if of_node {
+            if storage == Storage::Memory {
+                return Err(StartError::Settings(SettingsError::Value {
+                    name: "cluster_node",
+                    origin: None,
+                    reason: "a node keeps its log in a directory, and cannot be ephemeral".into(),
+                }));
+            }
+            let (listener, address) = listen(&settings).await?;
+            let found = Found {
+                place: settings.data_dir.display().to_string(),
+                recovery: format!("node {} of a cluster", settings.cluster_node),
             };
-            let listener = listening.map_err(refused)?;
-            let address = listener.local_addr().map_err(refused)?;
-            Ok((database, listener, address))
-        };
-        let (database, listener, address) = match ready.await {
-            Ok(ready) => ready,
-            Err(error) => {
-                engine::close(&opened.engine).await;
-                return Err(error);
+            let node = reigns::start_node(&settings).await?;
+            let shared = Arc::new(Shared::new(settings, Some(node), failure, doors));
+            (shared, listener, address, found)
+        } else {
+            let recovering = Arc::clone(&health);
+            let progress = move |progress| recovering.recovering(progress);
+            let opened = engine::open(&settings, storage, &failure, progress).await?;
+            let own = opened.engine;
+            let shared = Arc::new(Shared::new(settings, None, failure, doors));
+            let ready = async {
+                let host = ServerHost::new(Arc::downgrade(&shared), effective.clone());
+                let reign = Reign::open(Arc::clone(&own), &shared.settings, host).await;
+                let reign = reign.map_err(StartError::Database)?;
+                let (listener, address) = listen(&shared.settings).await?;
+                shared.lead.send_replace(Lead::Here(reign));
+                Ok((listener, address))
+            };
+            match ready.await {
+                Ok((listener, address)) => (shared, listener, address, opened.found),
+                Err(error) => {
+                    engine::close(&own).await;
+                    return Err(error);
+                }
             }
         };
-        let insecure = settings.insecure;
-        let shared = Shared::new(settings, opened.engine, database, failure, doors);
-        let shared = Arc::new(shared);
-        let host = ServerHost::new(Arc::downgrade(&shared), effective);
-        shared.database.surroundings().set_host(Box::new(host));
         shared.metrics.started_after(started.elapsed());
         health.ready(&shared);
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         info!(
             %address,
-            storage = opened.place,
-            recovery = opened.recovery,
+            storage = found.place,
+            recovery = found.recovery,
             milliseconds,
             version = env!("CARGO_PKG_VERSION"),
             "ready for connections"
         );
-        if insecure && !address.ip().is_loopback() {
+        if shared.settings.insecure && !address.ip().is_loopback() {
             warn!(
                 %address,
                 "insecure: whoever reaches this address is let in, under any name"
             );
         }
+        let following = of_node.then(|| {
+            let following = reigns::follow(Arc::clone(&shared), effective);
+            coeval_env::spawn("reigns", following)
+        });
         Ok(RunningServer {
             address,
             workers: Workers::start(&shared, listener),
-            forgetting: forgetting::start(&shared),
+            following,
             health,
             admin,
             shared,
         })
     }
+}
+
+async fn listen(settings: &Settings) -> Result<(Listener, SocketAddr), StartError> {
+    let refused = |error| StartError::Listen {
+        address: settings.listen,
+        error,
+    };
+    let listening = coeval_env::listen(settings.listen).await;
+    let listener = listening.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
 }
 
 /// Reads who may come in, and how.
@@ -219,7 +255,8 @@ async fn doors(settings: &Settings) -> Result<Doors, StartError> {
 pub struct RunningServer {
     address: SocketAddr,
     workers: Workers,
-    forgetting: coeval_env::JoinHandle<()>,
+    /// What opens and ends the reigns of a cluster's node.
+    following: Option<coeval_env::JoinHandle<()>>,
     health: Arc<Health>,
     admin: Option<Admin>,
     shared: Arc<Shared>,
@@ -247,13 +284,24 @@ impl RunningServer {
     /// How many transactions work and wait.
     #[must_use]
     pub fn admission(&self) -> AdmissionCounts {
-        self.shared.database.admission().counts()
+        let reign = self.shared.reign();
+        reign.map_or_else(Default::default, |reign| {
+            reign.database.admission().counts()
+        })
+    }
+
+    /// Whether it is a node of a cluster that leads, and sessions run here; always, of a
+    /// server that is no node.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.shared.reign().is_some()
     }
 
     /// What takes memory.
     pub async fn memory(&self) -> MemoryReport {
         MemoryReport {
-            accounts: self.shared.closing.memory(),
+            accounts: (self.shared.reign())
+                .map_or_else(Default::default, |reign| reign.own.memory()),
             resident: memory::resident().await.unwrap_or(0),
         }
     }
@@ -305,8 +353,18 @@ impl RunningServer {
                 warn!(sessions = registry.len(), "sessions did not end");
             }
         }
-        self.forgetting.abort();
-        engine::close(&self.shared.closing).await;
+        if let Some(following) = &self.following {
+            following.abort();
+        }
+        match (&self.shared.node, self.shared.reign()) {
+            (Some(node), _) => {
+                if let Err(error) = node.stop().await {
+                    warn!(%error, "the node did not end in order; its next start recovers");
+                }
+            }
+            (None, Some(reign)) => engine::close(&reign.own).await,
+            (None, None) => {}
+        }
         info!("stopped");
     }
 }
@@ -314,7 +372,9 @@ impl RunningServer {
 impl Drop for RunningServer {
     fn drop(&mut self) {
         self.health.stopping();
-        self.forgetting.abort();
+        if let Some(following) = &self.following {
+            following.abort();
+        }
         self.workers.close();
         self.shared.registry.close();
         self.shared.registry.cancel_all();

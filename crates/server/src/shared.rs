@@ -1,30 +1,28 @@
-//! What every session of a server shares.
+//! What every session of a server shares, as long as the process lives.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use coeval_sql::session::{Database, Limits};
-use coeval_txn::Engine;
+use coeval_leader::node::Node;
+use coeval_sql::session::Limits;
 use tokio::sync::watch;
 
 use crate::Settings;
 use crate::access::Rules;
-use crate::memory::{self, Watch};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::reign::{Lead, Reign};
 use crate::tls::Tls;
 
 /// The parts of a running server.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) database: Arc<Database>,
+    /// Where sessions run now. Without a cluster always here.
+    pub(crate) lead: watch::Sender<Lead>,
+    /// What takes part in the cluster, if there is one.
+    pub(crate) node: Option<Node>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
-    /// What tells the engine how much the process occupies.
-    pub(crate) memory: Watch,
-    /// The engine again, as what it is, to close it.
-    pub(crate) closing: Arc<coeval_occ::Engine>,
     /// Why the engine has stopped, if it has.
     pub(crate) failure: watch::Sender<Option<String>>,
     /// Who may come in, and how. Another one after a reload.
@@ -41,8 +39,7 @@ pub(crate) struct Doors {
 impl Shared {
     pub(crate) fn new(
         settings: Settings,
-        opened: Arc<coeval_occ::Engine>,
-        database: Arc<Database>,
+        node: Option<Node>,
         failure: watch::Sender<Option<String>>,
         doors: Doors,
     ) -> Self {
@@ -50,16 +47,28 @@ impl Shared {
             registry: Registry::new(
                 settings.max_connections,
                 settings.superuser_reserved_connections,
+                settings.cluster_node,
             ),
             metrics: Metrics::new(),
             settings,
-            engine: opened.clone(),
-            memory: memory::watch(&opened),
-            closing: opened,
-            database,
+            lead: watch::Sender::new(Lead::Nowhere),
+            node,
             failure,
             access: Mutex::new(Arc::new(doors)),
         }
+    }
+
+    /// The engine that runs here and what belongs to it, if one does.
+    pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
+        match &*self.lead.borrow() {
+            Lead::Here(reign) => Some(Arc::clone(reign)),
+            Lead::There(_) | Lead::Nowhere => None,
+        }
+    }
+
+    /// Where sessions run now.
+    pub(crate) fn lead(&self) -> Lead {
+        self.lead.borrow().clone()
     }
 
     /// Who may come in, and how, as it is now.

@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coeval_env::{Instant, JoinHandle, Listener, Stream};
+use coeval_leader::node::Node;
+use coeval_leader::peers::PeerStream;
 use coeval_memory::heap;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -52,6 +54,8 @@ struct Worker {
     listener: Arc<Listener>,
     anteroom: Arc<Anteroom>,
     permits: mpsc::UnboundedReceiver<()>,
+    /// Clients of other nodes.
+    streams: mpsc::UnboundedReceiver<PeerStream>,
     /// Told this worker's number for each permit it has used.
     used: mpsc::UnboundedSender<usize>,
     number: usize,
@@ -63,6 +67,7 @@ struct Worker {
 /// A worker, as the dispatcher sees it.
 struct Door {
     permit: mpsc::UnboundedSender<()>,
+    stream: mpsc::UnboundedSender<PeerStream>,
     sessions: Arc<AtomicUsize>,
     beat: Arc<Beat>,
     has_permit: bool,
@@ -114,6 +119,7 @@ impl Workers {
         let mut doors = Vec::new();
         for number in 0..count {
             let (permit, permits) = mpsc::unbounded_channel();
+            let (stream, streams) = mpsc::unbounded_channel();
             let sessions = Arc::new(AtomicUsize::new(0));
             let beat = Arc::new(Beat::new());
             let worker = Worker {
@@ -121,6 +127,7 @@ impl Workers {
                 listener: Arc::clone(&listener),
                 anteroom: Arc::clone(&anteroom),
                 permits,
+                streams,
                 used: used.clone(),
                 number,
                 sessions: Arc::clone(&sessions),
@@ -130,13 +137,17 @@ impl Workers {
             threads.push(coeval_env::spawn_executor("worker", worker.run()));
             doors.push(Door {
                 permit,
+                stream,
                 sessions,
                 beat,
                 has_permit: false,
             });
         }
         Self {
-            dispatching: coeval_env::spawn("dispatcher", dispatch(doors, was_used)),
+            dispatching: coeval_env::spawn(
+                "dispatcher",
+                dispatch(doors, was_used, Arc::clone(shared)),
+            ),
             threads,
         }
     }
@@ -155,29 +166,57 @@ impl Drop for Workers {
     }
 }
 
-/// Gives out one permit after the other, for ever.
-async fn dispatch(mut doors: Vec<Door>, mut was_used: mpsc::UnboundedReceiver<usize>) {
+/// Gives out one permit after the other, and the clients of other nodes, for ever.
+async fn dispatch(
+    mut doors: Vec<Door>,
+    mut was_used: mpsc::UnboundedReceiver<usize>,
+    shared: Arc<Shared>,
+) {
+    let mut streams = shared.node.as_ref().map(Node::streams);
     loop {
         let is_held = doors
             .iter()
             .any(|door| door.has_permit && door.beat.is_awake());
         if !is_held {
-            let emptiest = doors
-                .iter_mut()
-                .filter(|door| !door.has_permit)
-                .min_by_key(|door| (!door.beat.is_awake(), door.sessions.load(Ordering::Relaxed)));
-            if let Some(door) = emptiest {
+            let free = doors.iter_mut().filter(|door| !door.has_permit);
+            if let Some(door) = free.min_by_key(|door| door.load()) {
                 if door.permit.send(()).is_err() {
                     return;
                 }
                 door.has_permit = true;
             }
         }
-        match coeval_env::timeout(BETWEEN_BEATS, was_used.recv()).await {
-            Ok(Some(number)) => doors[number].has_permit = false,
-            Ok(None) => return,
-            Err(coeval_env::Elapsed) => {}
+        let stream = async {
+            match &streams {
+                Some(streams) => streams.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            used = coeval_env::timeout(BETWEEN_BEATS, was_used.recv()) => match used {
+                Ok(Some(number)) => doors[number].has_permit = false,
+                Ok(None) => return,
+                Err(coeval_env::Elapsed) => {}
+            },
+            stream = stream => match stream {
+                Some((_, stream)) => {
+                    let emptiest = doors.iter().min_by_key(|door| door.load());
+                    if emptiest.is_some_and(|door| door.stream.send(stream).is_err()) {
+                        return;
+                    }
+                }
+                // The node has ended.
+                None => streams = None,
+            },
         }
+    }
+}
+
+impl Door {
+    /// How much there is to do behind it.
+    fn load(&self) -> (bool, usize) {
+        (!self.beat.is_awake(), self.sessions.load(Ordering::Relaxed))
     }
 }
 
@@ -195,30 +234,64 @@ impl Worker {
                 coeval_env::sleep(BETWEEN_BEATS).await;
             }
         });
-        while self.permits.recv().await.is_some() {
-            match self.listener.accept().await {
-                Ok((stream, peer)) => self.begin(stream, peer),
-                Err(error) => {
-                    // Out of file descriptors, most likely; they come back.
-                    warn!(%error, "a connection could not be accepted");
-                    coeval_env::sleep(Duration::from_millis(100)).await;
+        loop {
+            tokio::select! {
+                biased;
+                stream = self.streams.recv() => match stream {
+                    Some(stream) => self.begin_elsewhere(stream),
+                    None => break,
+                },
+                permit = self.permits.recv() => {
+                    if permit.is_none() || !self.accept().await {
+                        break;
+                    }
                 }
-            }
-            if self.used.send(self.number).is_err() {
-                break;
             }
         }
         // The sessions live as long as their thread.
         std::future::pending().await
     }
 
+    /// Lets one in; false when nobody wants to know.
+    async fn accept(&mut self) -> bool {
+        loop {
+            tokio::select! {
+                biased;
+                // Whoever waits at the door does not keep others waiting.
+                Some(stream) = self.streams.recv() => self.begin_elsewhere(stream),
+                accepted = self.listener.accept() => {
+                    match accepted {
+                        Ok((stream, peer)) => self.begin(stream, peer),
+                        Err(error) => {
+                            // Out of file descriptors, most likely; they come back.
+                            warn!(%error, "a connection could not be accepted");
+                            coeval_env::sleep(Duration::from_millis(100)).await;
+                        }
+                    }
+                    return self.used.send(self.number).is_ok();
+                }
+            }
+        }
+    }
+
     fn begin(&self, stream: Stream, peer: SocketAddr) {
         let seat = self.anteroom.enter();
-        let counted = Counted::new(&self.sessions);
         let shared = Arc::clone(&self.shared);
         let sheet = Arc::clone(&self.sheet);
+        self.spawn(session::serve(shared, stream, peer, sheet, seat));
+    }
+
+    /// A session whose client is at another node.
+    fn begin_elsewhere(&self, stream: PeerStream) {
+        let shared = Arc::clone(&self.shared);
+        let sheet = Arc::clone(&self.sheet);
+        self.spawn(session::serve_elsewhere(shared, stream, sheet));
+    }
+
+    fn spawn(&self, session: impl Future<Output = ()> + Send + 'static) {
+        let counted = Counted::new(&self.sessions);
         let serving = coeval_env::spawn("session", async move {
-            session::serve(shared, stream, peer, sheet, seat).await;
+            session.await;
             drop(counted);
         });
         // A panic ends its session and no other; here it gets its line in the log.

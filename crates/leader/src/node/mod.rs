@@ -251,7 +251,7 @@ impl Node {
 
     /// Ends in order: what is on its way to the disk gets there, and the directory is
     /// released.
-    pub async fn stop(self) -> Result<(), Error> {
+    pub async fn stop(&self) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         let asked = self.requests.send(Request::Stop(answer));
         asked.map_err(|_| Error::Ended)?;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use coeval_log::RecoveryProgress;
 
+use crate::reign::Lead;
 use crate::shared::Shared;
 
 /// What the server is at.
@@ -153,7 +154,18 @@ impl Health {
         if let Some(reason) = failure {
             return failed(&reason);
         }
-        state(&Problem::all(&shared.closing))
+        match (shared.lead(), &shared.node) {
+            (Lead::Here(reign), None) => state(&Problem::all(&reign.own), &[]),
+            (Lead::Here(reign), Some(_)) => state(&Problem::all(&reign.own), &[("role", "leader")]),
+            (Lead::There(node), _) => {
+                let leader = node.to_string();
+                state(&[], &[("role", "follower"), ("leader", &leader)])
+            }
+            (Lead::Nowhere, _) => (
+                false,
+                object(&[("status", "leaderless"), ("reason", "no node leads")]),
+            ),
+        }
     }
 }
 
@@ -161,20 +173,22 @@ fn failed(reason: &str) -> (bool, String) {
     (false, object(&[("status", "failed"), ("reason", reason)]))
 }
 
-/// A server that runs and has these problems.
-fn state(problems: &[Problem]) -> (bool, String) {
+/// A server that runs, has these problems, and in a cluster is this.
+fn state(problems: &[Problem], cluster: &[(&str, &str)]) -> (bool, String) {
     let version = ("version", env!("CARGO_PKG_VERSION"));
     if problems.is_empty() {
-        return (true, object(&[("status", "ready"), version]));
+        let members = [&[("status", "ready")], cluster, &[version]].concat();
+        return (true, object(&members));
     }
     let writes = !problems.iter().any(|problem| problem.refuses_writes);
     let reasons: Vec<&str> = problems.iter().map(|each| each.reason.as_str()).collect();
-    let members = [
+    let reasons = reasons.join("; ");
+    let degraded = [
         ("status", "degraded"),
         ("writes", if writes { "taken" } else { "refused" }),
-        ("reason", &reasons.join("; ")),
-        version,
+        ("reason", &reasons),
     ];
+    let members = [&degraded, cluster, &[version]].concat();
     (writes, object(&members))
 }
 
@@ -235,7 +249,7 @@ mod tests {
                 Some("because of disk_full; because of checkpoints_fail"),
             ),
         ] {
-            let (is_ready, report) = state(problems);
+            let (is_ready, report) = state(problems, &[]);
             let report: serde_json::Value = serde_json::from_str(&report).unwrap();
             assert_eq!((is_ready, &report["status"]), (serves, &status.into()));
             assert_eq!(report["reason"].as_str(), reason);

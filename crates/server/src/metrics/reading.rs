@@ -50,9 +50,13 @@ pub(crate) struct Process {
 }
 
 impl Reading {
-    /// Reads everything.
+    /// Reads everything. Of an engine that does not run here there is nothing to read.
     pub(crate) fn take(shared: &Shared) -> Self {
-        shared.memory.look(&shared.closing);
+        let reign = shared.reign();
+        let own = reign.as_ref().map(|reign| &*reign.own);
+        if let Some(reign) = &reign {
+            reign.memory.look(&reign.own);
+        }
         let metrics = &shared.metrics;
         let mut sheets = Sum::default();
         for sheet in &*metrics
@@ -62,7 +66,9 @@ impl Reading {
         {
             sheets.add(sheet);
         }
-        let shown = shared.database.surroundings().activities().all();
+        let shown = reign.as_ref().map_or_else(Vec::new, |reign| {
+            reign.database.surroundings().activities().all()
+        });
         let mut sessions: BTreeMap<_, u64> = SessionState::ALL
             .into_iter()
             .map(|state| (state, 0))
@@ -76,13 +82,15 @@ impl Reading {
         }
         Self {
             sheets,
-            engine: shared.closing.statistics(),
-            log: shared.closing.log().statistics(),
-            checkpoints: shared.closing.checkpoint_status(),
-            log_kept_bytes: shared.closing.log().bytes_kept(),
-            backups: shared.closing.log().holders(),
-            problems: Problem::all(&shared.closing),
-            admission: shared.database.admission().counts(),
+            engine: own.map_or_else(Default::default, coeval_occ::Engine::statistics),
+            log: own.map_or_else(Default::default, |own| own.log().statistics()),
+            checkpoints: own.map_or_else(Default::default, coeval_occ::Engine::checkpoint_status),
+            log_kept_bytes: own.map_or(0, |own| own.log().bytes_kept()),
+            backups: own.map_or(0, |own| own.log().holders()),
+            problems: own.map_or_else(Vec::new, Problem::all),
+            admission: reign.as_ref().map_or_else(Default::default, |reign| {
+                reign.database.admission().counts()
+            }),
             sessions,
             waits,
             sessions_limit: shared.settings.max_connections as u64,

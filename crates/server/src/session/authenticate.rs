@@ -21,7 +21,7 @@ use coeval_pgwire::frame::kind;
 use coeval_pgwire::frontend::SaslInitial;
 use coeval_pgwire::scram::{self, Exchange, Failure, Keys};
 use coeval_sql::access::{FIRST_ROLE, Role, Verifier, password};
-use coeval_sql::session::{Account, Login};
+use coeval_sql::session::{Account, Database, Login};
 use coeval_sql::{Error, SqlState};
 use coeval_types::Timestamp;
 
@@ -31,7 +31,7 @@ use super::report;
 use super::signal::Signal;
 use crate::access::{Applicant, Method, Rules};
 use crate::registry::Place;
-use crate::shared::Shared;
+use crate::shared::Doors;
 
 /// Somebody who wants a session, before anything was asked of them.
 pub(super) struct Claim<'a> {
@@ -74,12 +74,12 @@ pub(super) struct Line<'a> {
 
 /// Finds out who somebody is.
 pub(super) async fn authenticate(
-    shared: &Shared,
+    doors: &Doors,
+    database: &Database,
     claim: &Claim<'_>,
     line: Line<'_>,
 ) -> Result<Admitted, Refusal> {
-    let account = shared.database.login(claim.user).await?;
-    let doors = shared.access();
+    let account = database.login(claim.user).await?;
     let rules = &doors.rules;
     let role = account.role.as_deref();
     let applicant = Applicant {
@@ -101,10 +101,25 @@ pub(super) async fn authenticate(
         Some(Method::Reject) | None => return Err(rejected(claim, method, rules).into()),
     }
     let method = method.unwrap_or(Method::Reject);
-    let Some(role) = role else {
-        // By SCRAM nobody comes this far without a role.
-        let by_default = !matches!(rules, Rules::File(_));
-        if account.open && by_default && method == Method::Trust {
+    // By SCRAM nobody comes this far without a role.
+    let by_default = !matches!(rules, Rules::File(_)) && method == Method::Trust;
+    admitted(&account, claim.user, by_default, method)
+}
+
+/// Finds out as whom somebody goes on who was let in before, on another node.
+pub(super) async fn known(database: &Database, user: &str) -> Result<Admitted, Refusal> {
+    let account = database.login(user).await?;
+    admitted(&account, user, true, Method::Trust)
+}
+
+fn admitted(
+    account: &Account,
+    user: &str,
+    by_default: bool,
+    method: Method,
+) -> Result<Admitted, Refusal> {
+    let Some(role) = account.role.as_deref() else {
+        if account.open && by_default {
             return Ok(Admitted {
                 login: Login {
                     role: FIRST_ROLE,
@@ -119,11 +134,11 @@ pub(super) async fn authenticate(
                 method,
             });
         }
-        let message = format!("role \"{}\" does not exist", claim.user);
+        let message = format!("role \"{user}\" does not exist");
         return Err(Error::new(SqlState("28000"), message).into());
     };
     if !role.login {
-        let message = format!("role \"{}\" is not permitted to log in", claim.user);
+        let message = format!("role \"{user}\" is not permitted to log in");
         return Err(Error::new(SqlState("28000"), message).into());
     }
     Ok(Admitted {
@@ -272,7 +287,11 @@ impl Line<'_> {
                 }
                 Ok(None) => match self.input.fill(self.signal, false, None).await {
                     Wake::Bytes => {}
-                    Wake::Gone | Wake::Terminated | Wake::Canceled | Wake::Late(_) => {
+                    Wake::Gone
+                    | Wake::Terminated
+                    | Wake::Deposed
+                    | Wake::Canceled
+                    | Wake::Late(_) => {
                         return Err(Refusal::Gone);
                     }
                 },

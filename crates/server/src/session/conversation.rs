@@ -18,9 +18,12 @@ use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
 use super::output::{Lost, Output};
 use super::signal::Signal;
+use super::tracker::{Tracker, leader_changed};
 use super::{Ended, report, shutdown};
 use crate::audit::Client;
 use crate::metrics::Sheet;
+use crate::reign::Reign;
+use crate::shared::Shared;
 
 /// What the next message will be taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,17 @@ pub(super) enum Asked {
     Simple,
     /// Execute: the answer ends at Sync.
     Extended,
+}
+
+/// What becomes of a session whose engine is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moves {
+    /// It ends: there is one engine, and no other.
+    Never,
+    /// This node lets it run on another one.
+    Away,
+    /// The node of its client sees to it, and keeps what it carries.
+    Back,
 }
 
 /// Things by name, of which the one without a name is used most.
@@ -117,6 +131,8 @@ pub(super) struct Conversation {
     pub(super) asked: Asked,
     /// What is left of a simple query that was interrupted by a COPY.
     pub(super) rest: Statements,
+    /// Whether it goes on elsewhere when its engine leads no more.
+    pub(super) moves: Moves,
     pub(super) clock: Clock,
     pub(super) sheet: Arc<Sheet>,
     /// The COPY FROM STDIN that runs, and since when.
@@ -149,13 +165,14 @@ impl Conversation {
             before_sync: false,
             asked: Asked::Simple,
             rest: Statements::default(),
+            moves: Moves::Never,
         }
     }
 
     /// Answers messages until somebody ends it.
-    pub(super) async fn run(&mut self, mut input: Input) -> Ended {
+    pub(super) async fn run(&mut self, input: &mut Input) -> Ended {
         loop {
-            let Input { buffer, watch } = &mut input;
+            let Input { buffer, watch } = &mut *input;
             let frame = match buffer.next_frame_and_following() {
                 Ok(Some((frame, following))) => {
                     self.before_sync = following == Some(kind::SYNC);
@@ -179,7 +196,8 @@ impl Conversation {
                             continue;
                         }
                         Wake::Gone => return Ended::Gone,
-                        Wake::Terminated => return self.end(shutdown()).await,
+                        Wake::Terminated => return self.stopped().await,
+                        Wake::Deposed => return Ended::Moved,
                         Wake::Canceled => {
                             let error = Error::canceled();
                             match self.copy_interrupted(&error, &mut input.watch).await {
@@ -208,9 +226,36 @@ impl Conversation {
             if let Err(ended) = self.handle(frame, watch).await {
                 return ended;
             }
-            if self.signal.is_terminated() {
-                return self.end(shutdown()).await;
+            if self.signal.shall_go() {
+                return self.stopped().await;
             }
+        }
+    }
+
+    /// Whoever entered just when the reign ended was not told to leave.
+    pub(super) fn look_again(&self, shared: &Shared, reign: &Arc<Reign>) {
+        if self.moves != Moves::Never {
+            let now = shared.reign();
+            if !now.is_some_and(|now| Arc::ptr_eq(&now, reign)) {
+                self.signal.depose();
+            }
+        }
+    }
+
+    /// The session shall end, or leave.
+    async fn stopped(&mut self) -> Ended {
+        if self.shall_move() {
+            return Ended::Moved;
+        }
+        self.end(shutdown()).await
+    }
+
+    fn shall_move(&self) -> bool {
+        match self.moves {
+            Moves::Never => false,
+            Moves::Away => self.signal.is_deposed(),
+            // That this node stops is no reason for the client of another one to go.
+            Moves::Back => self.signal.is_deposed() || self.signal.is_closed(),
         }
     }
 
@@ -320,6 +365,12 @@ impl Conversation {
     /// Reports an error whose effect on the session has happened already.
     pub(super) async fn failed(&mut self, error: &Error, watch: &mut Watch) -> Result<(), Ended> {
         self.output.end_copy_out(false);
+        if self.moves != Moves::Never
+            && (error.remedy() == Remedy::Fatal
+                || error.state() == SqlState::QUERY_CANCELED && self.shall_move())
+        {
+            return Err(Ended::Moved);
+        }
         if error.remedy() == Remedy::Fatal {
             let reason = error.to_string();
             // What was seen is durable or it is not sent; see `Output`.
@@ -353,6 +404,13 @@ impl Conversation {
         let finished = watch.over(&self.signal, self.session.finish()).await;
         match finished {
             Ok(()) => {}
+            Err(error)
+                if self.moves != Moves::Never
+                    && (error.remedy() == Remedy::Fatal
+                        || error.state() == SqlState::QUERY_CANCELED && self.shall_move()) =>
+            {
+                return Err(Ended::Moved);
+            }
             Err(error) if error.remedy() == Remedy::Fatal => {
                 let reason = error.to_string();
                 self.end(error).await;
@@ -376,6 +434,11 @@ impl Conversation {
         for (name, value) in self.session.take_parameter_changes() {
             // A value too long to be told stays untold.
             let _ = cold::parameter_status(&mut self.output.buffer, &name, &value);
+        }
+        if self.moves == Moves::Back {
+            for piece in self.session.take_carried_changes() {
+                super::opening::carried(&mut self.output.buffer, &piece);
+            }
         }
         hot::ready_for_query(&mut self.output.buffer, status);
         self.flush().await?;
@@ -407,6 +470,9 @@ impl Conversation {
         let Some(Lost::Engine(stopped)) = self.output.take_lost() else {
             return Ended::Gone;
         };
+        if self.moves != Moves::Never {
+            return Ended::Moved;
+        }
         let reason = stopped.to_string();
         let error = Error::from(stopped)
             .with_detail("Whether the last transaction was committed is not known.")
@@ -417,6 +483,30 @@ impl Conversation {
         self.sheet.error(error.state());
         self.output.say_last(&error).await;
         Ended::EngineStopped(reason)
+    }
+
+    /// What the client has to be told before the session goes on elsewhere, where its
+    /// messages are followed from then on.
+    pub(super) fn leave(&self, out: &mut Vec<u8>) -> Tracker {
+        let status = match self.session.transaction_status() {
+            TransactionStatus::Idle => hot::TransactionStatus::Idle,
+            // It is lost, and says so to the next statement or to the one that runs.
+            TransactionStatus::InTransaction | TransactionStatus::Failed => {
+                hot::TransactionStatus::Failed
+            }
+        };
+        let mut skipping = self.mode == Mode::Skipping;
+        if self.clock.is_asked() && !skipping {
+            let seen = self.session.newest_seen();
+            let unknown =
+                status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
+            report::error(out, &leader_changed(unknown));
+            match self.asked {
+                Asked::Simple => hot::ready_for_query(out, status),
+                Asked::Extended => skipping = true,
+            }
+        }
+        Tracker::new(status, skipping)
     }
 
     /// Ends the session from our side, and says why.

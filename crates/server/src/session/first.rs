@@ -17,6 +17,7 @@ use tracing::debug;
 
 use super::report;
 use super::transport::Transport;
+use crate::reign::Lead;
 use crate::shared::Shared;
 use crate::tls::Tls;
 
@@ -41,6 +42,7 @@ pub(super) struct Start {
 }
 
 /// A session start, independent of the bytes it came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) protocol: Protocol,
     pub(super) negotiate: bool,
@@ -61,7 +63,7 @@ enum Next {
     Decline,
     Refuse(Error),
     Start(Request),
-    Done,
+    Cancel(i32, Vec<u8>),
 }
 
 /// Reads packets until it is clear what is wanted.
@@ -83,7 +85,10 @@ pub(super) async fn first(shared: &Shared, stream: Stream) -> First {
             Err(error) => Next::Refuse(report::from_wire(&error)),
         };
         match next {
-            Next::Done => return First::Done,
+            Next::Cancel(process_id, secret) => {
+                cancel(shared, process_id, &secret).await;
+                return First::Done;
+            }
             Next::Refuse(error) => return First::Refused(transport, error),
             Next::Start(request) => {
                 return First::Start(Box::new(Start {
@@ -138,10 +143,7 @@ fn take(shared: &Shared, packet: Packet<'_>, encrypted: bool, asked: usize) -> N
             None => Next::Decline,
         },
         Packet::GssEncryptionRequest => Next::Decline,
-        Packet::Cancel { process_id, secret } => {
-            shared.registry.cancel(process_id, secret);
-            Next::Done
-        }
+        Packet::Cancel { process_id, secret } => Next::Cancel(process_id, secret.to_vec()),
         Packet::Start(start) => {
             let owned = |text: &&str| (*text).to_owned();
             Next::Start(Request {
@@ -158,12 +160,23 @@ fn take(shared: &Shared, packet: Packet<'_>, encrypted: bool, asked: usize) -> N
     }
 }
 
+/// Ends the statement of a session here, or else of one that runs on the leader.
+async fn cancel(shared: &Shared, process_id: i32, secret: &[u8]) {
+    if !shared.registry.cancel(process_id, secret)
+        && let (Some(node), Lead::There(leader)) = (&shared.node, shared.lead())
+    {
+        let streams = node.streams();
+        super::relay::cancel(&streams, leader, process_id, secret).await;
+    }
+}
+
 /// Reads more; false when there is no more.
 async fn fill(transport: &mut Transport, buffer: &mut ReadBuffer) -> bool {
     let room = buffer.make_room();
     let read = match transport {
         Transport::Plain(stream) => stream.read_buf(room).await,
         Transport::Tls(stream) => stream.read_buf(room).await,
+        Transport::Peer(stream) => stream.read_buf(room).await,
     };
     matches!(read, Ok(1..))
 }
@@ -173,6 +186,10 @@ pub(super) async fn say(transport: &mut Transport, bytes: &[u8]) -> bool {
     let written = match transport {
         Transport::Plain(stream) => stream.write_all(bytes).await,
         Transport::Tls(stream) => match stream.write_all(bytes).await {
+            Ok(()) => stream.flush().await,
+            error => error,
+        },
+        Transport::Peer(stream) => match stream.write_all(bytes).await {
             Ok(()) => stream.flush().await,
             error => error,
         },

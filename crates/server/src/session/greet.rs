@@ -3,34 +3,35 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use coeval_pgwire::Limits;
+use coeval_leader::node::Node;
+use coeval_leader::peers::PeerStream;
 use coeval_pgwire::backend::cold;
+use coeval_pgwire::{Limits as BufferLimits, ReadBuffer};
 use coeval_sql::catalog::MAX_NAME_BYTES;
-use coeval_sql::session::{Session, SessionOptions};
+use coeval_sql::session::{Carried, Session, SessionOptions};
 use coeval_sql::{Error, SqlState};
-use coeval_types::Timestamp;
+use coeval_types::{Remedy, Timestamp};
+use tokio::io::AsyncWriteExt;
 use tracing::debug;
 
 use super::authenticate::{Admitted, Claim, Line, Refusal, authenticate};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Moves};
 use super::first::{First, Request, first, say};
 use super::input::Input;
+use super::opening::{self, ACCEPTED, NOT_LEADING, Opening, Origin};
 use super::output::Output;
-use super::report;
+use super::relay::{self, Beginning, Leader, Relay};
 use super::signal::Signal;
+use super::tracker::Tracker;
+use super::transport::{ReadHalf, Transport, WriteHalf};
+use super::{Here, Place, report, resume};
 use crate::audit::{self, Client};
 use crate::metrics::Sheet;
-use crate::registry::Entry;
+use crate::registry::{self, Entry};
+use crate::reign::{Lead, Reign};
 use crate::shared::Shared;
-
-/// A session that was let in.
-pub(super) struct Greeted {
-    pub(super) user: String,
-    pub(super) entry: Entry,
-    pub(super) input: Input,
-    pub(super) conversation: Conversation,
-}
 
 /// Lets a client in, or says why not. `None` when there is nothing more to do.
 ///
@@ -41,7 +42,7 @@ pub(super) async fn greet(
     stream: coeval_env::Stream,
     peer: SocketAddr,
     sheet: &Arc<Sheet>,
-) -> Option<Greeted> {
+) -> Option<Place> {
     let patience = shared.startup_timeout();
     let greeted = coeval_env::timeout(patience, let_in(shared, stream, peer, sheet)).await;
     match greeted {
@@ -54,64 +55,254 @@ pub(super) async fn greet(
     }
 }
 
+/// Lets the client of another node in.
+pub(super) async fn greet_elsewhere(
+    shared: &Arc<Shared>,
+    mut stream: PeerStream,
+    sheet: &Arc<Sheet>,
+) -> Option<Here> {
+    let patience = shared.startup_timeout();
+    let greeted = async {
+        let (origin, resumed) = match opening::read(&mut stream).await? {
+            Opening::Cancel { process_id, secret } => {
+                shared.registry.cancel(process_id, &secret);
+                return None;
+            }
+            Opening::Session(origin, resumed) => (origin, resumed),
+        };
+        let reign = shared.reign();
+        let word = if reign.is_some() {
+            ACCEPTED
+        } else {
+            NOT_LEADING
+        };
+        stream.write_all(&[word]).await.ok()?;
+        stream.flush().await.ok()?;
+        let reign = reign?;
+        let (read, write) = Transport::Peer(Box::new(stream)).into_split();
+        let arrival = Arrival {
+            client: Client::new(origin.peer, origin.tls),
+            binding: origin.binding.clone(),
+            request: origin.request.clone(),
+            buffer: ReadBuffer::new(BufferLimits::BEFORE_AUTHENTICATION),
+            read,
+            write,
+            number: Some((origin.process_id, origin.secret.clone())),
+        };
+        match resumed {
+            None => welcome(shared, &reign, arrival, sheet).await,
+            Some(resumed) => resume::for_another(shared, &reign, arrival, resumed, sheet).await,
+        }
+    };
+    coeval_env::timeout(patience, greeted).await.ok().flatten()
+}
+
+/// Somebody who wants a session.
+pub(super) struct Arrival {
+    pub(super) client: Client,
+    /// What the connection is bound to.
+    pub(super) binding: Option<Arc<[u8]>>,
+    pub(super) request: Request,
+    pub(super) buffer: ReadBuffer,
+    pub(super) read: ReadHalf,
+    pub(super) write: WriteHalf,
+    /// The number and the secret that the session has on the node of its client.
+    pub(super) number: Option<(i32, Vec<u8>)>,
+}
+
 async fn let_in(
     shared: &Arc<Shared>,
     stream: coeval_env::Stream,
     peer: SocketAddr,
     sheet: &Arc<Sheet>,
-) -> Option<Greeted> {
+) -> Option<Place> {
     let (start, tls) = match first(shared, stream).await {
         First::Start(start) => {
             let tls = start.transport.is_tls();
             (start, tls)
         }
         First::Done => return None,
-        First::Refused(mut transport, refused) => {
-            debug!(error = %refused, "connection refused");
-            sheet.refused();
-            sheet.error(refused.state());
-            let mut out = Vec::new();
-            report::fatal(&mut out, &refused);
-            say(&mut transport, &out).await;
+        First::Refused(transport, refused) => {
+            refuse(transport, &refused, sheet).await;
             return None;
         }
     };
-    let signal = Arc::new(Signal::default());
+    let leader = match &shared.node {
+        None => Ok(Found::Here(shared.reign()?)),
+        Some(node) => {
+            let who = (peer, tls, start.binding.as_ref());
+            leader(shared, node, &start.request, who).await
+        }
+    };
+    let reign = match leader {
+        Ok(Found::Here(reign)) => reign,
+        Ok(Found::Leader(leader, entry, signal, origin)) => {
+            let (read, write) = start.transport.into_split();
+            let beginning = Beginning {
+                origin,
+                entry,
+                signal,
+                input: Input::new(read, start.buffer, Arc::clone(sheet)),
+                output: write,
+                rest: Vec::new(),
+                sheet: Arc::clone(sheet),
+                carried: Carried::default(),
+                tracker: Tracker::new(relay::IDLE, false),
+                is_admitted: false,
+            };
+            let mut leader = leader;
+            let mut relay = Box::new(Relay::new(shared, beginning));
+            if !relay.admit(shared, &mut leader).await {
+                sheet.refused();
+                return None;
+            }
+            relay.input.buffer.set_limits(relay::limits(shared));
+            return Some(Place::Elsewhere(relay, Some(leader)));
+        }
+        Err(refused) => {
+            refuse(start.transport, &refused, sheet).await;
+            return None;
+        }
+    };
     let (read, write) = start.transport.into_split();
-    let mut input = Input::new(read, start.buffer, Arc::clone(sheet));
-    let engine = Arc::clone(&shared.engine);
-    let high_water = shared.settings.output_buffer_bytes;
-    let most = shared.settings.max_result_bytes;
-    let sheet = Arc::clone(sheet);
-    let mut output = Output::new(write, engine, Arc::clone(&signal), high_water, most, sheet);
-    let mut request = start.request;
-    let mut client = Client::new(peer, tls);
+    let arrival = Arrival {
+        client: Client::new(peer, tls),
+        binding: start.binding,
+        request: start.request,
+        buffer: start.buffer,
+        read,
+        write,
+        number: None,
+    };
+    let here = welcome(shared, &reign, arrival, sheet).await;
+    here.map(|here| Place::Here(Box::new(here)))
+}
+
+async fn refuse(mut transport: Transport, refused: &Error, sheet: &Sheet) {
+    debug!(error = %refused, "connection refused");
+    sheet.refused();
+    sheet.error(refused.state());
+    let mut out = Vec::new();
+    report::fatal(&mut out, refused);
+    say(&mut transport, &out).await;
+}
+
+/// Where a new session runs.
+enum Found {
+    Here(Arc<Reign>),
+    Leader(Leader, Entry, Arc<Signal>, Box<Origin>),
+}
+
+/// Finds whoever leads the cluster, for a new session.
+async fn leader(
+    shared: &Shared,
+    node: &Node,
+    request: &Request,
+    (peer, tls, binding): (SocketAddr, bool, Option<&Arc<[u8]>>),
+) -> Result<Found, Error> {
+    let patience = Duration::from_millis(shared.settings.cluster_wait_milliseconds);
+    let looking = async {
+        let streams = node.streams();
+        let mut leads = shared.lead.subscribe();
+        loop {
+            let lead = leads.borrow_and_update().clone();
+            let wait = match lead {
+                Lead::Here(reign) => return Ok(Found::Here(reign)),
+                Lead::There(node) => {
+                    let signal = Arc::<Signal>::default();
+                    let protocol = request.protocol;
+                    let entry = shared.registry.enter(&signal, protocol, &RELAYED)?;
+                    let origin = Box::new(Origin {
+                        process_id: entry.process_id(),
+                        secret: entry.secret().to_vec(),
+                        peer,
+                        tls,
+                        binding: binding.cloned(),
+                        request: request.clone(),
+                    });
+                    let opening = opening::session(&origin, None);
+                    if let Some(leader) = relay::open(&streams, node, &opening).await {
+                        return Ok(Found::Leader(leader, entry, signal, origin));
+                    }
+                    relay::BETWEEN
+                }
+                Lead::Nowhere => patience,
+            };
+            // Whether it has changed or not, it is looked at again.
+            let _ = coeval_env::timeout(wait, leads.changed()).await;
+        }
+    };
+    let found = coeval_env::timeout(patience, looking).await;
+    found.unwrap_or_else(|coeval_env::Elapsed| Err(relay::nobody_leads()))
+}
+
+/// Lets somebody in whose session runs here, or says why not.
+async fn welcome(
+    shared: &Arc<Shared>,
+    reign: &Arc<Reign>,
+    arrival: Arrival,
+    sheet: &Arc<Sheet>,
+) -> Option<Here> {
+    let Arrival {
+        mut client,
+        binding,
+        mut request,
+        buffer,
+        read,
+        write,
+        number,
+    } = arrival;
+    // For other nodes, should it go on there.
+    let whole = (shared.node.is_some() && number.is_none()).then(|| request.clone());
+    let signal = Arc::new(Signal::default());
+    let mut input = Input::new(read, buffer, Arc::clone(sheet));
+    let mut output = new_output(shared, reign, write, &signal, sheet);
     let line = Line {
         input: &mut input,
         output: &mut output,
         signal: &signal,
     };
-    let binding = start.binding.as_deref();
-    let admitted = admit(shared, &mut request, &mut client, binding, line).await;
+    let place = (shared, &**reign);
+    let admitted = admit(place, &mut request, &mut client, binding.as_deref(), line).await;
     let refusal = match admitted {
         Ok(admitted) => {
-            let opened = open(shared, request, &client, &admitted, &signal, &mut output);
+            let number = number.as_ref().map(|(number, secret)| (*number, &**secret));
+            let who = (&client, &admitted);
+            let opened = open(place, request, number, who, &signal, &mut output);
             match opened {
-                Ok((entry, session)) => {
+                Ok((entry, mut session)) => {
                     audit::login(&client, admitted.method.as_str(), Ok(()));
-                    input.buffer.set_limits(Limits {
-                        long_message: shared.settings.max_message_bytes,
-                        ..Limits::default()
-                    });
+                    input.buffer.set_limits(relay::limits(shared));
                     // Nothing has been read from the database yet, so all may be sent.
                     output.flush(Timestamp::ZERO).await.ok()?;
                     output.show_on(session.activity());
+                    let origin = whole.map(|request| {
+                        Box::new(Origin {
+                            process_id: entry.process_id(),
+                            secret: entry.secret().to_vec(),
+                            peer: client.peer,
+                            tls: client.tls,
+                            binding,
+                            request,
+                        })
+                    });
+                    if number.is_some() {
+                        session.note_changes();
+                    }
                     let limits = shared.limits();
-                    return Some(Greeted {
-                        user: client.user.clone(),
+                    let mut conversation =
+                        Conversation::new(session, output, signal, limits, client);
+                    conversation.moves = match (&shared.node, number) {
+                        (None, _) => Moves::Never,
+                        (Some(_), None) => Moves::Away,
+                        (Some(_), Some(_)) => Moves::Back,
+                    };
+                    conversation.look_again(shared, reign);
+                    return Some(Here {
                         entry,
                         input,
-                        conversation: Conversation::new(session, output, signal, limits, client),
+                        conversation,
+                        origin,
                     });
                 }
                 Err(refused) => Refusal::from(refused),
@@ -120,9 +311,12 @@ async fn let_in(
         Err(refusal) => refusal,
     };
     output.sheet().refused();
-    let Refusal::Error(refused, detail) = refusal else {
+    let Refusal::Error(mut refused, detail) = refusal else {
         return None;
     };
+    if shared.node.is_some() && refused.remedy() == Remedy::Fatal {
+        refused = relay::nobody_leads();
+    }
     output.sheet().error(refused.state());
     audit::login(&client, "", Err((&refused, &detail)));
     output.buffer.clear();
@@ -133,9 +327,24 @@ async fn let_in(
     None
 }
 
+/// What answers to a client leave through.
+pub(super) fn new_output(
+    shared: &Shared,
+    reign: &Reign,
+    write: WriteHalf,
+    signal: &Arc<Signal>,
+    sheet: &Arc<Sheet>,
+) -> Output {
+    let engine = Arc::clone(&reign.engine);
+    let high_water = shared.settings.output_buffer_bytes;
+    let most = shared.settings.max_result_bytes;
+    let (signal, sheet) = (Arc::clone(signal), Arc::clone(sheet));
+    Output::new(write, engine, signal, high_water, most, sheet)
+}
+
 /// Finds out who wants a session.
 async fn admit(
-    shared: &Shared,
+    (shared, reign): (&Arc<Shared>, &Reign),
     request: &mut Request,
     client: &mut Client,
     binding: Option<&[u8]>,
@@ -168,20 +377,24 @@ async fn admit(
         tls: client.tls,
         binding,
     };
-    authenticate(shared, &claim, line).await
+    authenticate(&shared.access(), &reign.database, &claim, line).await
 }
 
-/// Opens the session of somebody who was let in.
-fn open(
-    shared: &Arc<Shared>,
-    mut request: Request,
+/// A session that runs elsewhere counts there as its role's.
+const RELAYED: registry::Place = registry::Place {
+    role: 0,
+    limit: None,
+    privileged: true,
+};
+
+/// The session of a client, as far as it is the same whether it begins or goes on.
+pub(super) fn options(
+    shared: &Shared,
+    request: &mut Request,
     client: &Client,
     admitted: &Admitted,
-    signal: &Arc<Signal>,
-    output: &mut Output,
-) -> Result<(Entry, Session), Error> {
-    let place = &admitted.place;
-    let entry = shared.registry.enter(signal, request.protocol, place)?;
+    (entry, signal): (&Entry, &Arc<Signal>),
+) -> Result<SessionOptions, Error> {
     let mut options = SessionOptions {
         database: client.database.clone(),
         user: client.user.clone(),
@@ -194,13 +407,31 @@ fn open(
         defaults: shared.settings.of_sessions(),
         parameters: Vec::new(),
         limits: shared.limits(),
-        privileged: place.privileged,
+        privileged: admitted.place.privileged,
     };
     if let Some(switches) = request.take("options") {
         options.parameters.extend(command_line(&switches)?);
     }
     options.parameters.append(&mut request.parameters);
-    let mut session = Session::new(Arc::clone(&shared.database), options)?;
+    Ok(options)
+}
+
+/// Opens the session of somebody who was let in.
+fn open(
+    (shared, reign): (&Arc<Shared>, &Reign),
+    mut request: Request,
+    number: Option<(i32, &[u8])>,
+    (client, admitted): (&Client, &Admitted),
+    signal: &Arc<Signal>,
+    output: &mut Output,
+) -> Result<(Entry, Session), Error> {
+    let (place, registry) = (&admitted.place, &shared.registry);
+    let entry = match number {
+        None => registry.enter(signal, request.protocol, place)?,
+        Some(number) => registry.enter_from_elsewhere(signal, place, number)?,
+    };
+    let options = options(shared, &mut request, client, admitted, (&entry, signal))?;
+    let mut session = Session::new(Arc::clone(&reign.database), options)?;
 
     let out = &mut output.buffer;
     let unsendable = |error| report::from_wire(&error);

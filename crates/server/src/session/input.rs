@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
 use coeval_pgwire::ReadBuffer;
@@ -32,6 +32,8 @@ pub(crate) enum Wake {
     Canceled,
     /// The client was silent for too long.
     Late(TimeLimit),
+    /// The engine leads no more; the session goes on elsewhere.
+    Deposed,
 }
 
 /// The receiving side of a connection.
@@ -101,6 +103,8 @@ impl Input {
                 signal.register(context);
                 if signal.is_terminated() {
                     Poll::Ready(Wake::Terminated)
+                } else if signal.is_deposed() {
+                    Poll::Ready(Wake::Deposed)
                 } else if cancelable && signal.is_canceled() {
                     Poll::Ready(Wake::Canceled)
                 } else {
@@ -109,6 +113,41 @@ impl Input {
             }
         })
         .await
+    }
+}
+
+impl Input {
+    /// Takes in more bytes, if there are any; `Err` when there will be no more.
+    pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        if !self.watch.ahead.is_empty() {
+            self.buffer.extend(&self.watch.ahead);
+            self.watch.ahead.clear();
+            return Poll::Ready(Ok(()));
+        }
+        if self.watch.gone {
+            return Poll::Ready(Err(()));
+        }
+        let Self { buffer, watch } = self;
+        let room = buffer.make_room();
+        let read = pin!(tokio::io::AsyncReadExt::read_buf(&mut watch.stream, room));
+        match ready!(read.poll(context)) {
+            Ok(count @ 1..) => {
+                watch.sheet.received(count);
+                Poll::Ready(Ok(()))
+            }
+            Ok(0) | Err(_) => {
+                watch.gone = true;
+                Poll::Ready(Err(()))
+            }
+        }
+    }
+
+    /// Whether the client has gone; reads ahead to find out.
+    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.watch.poll_gone(context) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 }
 

@@ -23,26 +23,38 @@
 mod authenticate;
 mod conversation;
 mod copy;
+mod effect;
 mod extended;
 mod first;
 mod greet;
 mod input;
 mod notes;
+mod opening;
 mod output;
+mod relay;
 mod report;
+mod resume;
 pub(crate) mod signal;
 mod simple;
+mod tracker;
 mod transport;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use coeval_leader::peers::PeerStream;
 use coeval_sql::{Error, SqlState};
 use coeval_types::planted::{Bug, is_planted};
 use tracing::{debug, warn};
 
+use conversation::{Conversation, Moves};
+use input::Input;
+use opening::Origin;
+use relay::{Leader, Next, Relay};
+
 use crate::anteroom::Seat;
 use crate::metrics::Sheet;
+use crate::registry::Entry;
 use crate::shared::Shared;
 
 /// Serves one connection until either side ends it, or until somebody else needs its
@@ -63,14 +75,60 @@ pub(crate) async fn serve(
         }
     };
     drop(seat);
-    let Some(greeted) = greeted else {
+    let Some(mut place) = greeted else {
         return;
     };
     sheet.session();
-    let process_id = greeted.entry.process_id();
-    debug!(session = process_id, user = ?greeted.user, "session begins");
-    let mut conversation = greeted.conversation;
-    let ended = conversation.run(greeted.input).await;
+    loop {
+        let next = match place {
+            Place::Here(here) => converse(&shared, *here).await,
+            Place::Elsewhere(relay, leader) => match relay.run(&shared, leader).await {
+                Next::Ended => None,
+                Next::Here(reign, relay) => resume::here(&shared, reign, relay).await,
+            },
+        };
+        match next {
+            Some(next) => place = next,
+            None => return,
+        }
+    }
+}
+
+/// Serves a client of another node, which has opened this stream for it.
+pub(crate) async fn serve_elsewhere(shared: Arc<Shared>, stream: PeerStream, sheet: Arc<Sheet>) {
+    if let Some(here) = greet::greet_elsewhere(&shared, stream, &sheet).await {
+        sheet.session();
+        converse(&shared, here).await;
+    }
+}
+
+/// Where a session runs.
+enum Place {
+    Here(Box<Here>),
+    Elsewhere(Box<Relay>, Option<Leader>),
+}
+
+/// A session that runs here.
+struct Here {
+    entry: Entry,
+    input: Input,
+    conversation: Conversation,
+    /// Who the client is, for other nodes; not without a cluster.
+    origin: Option<Box<Origin>>,
+}
+
+/// Answers a client until either side ends it. Returns where the session goes on, if it
+/// does.
+async fn converse(shared: &Arc<Shared>, here: Here) -> Option<Place> {
+    let Here {
+        entry,
+        mut input,
+        mut conversation,
+        origin,
+    } = here;
+    let process_id = entry.process_id();
+    debug!(session = process_id, user = ?conversation.client.user, "session begins");
+    let ended = conversation.run(&mut input).await;
     if is_planted(Bug::CommitOnDisconnect) && matches!(ended, Ended::Gone) {
         conversation.session.commit_whatever_there_is().await;
     }
@@ -78,6 +136,13 @@ pub(crate) async fn serve(
         Ended::ByClient => debug!(session = process_id, "session ends"),
         Ended::Gone => debug!(session = process_id, "client gone"),
         Ended::Fatal(error) => debug!(session = process_id, %error, "session ended"),
+        Ended::Moved => {
+            debug!(session = process_id, "session goes on elsewhere");
+            if let (Moves::Away, Some(origin)) = (conversation.moves, origin) {
+                let relay = resume::elsewhere(shared, conversation, input, entry, origin);
+                return Some(Place::Elsewhere(Box::new(relay), None));
+            }
+        }
         Ended::EngineStopped(reason) => {
             warn!(
                 session = process_id,
@@ -86,6 +151,7 @@ pub(crate) async fn serve(
             shared.engine_stopped(reason);
         }
     }
+    None
 }
 
 /// How a session ended.
@@ -97,6 +163,8 @@ enum Ended {
     Gone,
     /// We ended it, and said why.
     Fatal(Error),
+    /// It goes on, and not here.
+    Moved,
     /// The engine cannot go on, for this reason. Whether the last commit survives
     /// is not known, and no more than that was said about it.
     EngineStopped(String),

@@ -49,6 +49,11 @@ impl Clock {
         self.asked.get_or_insert(self.read);
     }
 
+    /// Whether the client waits for an answer.
+    pub(super) const fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// The client has its answer.
     pub(super) fn answered(&mut self, sheet: &Sheet) {
         self.read = coeval_env::now();

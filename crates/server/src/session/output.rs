@@ -41,9 +41,10 @@ pub(crate) enum Lost {
 
 /// The sending side of a connection.
 pub(crate) struct Output {
-    /// Answers, of which the first `sent` bytes are gone.
+    /// Answers, of which the first `sent` bytes are gone, and the first `vouched` may go.
     pub(crate) buffer: Vec<u8>,
     sent: usize,
+    vouched: usize,
     /// Whether something that was written may not have left the stream.
     flushing: bool,
     /// A statement waits when the buffer holds more than this, in bytes.
@@ -87,6 +88,7 @@ impl Output {
         Self {
             buffer: Vec::new(),
             sent: 0,
+            vouched: 0,
             flushing: false,
             high_water,
             stream,
@@ -143,6 +145,7 @@ impl Output {
         if newest_seen > self.durable {
             ready!(self.poll_durable(newest_seen, context))?;
         }
+        self.vouched = self.buffer.len();
         while self.sent < self.buffer.len() {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.buffer[self.sent..]);
             let Poll::Ready(written) = written else {
@@ -163,6 +166,7 @@ impl Output {
         }
         self.flushing = false;
         self.sent = 0;
+        self.vouched = 0;
         self.show(AnswerWait::None);
         if self.buffer.capacity() > KEPT.max(2 * self.high_water) {
             self.buffer = Vec::new();
@@ -173,7 +177,7 @@ impl Output {
     }
 
     /// For a planted bug: whether this becomes durable within a tenth of a second.
-    pub(crate) async fn is_soon_durable(&self, newest_seen: Timestamp) -> bool {
+    pub(crate) async fn is_soon_durable(&mut self, newest_seen: Timestamp) -> bool {
         let durable =
             std::future::poll_fn(|context| self.engine.poll_durable(newest_seen, context));
         let waited = coeval_env::timeout(Duration::from_millis(100), durable).await;
@@ -235,10 +239,28 @@ impl Output {
 
     fn lose(&mut self, lost: Lost) -> Result<(), ()> {
         self.broken_off = self.sent > 0 && self.sent < self.buffer.len();
-        self.buffer = Vec::new();
-        self.sent = 0;
+        self.buffer.truncate(self.vouched);
         self.lost = Some(lost);
         Err(())
+    }
+
+    /// Bytes that have to leave before anything else, and depend on nothing here.
+    pub(crate) fn begin_with(&mut self, rest: Vec<u8>) {
+        self.vouched = rest.len();
+        self.buffer = rest;
+    }
+
+    /// The stream, and what of the answers may still leave on it: what began to leave
+    /// before the engine was lost, to its end.
+    pub(crate) fn into_rest(mut self) -> (WriteHalf, Vec<u8>) {
+        self.buffer.truncate(self.vouched);
+        self.buffer.drain(..self.sent.min(self.vouched));
+        (self.stream, self.buffer)
+    }
+
+    /// Whether all that depends on this is known to be durable.
+    pub(crate) fn knows_durable(&self, timestamp: Timestamp) -> bool {
+        timestamp <= self.durable
     }
 
     /// From here on, answers belong to one execution.

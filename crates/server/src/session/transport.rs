@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use coeval_env::Stream;
+use coeval_leader::peers::PeerStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
@@ -15,6 +16,8 @@ use tokio_rustls::server::TlsStream;
 pub(super) enum Transport {
     Plain(Stream),
     Tls(Box<TlsStream<Stream>>),
+    /// Of a client of another node.
+    Peer(Box<PeerStream>),
 }
 
 impl Transport {
@@ -33,6 +36,10 @@ impl Transport {
                 let (read, write) = tokio::io::split(*stream);
                 (ReadHalf::Tls(read), WriteHalf::Tls(write))
             }
+            Self::Peer(stream) => {
+                let (read, write) = tokio::io::split(*stream);
+                (ReadHalf::Peer(read), WriteHalf::Peer(write))
+            }
         }
     }
 }
@@ -41,6 +48,7 @@ impl Transport {
 pub(crate) enum ReadHalf {
     Plain(coeval_env::ReadHalf),
     Tls(tokio::io::ReadHalf<TlsStream<Stream>>),
+    Peer(tokio::io::ReadHalf<PeerStream>),
 }
 
 /// What the client is sent. What was written to it may be under way inside until it
@@ -48,6 +56,7 @@ pub(crate) enum ReadHalf {
 pub(crate) enum WriteHalf {
     Plain(coeval_env::WriteHalf),
     Tls(tokio::io::WriteHalf<TlsStream<Stream>>),
+    Peer(tokio::io::WriteHalf<PeerStream>),
 }
 
 impl AsyncRead for ReadHalf {
@@ -60,6 +69,7 @@ impl AsyncRead for ReadHalf {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Peer(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -74,6 +84,7 @@ impl AsyncWrite for WriteHalf {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Peer(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -82,6 +93,7 @@ impl AsyncWrite for WriteHalf {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(context),
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+            Self::Peer(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -89,6 +101,7 @@ impl AsyncWrite for WriteHalf {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Peer(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -8,11 +8,15 @@
 //!   flag          --stop-grace-milliseconds 1000
 //! ```
 //!
+//! What begins with `cluster_` may stand in the file's section `[cluster]`, without that
+//! word.
+//!
 //! Flags go before the environment, that before the file, that before the default.
 //! A name that does not exist is an error that says which one may have been meant;
 //! nothing is ignored silently. [`Settings`] is the documentation: `--help`, the
 //! file and the environment all read the table made from it.
 
+mod cluster;
 #[cfg(test)]
 mod page;
 mod source;
@@ -21,6 +25,7 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use cluster::{ClusterMembers, OptionalClusterId};
 pub use source::{Effective, Origin, SettingsError};
 pub use value::{LogDuration, LogFormat, OptionalPath, SettingValue, Timeout};
 
@@ -163,6 +168,40 @@ settings! {
     /// How long a stopping server lets running statements finish before it cancels
     /// them, in milliseconds.
     stop_grace_milliseconds: u64 = 1_000, "MS";
+    /// Which node of a cluster this is: a number from 1 to 1000; 0 for a server that is
+    /// none. The settings that begin with cluster_ are the same on all nodes of a
+    /// cluster, but for this one, cluster_listen and the files.
+    cluster_node: u64 = 0, "N";
+    /// Which cluster: 32 hexadecimal digits, drawn once for it, as by
+    /// `openssl rand -hex 16`.
+    cluster_id: OptionalClusterId = OptionalClusterId(None), "ID";
+    /// Where the other nodes reach the nodes of the cluster, this one included, as in
+    /// `1=10.0.0.1:7001,2=10.0.0.2:7001,3=10.0.0.3:7001`. Who is named when a cluster
+    /// starts for the first time founds it.
+    cluster_members: ClusterMembers = ClusterMembers::NONE, "MEMBERS";
+    /// The address to listen at for other nodes; off for this node's own in
+    /// cluster_members. Other machines are let in with TLS only, and with a certificate
+    /// of the cluster's authority.
+    cluster_listen: Option<SocketAddr> = None, "ADDRESS";
+    /// With a data directory that is empty, join a cluster that is there already instead
+    /// of founding it.
+    cluster_join: bool = false, "BOOL";
+    /// The cluster's name in the certificates of its nodes: that of node 3 of shop is
+    /// node-3.shop.
+    cluster_tls_name: String = String::new(), "NAME";
+    /// This node's certificate for other nodes, in PEM, with the chain that vouches for
+    /// it; `coeval cert` makes it. Empty for no TLS between nodes.
+    cluster_tls_certificate_file: OptionalPath = OptionalPath(None), "FILE";
+    /// The private key of that certificate, in PEM.
+    cluster_tls_key_file: OptionalPath = OptionalPath(None), "FILE";
+    /// Certificates of the cluster's authority, which vouches for every node's, in PEM.
+    cluster_tls_authority_file: OptionalPath = OptionalPath(None), "FILE";
+    /// After how long without a sign of the leader the other nodes elect another one, in
+    /// milliseconds; they take up to twice as long. The same on all nodes.
+    cluster_election_timeout_milliseconds: u64 = 500, "MS";
+    /// How long a statement waits for a leader when there is none, in milliseconds,
+    /// before it fails with 57P03.
+    cluster_wait_milliseconds: u64 = 10_000, "MS";
     /// Statements that take at least this long are logged, without their values; 0
     /// logs all, -1 none. Sessions of superusers can set it too.
     log_min_duration_statement: LogDuration = LogDuration::NEVER, "TIME";
@@ -322,7 +361,7 @@ impl Settings {
         if !(64..=1 << 20).contains(&self.range_slots) {
             return refuse("range_slots", "must be from 64 to 1048576".into());
         }
-        Ok(())
+        self.check_cluster()
     }
 }
 

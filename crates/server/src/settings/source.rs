@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::{KEYS, Key, Settings};
 
+/// The one section a settings file may have.
+const SECTION: &str = "cluster";
+
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
@@ -101,22 +104,39 @@ impl Effective {
             refuse(error.to_string().trim_end().replace('\n', "\n  "))
         })?;
         for (name, value) in table {
-            let text = match value {
-                toml::Value::String(text) => text,
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Boolean(flag) => flag.to_string(),
-                _ => {
-                    let key = find(&name, || Origin::File(path.to_owned()))?;
-                    return Err(SettingsError::Value {
-                        name: key.name,
-                        origin: Some(Origin::File(path.to_owned())),
-                        reason: "a string, a whole number or true/false is needed".into(),
-                    });
+            match value {
+                // What stands under [cluster] is said without that word.
+                toml::Value::Table(section) if name == SECTION => {
+                    for (name, value) in section {
+                        self.file_value(path, &format!("{SECTION}_{name}"), value)?;
+                    }
                 }
-            };
-            self.set(&name, &text, Origin::File(path.to_owned()))?;
+                value => self.file_value(path, &name, value)?,
+            }
         }
         Ok(())
+    }
+
+    fn file_value(
+        &mut self,
+        path: &Path,
+        name: &str,
+        value: toml::Value,
+    ) -> Result<(), SettingsError> {
+        let text = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(flag) => flag.to_string(),
+            _ => {
+                let key = find(name, || Origin::File(path.to_owned()))?;
+                return Err(SettingsError::Value {
+                    name: key.name,
+                    origin: Some(Origin::File(path.to_owned())),
+                    reason: "a string, a whole number or true/false is needed".into(),
+                });
+            }
+        };
+        self.set(name, &text, Origin::File(path.to_owned()))
     }
 
     /// Takes values from environment variables whose names begin with `COEVAL_`.
@@ -289,6 +309,18 @@ mod tests {
         assert!(shown.contains("log_level = \"warn\"  # file coeval.toml"));
         assert!(shown.contains("# environment variable COEVAL_MAX_CONNECTIONS"));
         assert!(shown.contains("worker_threads = 0  # default"));
+    }
+
+    #[test]
+    fn a_cluster_has_a_section() {
+        let text = "max_connections = 7\n[cluster]\nnode = 2\nmembers = \"2=127.0.0.1:7\"\n";
+        let settings = file(text).unwrap().settings;
+        assert_eq!((settings.max_connections, settings.cluster_node), (7, 2));
+        assert_eq!(settings.cluster_members.0.len(), 1);
+        let refused = file("[cluster]\nnod = 2").unwrap_err().to_string();
+        assert!(refused.ends_with("did you mean cluster_node?"), "{refused}");
+        assert!(file("[other]\nnode = 2").is_err());
+        assert!(file("cluster = 7").is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! - `check`: histories, judged by the binary. `cert`: certificates for nodes.
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL. `assess`: what of
 //!   a script would not run. `status`: one screen. `client_tls`: whom they trust.
+//! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP. `disk`: a process whose disk is full or fails.
 //!   `slow`: slow statements in the log.
@@ -32,6 +33,7 @@ mod cert;
 mod check;
 mod checkpoints;
 mod client_tls;
+mod cluster;
 mod copy;
 mod crash;
 mod damage;

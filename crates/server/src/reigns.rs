@@ -1,0 +1,175 @@
+//! A node of a cluster, as a server has it: how it is started, and the reigns that follow
+//! from how it stands.
+//!
+//! Whenever the node leads with another engine, the database over it is opened, and only
+//! then sessions come here. When the engine goes, they are sent away first of all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use coeval_leader::node::{self, Node, Place, Standing};
+use coeval_leader::peers::{Identity, Members, NodeId, Pem, Security, Tls};
+use tokio::sync::watch;
+use tracing::{error, info};
+
+use crate::metrics::ServerHost;
+use crate::reign::{Lead, Reign};
+use crate::server::StartError;
+use crate::settings::{Settings, SettingsError};
+use crate::shared::Shared;
+use crate::tls::TlsError;
+use crate::{Effective, engine};
+
+/// The ticks of consensus in an election timeout.
+const TICKS: u64 = 10;
+
+/// Starts the node that the settings describe.
+pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> {
+    let missing = |name| {
+        StartError::Settings(SettingsError::Value {
+            name,
+            origin: None,
+            reason: "a node of a cluster needs it".to_owned(),
+        })
+    };
+    let cluster = settings.cluster_id.0.ok_or_else(|| missing("cluster_id"))?;
+    let listen = settings.cluster_address();
+    let node = NodeId(settings.cluster_node);
+    let addresses = settings.cluster_members.0.iter();
+    let place = Place {
+        identity: Identity { cluster, node },
+        listen: listen.ok_or_else(|| missing("cluster_listen"))?,
+        members: Members {
+            addresses: addresses
+                .map(|(node, address)| (NodeId(*node), *address))
+                .collect(),
+            ..Members::default()
+        },
+        directory: settings.data_dir.clone(),
+        security: security(settings, node).await?,
+    };
+    let mut of_node = node::Settings {
+        tick_milliseconds: (settings.cluster_election_timeout_milliseconds / TICKS).max(1),
+        engine: engine::engine_settings(settings).await,
+        ..node::Settings::default()
+    };
+    of_node.consensus.election_ticks = TICKS as u32;
+    of_node.peers.insecure = settings.insecure;
+    Ok(Node::start(place, of_node).await?)
+}
+
+async fn security(settings: &Settings, node: NodeId) -> Result<Security, StartError> {
+    let (Some(certificate), Some(key), Some(authority)) = (
+        &settings.cluster_tls_certificate_file.0,
+        &settings.cluster_tls_key_file.0,
+        &settings.cluster_tls_authority_file.0,
+    ) else {
+        return Ok(Security::Plain);
+    };
+    let (certificate, key, authority) = (
+        read(certificate).await?,
+        read(key).await?,
+        read(authority).await?,
+    );
+    let pem = Pem {
+        authority: &authority,
+        certificate: &certificate,
+        key: &key,
+    };
+    Ok(Security::Tls(Tls::new(
+        pem,
+        &settings.cluster_tls_name,
+        node,
+    )?))
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let read = coeval_env::fs::read(path).await;
+    read.map_err(|error| TlsError::File {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// Opens and ends reigns as the node stands, until it ends.
+pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
+    let own = NodeId(shared.settings.cluster_node);
+    let Some(node) = &shared.node else {
+        return;
+    };
+    let mut standing = node.standing();
+    loop {
+        let now = standing.borrow_and_update().clone();
+        if let Some(reason) = &now.failure {
+            end(&shared, Lead::Nowhere);
+            shared.engine_stopped(reason.to_string());
+            return;
+        }
+        match &now.engine {
+            Some(engine) => {
+                if !reigns(&shared, engine) {
+                    end(&shared, Lead::Nowhere);
+                    begin(&shared, &now, &effective, standing.clone()).await;
+                }
+            }
+            None => {
+                let elsewhere = now.leader.filter(|leader| *leader != own);
+                end(&shared, elsewhere.map_or(Lead::Nowhere, Lead::There));
+            }
+        }
+        if standing.changed().await.is_err() {
+            return end(&shared, Lead::Nowhere);
+        }
+    }
+}
+
+/// Whether the reign here is that of this engine.
+fn reigns(shared: &Shared, engine: &Arc<coeval_occ::Engine>) -> bool {
+    let reign = shared.reign();
+    reign.is_some_and(|reign| Arc::ptr_eq(&reign.own, engine))
+}
+
+async fn begin(
+    shared: &Arc<Shared>,
+    standing: &Standing,
+    effective: &Effective,
+    mut changes: watch::Receiver<Standing>,
+) {
+    let Some(engine) = &standing.engine else {
+        return;
+    };
+    let host = ServerHost::new(Arc::downgrade(shared), effective.clone());
+    let opening = Reign::open(Arc::clone(engine), &shared.settings, host);
+    let over = changes.wait_for(|now| {
+        let same = |now: &Arc<coeval_occ::Engine>| Arc::ptr_eq(now, engine);
+        now.failure.is_some() || !now.engine.as_ref().is_some_and(same)
+    });
+    tokio::select! {
+        biased;
+        _ = over => {}
+        opened = opening => match opened {
+            Ok(reign) => {
+                info!(term = %standing.term, "this node leads: sessions run here");
+                shared.lead.send_replace(Lead::Here(reign));
+            }
+            // The node may have been deposed just now, which the next look shows.
+            Err(error) => error!(%error, "the database cannot be opened in this term"),
+        },
+    }
+}
+
+/// Nothing runs here any more.
+fn end(shared: &Shared, lead: Lead) {
+    let before = shared.lead.borrow().clone();
+    match (&before, &lead) {
+        (Lead::There(before), Lead::There(now)) if before == now => return,
+        (Lead::Nowhere, Lead::Nowhere) => return,
+        (_, Lead::There(node)) => info!(leader = %node, "another node leads: sessions run there"),
+        (_, Lead::Nowhere) => info!("nobody leads, as far as this node knows"),
+        (_, Lead::Here(_)) => {}
+    }
+    shared.lead.send_replace(lead);
+    if matches!(before, Lead::Here(_)) {
+        shared.registry.depose();
+    }
+}

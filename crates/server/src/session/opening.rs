@@ -1,0 +1,285 @@
+//! What one node says to another when it opens a stream for a client: who that is, or
+//! whose statement shall end.
+//!
+//! ```text
+//!   stream ──▶  length (u32), then
+//!               1 session   number (i32), secret, address, TLS (u8), binding, protocol (u8),
+//!                           options, parameters, then 0 (u8), or
+//!                             1 (u8), in a transaction (u8), pieces of what it carries
+//!               2 cancel    number (i32), secret
+//!   stream ◀──  + this node leads, and the conversation follows
+//!               - it does not
+//! ```
+//!
+//! Numbers are little-endian; what has a length is a u32 of it and its bytes; a list is a
+//! u32 of how many, and those. Streams are between members of one cluster only, and
+//! still nothing is believed that the bytes do not hold.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut};
+use coeval_pgwire::startup::Protocol;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::first::Request;
+
+/// The longest opening: all that a session carries, and something for the rest.
+const LONGEST: u32 = 2 * coeval_sql::session::MOST_BYTES as u32;
+
+/// The conversation follows.
+pub(super) const ACCEPTED: u8 = b'+';
+/// Ask another node.
+pub(super) const NOT_LEADING: u8 = b'-';
+
+/// The type of the message that carries a piece of a session's state to the node of its
+/// client. PostgreSQL has none of this type; clients never see it.
+pub(super) const CARRIED: u8 = b'!';
+
+/// Writes a piece of what a session carries.
+pub(super) fn carried(out: &mut Vec<u8>, piece: &[u8]) {
+    out.push(CARRIED);
+    out.extend_from_slice(&(piece.len() as u32 + 4).to_be_bytes());
+    out.extend_from_slice(piece);
+}
+
+/// Who a client is, as the node knows that it has connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) process_id: i32,
+    pub(super) secret: Vec<u8>,
+    pub(super) peer: SocketAddr,
+    pub(super) tls: bool,
+    /// What its connection is bound to.
+    pub(super) binding: Option<Arc<[u8]>>,
+    pub(super) request: Request,
+}
+
+/// What goes on of a session that was let in before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resumed {
+    /// Whether it was in a transaction block, which is lost.
+    pub(super) in_transaction: bool,
+    /// What it carries.
+    pub(super) pieces: Vec<Vec<u8>>,
+}
+
+/// What a stream is opened for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// A session that begins, or goes on.
+    Session(Box<Origin>, Option<Resumed>),
+    /// The end of a session's statement.
+    Cancel { process_id: i32, secret: Vec<u8> },
+}
+
+const SESSION: u8 = 1;
+const CANCEL: u8 = 2;
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.put_u32_le(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    out.put_slice(bytes);
+}
+
+/// The bytes of a session's opening.
+pub(super) fn session(origin: &Origin, resumed: Option<&Resumed>) -> Vec<u8> {
+    framed(|out| {
+        out.put_u8(SESSION);
+        out.put_i32_le(origin.process_id);
+        put(out, &origin.secret);
+        put(out, origin.peer.to_string().as_bytes());
+        out.put_u8(u8::from(origin.tls));
+        put(out, origin.binding.as_deref().unwrap_or_default());
+        let request = &origin.request;
+        out.put_u8(match request.protocol {
+            Protocol::V3_0 => 0,
+            Protocol::V3_2 => 1,
+        });
+        out.put_u8(u8::from(request.negotiate));
+        out.put_u32_le(request.options.len() as u32);
+        for option in &request.options {
+            put(out, option.as_bytes());
+        }
+        out.put_u32_le(request.parameters.len() as u32);
+        for (name, value) in &request.parameters {
+            put(out, name.as_bytes());
+            put(out, value.as_bytes());
+        }
+        match resumed {
+            None => out.put_u8(0),
+            Some(resumed) => {
+                out.put_u8(1);
+                out.put_u8(u8::from(resumed.in_transaction));
+                out.put_u32_le(resumed.pieces.len() as u32);
+                for piece in &resumed.pieces {
+                    put(out, piece);
+                }
+            }
+        }
+    })
+}
+
+/// The bytes of a cancel request.
+pub(super) fn cancel(process_id: i32, secret: &[u8]) -> Vec<u8> {
+    framed(|out| {
+        out.put_u8(CANCEL);
+        out.put_i32_le(process_id);
+        put(out, secret);
+    })
+}
+
+fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    write(&mut out);
+    let length = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&length.to_le_bytes());
+    out
+}
+
+/// Reads what a stream is opened for; `None` when that breaks off or makes no sense.
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Opening> {
+    let length = stream.read_u32_le().await.ok()?;
+    if length > LONGEST {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let read = stream.take(u64::from(length)).read_to_end(&mut bytes).await;
+    read.ok()?;
+    if bytes.len() as u64 != u64::from(length) {
+        return None;
+    }
+    decode(&bytes)
+}
+
+fn decode(mut bytes: &[u8]) -> Option<Opening> {
+    let bytes = &mut bytes;
+    let opening = match bytes.try_get_u8().ok()? {
+        SESSION => {
+            let process_id = bytes.try_get_i32_le().ok()?;
+            let secret = take(bytes)?.to_vec();
+            let peer = text(bytes)?.parse().ok()?;
+            let tls = flag(bytes)?;
+            let binding = Some(take(bytes)?).filter(|binding| !binding.is_empty());
+            let binding = binding.map(Arc::from);
+            let protocol = match flag(bytes)? {
+                false => Protocol::V3_0,
+                true => Protocol::V3_2,
+            };
+            let negotiate = flag(bytes)?;
+            let options = list(bytes, text)?;
+            let parameters = list(bytes, |bytes| Some((text(bytes)?, text(bytes)?)))?;
+            let resumed = match flag(bytes)? {
+                false => None,
+                true => Some(Resumed {
+                    in_transaction: flag(bytes)?,
+                    pieces: list(bytes, |bytes| take(bytes).map(<[u8]>::to_vec))?,
+                }),
+            };
+            let request = Request {
+                protocol,
+                negotiate,
+                options,
+                parameters,
+            };
+            let origin = Origin {
+                process_id,
+                secret,
+                peer,
+                tls,
+                binding,
+                request,
+            };
+            Opening::Session(Box::new(origin), resumed)
+        }
+        CANCEL => Opening::Cancel {
+            process_id: bytes.try_get_i32_le().ok()?,
+            secret: take(bytes)?.to_vec(),
+        },
+        _ => return None,
+    };
+    bytes.is_empty().then_some(opening)
+}
+
+fn take<'bytes>(bytes: &mut &'bytes [u8]) -> Option<&'bytes [u8]> {
+    let length = bytes.try_get_u32_le().ok()? as usize;
+    let (taken, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+fn text(bytes: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take(bytes)?.to_vec()).ok()
+}
+
+fn flag(bytes: &mut &[u8]) -> Option<bool> {
+    match bytes.try_get_u8().ok()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn list<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let count = bytes.try_get_u32_le().ok()?;
+    (0..count).map(|_| one(bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin() -> Origin {
+        Origin {
+            process_id: 7,
+            secret: vec![1, 2, 3, 4],
+            peer: ([127, 0, 0, 1], 5).into(),
+            tls: true,
+            binding: Some(Arc::from(&b"hash"[..])),
+            request: Request {
+                protocol: Protocol::V3_2,
+                negotiate: true,
+                options: vec!["_pq_.fast".into()],
+                parameters: vec![("user".into(), "ada".into())],
+            },
+        }
+    }
+
+    #[test]
+    fn openings_come_back_and_pieces_of_one_are_refused() {
+        let resumed = Resumed {
+            in_transaction: true,
+            pieces: vec![b"one".to_vec(), Vec::new()],
+        };
+        for (bytes, expected) in [
+            (
+                session(&origin(), None),
+                Opening::Session(Box::new(origin()), None),
+            ),
+            (
+                session(&origin(), Some(&resumed)),
+                Opening::Session(Box::new(origin()), Some(resumed)),
+            ),
+            (
+                cancel(8, b"four"),
+                Opening::Cancel {
+                    process_id: 8,
+                    secret: b"four".to_vec(),
+                },
+            ),
+        ] {
+            let contents = &bytes[4..];
+            assert_eq!(decode(contents), Some(expected));
+            for end in 0..contents.len() {
+                assert_eq!(decode(&contents[..end]), None, "cut at {end}");
+            }
+            for at in 0..contents.len() {
+                for wrong in [0, 1, 0x7F, 0xFF] {
+                    let mut changed = contents.to_vec();
+                    changed[at] = wrong;
+                    // Whatever it is now, nobody falls over it.
+                    let _ = decode(&changed);
+                }
+            }
+        }
+    }
+}

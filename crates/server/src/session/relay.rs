@@ -1,0 +1,681 @@
+//! A session whose client is here, and which runs on the node that leads.
+//!
+//! ```text
+//!   client ◀──▶ relay ◀── stream ──▶ conversation, on the leader
+//!               tracker: what the client waits for
+//!               carried: what the session takes along
+//! ```
+//!
+//! The relay copies PostgreSQL's messages both ways, whole ones only, and looks at little
+//! more than their types. The leader adds messages of its own type, [`CARRIED`], which
+//! stay here. When the leader is lost the client is told what became of what it waits for
+//! ([`Tracker`]), and the session goes on where the next leader is, here or elsewhere,
+//! with what it carries.
+//!
+//! Invariants:
+//! - A client gets whole messages, and one ReadyForQuery for each it waits for.
+//! - What was passed on to a leader is never sent to another one.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use coeval_env::Instant;
+use coeval_leader::peers::{NodeId, PeerStream, Streams};
+use coeval_pgwire::Limits;
+use coeval_pgwire::frame::{HEADER, kind};
+use coeval_sql::session::Carried;
+use coeval_sql::{Error, SqlState};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tracing::debug;
+
+use super::input::Input;
+use super::opening::{self, CARRIED, Origin, Resumed};
+use super::signal::Signal;
+use super::tracker::{Status, Tracker, Verdict, answer};
+use super::transport::WriteHalf;
+use super::{report, shutdown};
+use crate::metrics::Sheet;
+use crate::registry::Entry;
+use crate::reign::{Lead, Reign};
+use crate::shared::Shared;
+
+/// More than this that one side has not taken yet, in bytes, and the other is not read.
+const HIGH_WATER: usize = 256 << 10;
+/// What is read at once, in bytes.
+const READ: usize = 64 << 10;
+/// Before a node is asked again that does not lead, or cannot be reached.
+pub(super) const BETWEEN: Duration = Duration::from_millis(50);
+
+/// A relayed session.
+pub(super) struct Relay {
+    pub(super) origin: Box<Origin>,
+    pub(super) entry: Entry,
+    pub(super) signal: Arc<Signal>,
+    pub(super) input: Input,
+    pub(super) sheet: Arc<Sheet>,
+    pub(super) carried: Carried,
+    pub(super) tracker: Tracker,
+    client: Side<WriteHalf>,
+    /// Whether the leader has let the client in.
+    is_admitted: bool,
+    /// The leader has said why it ends the session.
+    is_ended: bool,
+    /// Since when the client has waited for a leader.
+    waits_since: Option<Instant>,
+    patience: Duration,
+}
+
+/// Bytes on their way to one side.
+struct Side<W> {
+    stream: W,
+    buffer: Vec<u8>,
+    sent: usize,
+    flushing: bool,
+}
+
+/// The node where the session runs.
+pub(super) struct Leader {
+    node: NodeId,
+    side: Side<tokio::io::WriteHalf<PeerStream>>,
+    read: tokio::io::ReadHalf<PeerStream>,
+    came: BytesMut,
+}
+
+/// Why nothing is copied any more.
+enum Stop {
+    /// The client has gone, or has said good-bye.
+    Client,
+    /// The leader is lost.
+    Leader,
+    /// The leader has ended the session.
+    Ended,
+    /// The client has been let in.
+    Admitted,
+    /// The session shall end.
+    Terminated,
+    /// The client says what nobody understands.
+    Nonsense(Error),
+}
+
+/// Where a relayed session goes on.
+pub(super) enum Next {
+    /// Nowhere.
+    Ended,
+    /// Here.
+    Here(Arc<Reign>, Box<Relay>),
+}
+
+impl<W: AsyncWrite + Unpin> Side<W> {
+    const fn new(stream: W, buffer: Vec<u8>) -> Self {
+        Self {
+            stream,
+            buffer,
+            sent: 0,
+            flushing: false,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.buffer.len() - self.sent >= HIGH_WATER
+    }
+
+    /// Sends what there is; `Err` when the other side is gone.
+    fn poll_send(&mut self, context: &mut Context<'_>, moved: &mut bool) -> Result<(), ()> {
+        while self.sent < self.buffer.len() {
+            let rest = &self.buffer[self.sent..];
+            match Pin::new(&mut self.stream).poll_write(context, rest) {
+                Poll::Ready(Ok(count @ 1..)) => {
+                    self.sent += count;
+                    self.flushing = true;
+                    *moved = true;
+                }
+                Poll::Ready(_) => return Err(()),
+                Poll::Pending => return Ok(()),
+            }
+        }
+        self.sent = 0;
+        if self.buffer.capacity() > 2 * HIGH_WATER {
+            self.buffer = Vec::new();
+        } else {
+            self.buffer.clear();
+        }
+        if self.flushing {
+            match Pin::new(&mut self.stream).poll_flush(context) {
+                Poll::Ready(Ok(())) => self.flushing = false,
+                Poll::Ready(Err(_)) => return Err(()),
+                Poll::Pending => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buffer.is_empty() && !self.flushing
+    }
+}
+
+fn frame(out: &mut Vec<u8>, message: u8, contents: &[u8]) {
+    out.push(message);
+    out.extend_from_slice(&(contents.len() as u32 + 4).to_be_bytes());
+    out.extend_from_slice(contents);
+}
+
+/// Opens a stream for a session; `None` when that node cannot be reached or does not
+/// lead.
+pub(super) async fn open(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
+    let mut stream = match streams.open(node).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            debug!(leader = %node, %error, "no stream to the leader");
+            return None;
+        }
+    };
+    stream.write_all(opening).await.ok()?;
+    stream.flush().await.ok()?;
+    if stream.read_u8().await.ok()? != opening::ACCEPTED {
+        return None;
+    }
+    let (read, write) = tokio::io::split(stream);
+    Some(Leader {
+        node,
+        side: Side::new(write, Vec::new()),
+        read,
+        came: BytesMut::new(),
+    })
+}
+
+/// Ends the statement of a session that runs on `leader`.
+pub(super) async fn cancel(streams: &Streams, leader: NodeId, process_id: i32, secret: &[u8]) {
+    if let Ok(mut stream) = streams.open(leader).await {
+        // Whether it arrives or not, whoever cancels hears nothing.
+        let _ = stream.write_all(&opening::cancel(process_id, secret)).await;
+        let _ = stream.shutdown().await;
+    }
+}
+
+/// 57P03: there is no leader.
+pub(super) fn nobody_leads() -> Error {
+    Error::new(SqlState("57P03"), "no node leads the cluster at the moment")
+        .with_detail("A leader is elected while more than half of the nodes reach each other.")
+        .with_hint("Try again when enough nodes of the cluster run.")
+}
+
+/// What a relay begins with.
+pub(super) struct Beginning {
+    pub(super) origin: Box<Origin>,
+    pub(super) entry: Entry,
+    pub(super) signal: Arc<Signal>,
+    pub(super) input: Input,
+    pub(super) output: WriteHalf,
+    /// What the client gets first.
+    pub(super) rest: Vec<u8>,
+    pub(super) sheet: Arc<Sheet>,
+    pub(super) carried: Carried,
+    pub(super) tracker: Tracker,
+    pub(super) is_admitted: bool,
+}
+
+impl Relay {
+    pub(super) fn new(shared: &Shared, beginning: Beginning) -> Self {
+        let Beginning {
+            origin,
+            entry,
+            signal,
+            input,
+            output,
+            rest,
+            sheet,
+            carried,
+            tracker,
+            is_admitted,
+        } = beginning;
+        Self {
+            origin,
+            entry,
+            signal,
+            input,
+            sheet,
+            carried,
+            tracker,
+            client: Side::new(output, rest),
+            is_admitted,
+            is_ended: false,
+            waits_since: None,
+            patience: Duration::from_millis(shared.settings.cluster_wait_milliseconds),
+        }
+    }
+
+    /// What was not sent to the client yet, and the stream to it.
+    pub(super) fn into_parts(self) -> (Input, WriteHalf, Vec<u8>, Box<Origin>, Entry) {
+        let Side {
+            stream,
+            mut buffer,
+            sent,
+            ..
+        } = self.client;
+        buffer.drain(..sent);
+        (self.input, stream, buffer, self.origin, self.entry)
+    }
+
+    /// Has the leader let the client in; false when it has not.
+    pub(super) async fn admit(&mut self, shared: &Shared, leader: &mut Leader) -> bool {
+        match self.copy(shared, leader).await {
+            Stop::Admitted => return true,
+            Stop::Leader => {
+                let error = Error::new(
+                    SqlState("57P03"),
+                    "the leader of the cluster has changed while you were logging in",
+                );
+                self.say_last(&error.with_hint("Connect again.")).await;
+            }
+            Stop::Terminated => self.say_last(&shutdown()).await,
+            Stop::Nonsense(error) => self.say_last(&error).await,
+            Stop::Ended => self.flush().await,
+            Stop::Client => {}
+        }
+        false
+    }
+
+    /// Copies until the session ends, or goes on here.
+    pub(super) async fn run(
+        mut self: Box<Self>,
+        shared: &Shared,
+        mut leader: Option<Leader>,
+    ) -> Next {
+        loop {
+            let Some(mut connected) = leader.take() else {
+                match self.find(shared).await {
+                    Ok(Found::Leader(found)) => leader = Some(found),
+                    Ok(Found::Here(reign)) => return Next::Here(reign, self),
+                    Err(stop) => {
+                        self.stop(stop, None).await;
+                        return Next::Ended;
+                    }
+                }
+                continue;
+            };
+            match self.copy(shared, &mut connected).await {
+                Stop::Leader => {
+                    debug!(
+                        session = self.origin.process_id,
+                        leader = %connected.node,
+                        "the leader of a relayed session is lost"
+                    );
+                    self.tracker.lost(&mut self.client.buffer);
+                }
+                // It was let in before.
+                Stop::Admitted => leader = Some(connected),
+                stop => {
+                    self.stop(stop, Some(connected)).await;
+                    return Next::Ended;
+                }
+            }
+        }
+    }
+
+    async fn stop(&mut self, stop: Stop, leader: Option<Leader>) {
+        match stop {
+            Stop::Terminated => self.say_last(&shutdown()).await,
+            Stop::Nonsense(error) => self.say_last(&error).await,
+            Stop::Ended => self.flush().await,
+            Stop::Client | Stop::Leader | Stop::Admitted => {}
+        }
+        if let Some(mut leader) = leader {
+            // What was passed on last may be a good-bye.
+            let last = poll_fn(|context| {
+                let mut moved = false;
+                match leader.side.poll_send(context, &mut moved) {
+                    Ok(()) if !leader.side.is_empty() => Poll::Pending,
+                    Ok(()) | Err(()) => Poll::Ready(()),
+                }
+            });
+            let _ = coeval_env::timeout(Duration::from_secs(1), last).await;
+        }
+    }
+
+    /// Sends the client everything, if it takes it.
+    async fn flush(&mut self) {
+        let Self { client, .. } = self;
+        let flushed = async {
+            poll_fn(|context| {
+                let mut moved = false;
+                match client.poll_send(context, &mut moved) {
+                    Ok(()) if !client.is_empty() => Poll::Pending,
+                    Ok(()) | Err(()) => Poll::Ready(()),
+                }
+            })
+            .await;
+            client.stream.shutdown().await
+        };
+        let _ = coeval_env::timeout(Duration::from_secs(5), flushed).await;
+    }
+
+    pub(super) async fn say_last(&mut self, error: &Error) {
+        self.sheet.error(error.state());
+        report::fatal(&mut self.client.buffer, error);
+        self.flush().await;
+    }
+}
+
+/// Where a session can go on.
+enum Found {
+    Leader(Leader),
+    Here(Arc<Reign>),
+}
+
+impl Relay {
+    /// Finds whoever leads. Meanwhile the client is told what it has to be told, and, if
+    /// it asks for something, waits for as long as the settings say.
+    async fn find(&mut self, shared: &Shared) -> Result<Found, Stop> {
+        let Some(node) = &shared.node else {
+            return Err(Stop::Terminated);
+        };
+        let streams = node.streams();
+        let mut leads = shared.lead.subscribe();
+        loop {
+            let lead = leads.borrow_and_update().clone();
+            let resumed = Resumed {
+                in_transaction: self.tracker.in_transaction(),
+                pieces: self.carried.pieces(),
+            };
+            match lead {
+                Lead::Here(reign) => {
+                    self.waits_since = None;
+                    return Ok(Found::Here(reign));
+                }
+                Lead::There(node) => {
+                    let opening = opening::session(&self.origin, Some(&resumed));
+                    let opening = open(&streams, node, &opening);
+                    if let Some(leader) = self.meanwhile(opening).await? {
+                        self.waits_since = None;
+                        return Ok(Found::Leader(leader));
+                    }
+                    let changed = async {
+                        let _ = coeval_env::timeout(BETWEEN, leads.changed()).await;
+                    };
+                    self.meanwhile(changed).await?;
+                }
+                Lead::Nowhere => {
+                    let changed = async {
+                        // The sender lives as long as the server.
+                        let _ = leads.changed().await;
+                    };
+                    self.meanwhile(changed).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits for something, and serves the client as far as that is possible without a
+    /// leader.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        let mut late = None;
+        poll_fn(|context| {
+            if let Poll::Ready(output) = work.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            if let Some(stop) = self.poll_signal(context, None) {
+                return Poll::Ready(Err(stop));
+            }
+            loop {
+                let mut moved = false;
+                if self.client.poll_send(context, &mut moved).is_err() {
+                    return Poll::Ready(Err(Stop::Client));
+                }
+                if !self.input.buffer.has_frame() {
+                    match self.input.poll_fill(context) {
+                        Poll::Ready(Ok(())) => moved = true,
+                        Poll::Ready(Err(())) => return Poll::Ready(Err(Stop::Client)),
+                        Poll::Pending => {}
+                    }
+                } else if self.input.poll_gone(context).is_ready() {
+                    return Poll::Ready(Err(Stop::Client));
+                }
+                if self.input.buffer.has_frame() {
+                    let since = *self.waits_since.get_or_insert_with(coeval_env::now);
+                    let at = since + self.patience;
+                    let late = late.get_or_insert_with(|| Box::pin(coeval_env::sleep_until(at)));
+                    let is_late = late.as_mut().poll(context).is_ready();
+                    if (is_late || self.tracker.is_skipping())
+                        && let Some(stop) = self.refuse(is_late)
+                    {
+                        return Poll::Ready(Err(stop));
+                    }
+                    moved |= is_late;
+                }
+                if !self.input.buffer.has_frame() {
+                    (self.waits_since, late) = (None, None);
+                }
+                if !moved {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Answers what the client has sent without a leader; only what it has to skip
+    /// anyway, unless it has waited for long enough.
+    fn refuse(&mut self, is_late: bool) -> Option<Stop> {
+        while is_late || self.tracker.is_skipping() {
+            match self.input.buffer.next_frame() {
+                Ok(Some(next)) if next.kind == kind::TERMINATE => return Some(Stop::Client),
+                Ok(Some(next)) => {
+                    let out = &mut self.client.buffer;
+                    self.tracker.refuse(next.kind, &nobody_leads(), out);
+                }
+                Ok(None) => return None,
+                Err(error) => return Some(Stop::Nonsense(report::from_wire(&error))),
+            }
+        }
+        None
+    }
+
+    fn poll_signal(
+        &self,
+        context: &Context<'_>,
+        leader: Option<(&Streams, NodeId)>,
+    ) -> Option<Stop> {
+        self.signal.register(context);
+        if self.signal.is_terminated() {
+            return Some(Stop::Terminated);
+        }
+        if self.signal.is_deposed() {
+            // It has left already, or was never here.
+            self.signal.has_left();
+        } else if self.signal.is_canceled() {
+            self.signal.forget_cancel();
+            if let Some((streams, node)) = leader {
+                let (streams, process_id) = (streams.clone(), self.origin.process_id);
+                let secret = self.origin.secret.clone();
+                coeval_env::spawn("cancel request", async move {
+                    cancel(&streams, node, process_id, &secret).await;
+                });
+            }
+        }
+        None
+    }
+
+    /// Copies both ways until one of them stops.
+    async fn copy(&mut self, shared: &Shared, leader: &mut Leader) -> Stop {
+        let Some(node) = &shared.node else {
+            return Stop::Terminated;
+        };
+        let streams = node.streams();
+        let mut leads = shared.lead.subscribe();
+        let at = leader.node;
+        // Who is known not to lead any more answers nobody.
+        let mut replaced = pin!(async move {
+            let elsewhere = |lead: &Lead| match lead {
+                Lead::Here(_) => true,
+                Lead::There(node) => *node != at,
+                Lead::Nowhere => false,
+            };
+            if leads.wait_for(elsewhere).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        });
+        poll_fn(|context| {
+            if let Some(stop) = self.poll_signal(context, Some((&streams, leader.node))) {
+                return Poll::Ready(stop);
+            }
+            if replaced.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Stop::Leader);
+            }
+            loop {
+                let mut moved = false;
+                if let Some(stop) = self.poll_answers(leader, context, &mut moved) {
+                    return Poll::Ready(stop);
+                }
+                if self.client.poll_send(context, &mut moved).is_err() {
+                    return Poll::Ready(Stop::Client);
+                }
+                if let Some(stop) = self.poll_asked(leader, context, &mut moved) {
+                    return Poll::Ready(stop);
+                }
+                if leader.side.poll_send(context, &mut moved).is_err() {
+                    return Poll::Ready(self.leader_gone());
+                }
+                if !moved {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    const fn leader_gone(&self) -> Stop {
+        match self.is_ended {
+            true => Stop::Ended,
+            false => Stop::Leader,
+        }
+    }
+
+    /// From the leader to the client.
+    fn poll_answers(
+        &mut self,
+        leader: &mut Leader,
+        context: &mut Context<'_>,
+        moved: &mut bool,
+    ) -> Option<Stop> {
+        if self.client.is_full() {
+            return None;
+        }
+        let read = poll_read(&mut leader.read, &mut leader.came, context);
+        match read {
+            Poll::Pending => return None,
+            Poll::Ready(0) => return Some(self.leader_gone()),
+            Poll::Ready(_) => *moved = true,
+        }
+        let mut admitted = false;
+        while let Some(length) = whole(&leader.came) {
+            let Some(length) = length else {
+                return Some(Stop::Leader);
+            };
+            let (message, contents) = (leader.came[0], &leader.came[HEADER..length]);
+            if message == CARRIED {
+                if let Err(error) = self.carried.apply(contents) {
+                    debug!(%error, "what a session carries is not understood");
+                }
+            } else {
+                self.tracker.answered(message, contents);
+                if message == answer::ERROR && is_fatal(contents) {
+                    self.is_ended = true;
+                }
+                if message == answer::READY && !self.is_admitted {
+                    admitted = true;
+                }
+                self.client.buffer.extend_from_slice(&leader.came[..length]);
+            }
+            leader.came.advance(length);
+        }
+        if admitted {
+            self.is_admitted = true;
+            return Some(Stop::Admitted);
+        }
+        None
+    }
+
+    /// From the client to the leader.
+    fn poll_asked(
+        &mut self,
+        leader: &mut Leader,
+        context: &mut Context<'_>,
+        moved: &mut bool,
+    ) -> Option<Stop> {
+        while !leader.side.is_full() {
+            match self.input.buffer.next_frame() {
+                Ok(Some(next)) => {
+                    match self.tracker.client(next.kind, next.contents) {
+                        Verdict::Pass => {
+                            frame(&mut leader.side.buffer, next.kind, next.contents);
+                        }
+                        Verdict::Drop => {}
+                        Verdict::Ready => self.tracker.ready(&mut self.client.buffer),
+                    }
+                    *moved = true;
+                    if next.kind == kind::TERMINATE {
+                        return Some(Stop::Client);
+                    }
+                }
+                Ok(None) => match self.input.poll_fill(context) {
+                    Poll::Ready(Ok(())) => *moved = true,
+                    Poll::Ready(Err(())) => return Some(Stop::Client),
+                    Poll::Pending => return None,
+                },
+                Err(error) => return Some(Stop::Nonsense(report::from_wire(&error))),
+            }
+        }
+        // Nothing is read while the leader takes nothing; but whoever goes is noticed.
+        self.input
+            .poll_gone(context)
+            .is_ready()
+            .then_some(Stop::Client)
+    }
+}
+
+/// How long the message at the beginning is, if all of it is there; `Some(None)` for what
+/// cannot be one.
+fn whole(bytes: &[u8]) -> Option<Option<usize>> {
+    let length = bytes.get(1..)?.first_chunk::<4>()?;
+    let length = i32::from_be_bytes(*length);
+    match usize::try_from(length) {
+        Ok(length @ 4..) => (bytes.len() > length).then_some(Some(1 + length)),
+        _ => Some(None),
+    }
+}
+
+/// Whether an error ends the session.
+fn is_fatal(contents: &[u8]) -> bool {
+    let mut fields = contents.split(|&byte| byte == 0);
+    fields.any(|field| matches!(field, b"VFATAL" | b"VPANIC"))
+}
+
+/// Reads more; 0 when there will be no more.
+fn poll_read(
+    stream: &mut (impl AsyncRead + Unpin),
+    into: &mut BytesMut,
+    context: &mut Context<'_>,
+) -> Poll<usize> {
+    if into.capacity() - into.len() < READ / 4 {
+        into.reserve(READ);
+    }
+    let read = pin!(stream.read_buf(into));
+    Poll::Ready(ready!(read.poll(context)).unwrap_or(0))
+}
+
+/// What the client may send from now on: it has been let in.
+pub(super) fn limits(shared: &Shared) -> Limits {
+    Limits {
+        long_message: shared.settings.max_message_bytes,
+        ..Limits::default()
+    }
+}
+
+/// The status of a client that has just been let in.
+pub(super) const IDLE: Status = Status::Idle;

@@ -1,0 +1,242 @@
+//! Sessions that change their place: from here to the node that leads now, to here from
+//! wherever they were.
+
+use std::sync::Arc;
+
+use coeval_pgwire::backend::cold;
+use coeval_sql::Error;
+use coeval_sql::session::{Carried, Session};
+use coeval_types::{Remedy, Timestamp};
+use tracing::debug;
+
+use super::authenticate::{Admitted, Refusal, known};
+use super::conversation::{Conversation, Mode, Moves};
+use super::first::Request;
+use super::greet::{Arrival, new_output, options};
+use super::input::Input;
+use super::opening::{Origin, Resumed};
+use super::output::Output;
+use super::relay::{self, Beginning, Relay};
+use super::signal::Signal;
+use super::{Here, Place, report};
+use crate::audit::Client;
+use crate::metrics::Sheet;
+use crate::registry::Entry;
+use crate::reign::Reign;
+use crate::shared::Shared;
+
+/// A session that has run here, and goes on elsewhere.
+pub(super) fn elsewhere(
+    shared: &Shared,
+    conversation: Conversation,
+    input: Input,
+    entry: Entry,
+    origin: Box<Origin>,
+) -> Relay {
+    let mut told = Vec::new();
+    let tracker = conversation.leave(&mut told);
+    let carried = conversation.session.carried();
+    let Conversation {
+        session,
+        output,
+        signal,
+        sheet,
+        ..
+    } = conversation;
+    // Its transaction ends, and what it has locked is free.
+    drop(session);
+    signal.has_left();
+    let (output, mut rest) = output.into_rest();
+    rest.append(&mut told);
+    let beginning = Beginning {
+        origin,
+        entry,
+        signal,
+        input,
+        output,
+        rest,
+        sheet,
+        carried,
+        tracker,
+        is_admitted: true,
+    };
+    Relay::new(shared, beginning)
+}
+
+/// A session that was relayed, and goes on here. Returns where it is then; nowhere, when
+/// it was refused.
+pub(super) async fn here(
+    shared: &Arc<Shared>,
+    reign: Arc<Reign>,
+    mut relay: Box<Relay>,
+) -> Option<Place> {
+    relay.signal.has_left();
+    let mut client = Client::new(relay.origin.peer, relay.origin.tls);
+    let resumed = resume(
+        (shared, &reign),
+        relay.origin.request.clone(),
+        &mut client,
+        (&relay.entry, &relay.signal),
+        relay.carried.clone(),
+        relay.tracker.in_transaction(),
+    );
+    let (admitted, mut session) = match resumed.await {
+        Ok(resumed) => resumed,
+        Err(error) if error.remedy() == Remedy::Fatal => {
+            // This reign is over as well.
+            coeval_env::sleep(relay::BETWEEN).await;
+            return Some(Place::Elsewhere(relay, None));
+        }
+        Err(error) => {
+            relay.say_last(&error).await;
+            return None;
+        }
+    };
+    relay.entry.belongs_to(admitted.place.role);
+    let (signal, sheet) = (Arc::clone(&relay.signal), Arc::clone(&relay.sheet));
+    let skipping = relay.tracker.is_skipping();
+    let (input, write, rest, origin, entry) = relay.into_parts();
+    let mut output = new_output(shared, &reign, write, &signal, &sheet);
+    output.begin_with(rest);
+    tell_parameters(&mut session, &mut output);
+    output.show_on(session.activity());
+    let mut conversation = Conversation::new(session, output, signal, shared.limits(), client);
+    conversation.moves = Moves::Away;
+    if skipping {
+        conversation.mode = Mode::Skipping;
+    }
+    conversation.look_again(shared, &reign);
+    // What the client is told of its parameters need not wait for its next statement.
+    if conversation.output.flush(Timestamp::ZERO).await.is_err() {
+        return None;
+    }
+    Some(Place::Here(Box::new(Here {
+        entry,
+        input,
+        conversation,
+        origin: Some(origin),
+    })))
+}
+
+/// The session of another node's client, which goes on here.
+pub(super) async fn for_another(
+    shared: &Arc<Shared>,
+    reign: &Arc<Reign>,
+    arrival: Arrival,
+    resumed: Resumed,
+    sheet: &Arc<Sheet>,
+) -> Option<Here> {
+    let Arrival {
+        mut client,
+        request,
+        mut buffer,
+        read,
+        write,
+        number,
+        ..
+    } = arrival;
+    let signal = Arc::new(Signal::default());
+    let mut output = new_output(shared, reign, write, &signal, sheet);
+    let mut carried = Carried::default();
+    for piece in &resumed.pieces {
+        if let Err(error) = carried.apply(piece) {
+            debug!(%error, "what a session carries is not understood");
+        }
+    }
+    buffer.set_limits(relay::limits(shared));
+    let input = Input::new(read, buffer, Arc::clone(sheet));
+    let (number, secret) = number?;
+    let opened = async {
+        let user = user(&request)?;
+        let admitted = known(&reign.database, &user).await.map_err(error)?;
+        let number = (number, &*secret);
+        let place = &admitted.place;
+        let entry = shared
+            .registry
+            .enter_from_elsewhere(&signal, place, number)?;
+        let (_, session) = resume(
+            (shared, reign),
+            request,
+            &mut client,
+            (&entry, &signal),
+            carried,
+            resumed.in_transaction,
+        )
+        .await?;
+        Ok((entry, session))
+    };
+    let (entry, mut session) = match opened.await {
+        Ok(opened) => opened,
+        Err(error) => {
+            let error: Error = error;
+            // Of a reign that is over the other node hears by the end of the stream.
+            if error.remedy() != Remedy::Fatal {
+                report::fatal(&mut output.buffer, &error);
+                let _ = output.flush(Timestamp::ZERO).await;
+                output.close().await;
+            }
+            return None;
+        }
+    };
+    tell_parameters(&mut session, &mut output);
+    output.flush(Timestamp::ZERO).await.ok()?;
+    session.note_changes();
+    output.show_on(session.activity());
+    let mut conversation = Conversation::new(session, output, signal, shared.limits(), client);
+    conversation.moves = Moves::Back;
+    conversation.look_again(shared, reign);
+    Some(Here {
+        entry,
+        input,
+        conversation,
+        origin: None,
+    })
+}
+
+async fn resume(
+    (shared, reign): (&Shared, &Reign),
+    mut request: Request,
+    client: &mut Client,
+    place: (&Entry, &Arc<Signal>),
+    carried: Carried,
+    in_transaction: bool,
+) -> Result<(Admitted, Session), Error> {
+    client.user = user(&request)?;
+    client.database = request
+        .take("database")
+        .filter(|database| !database.is_empty())
+        .unwrap_or_else(|| client.user.clone());
+    // What is no setting was dealt with when the client was let in.
+    let _ = (request.take("user"), request.take("replication"));
+    let admitted = known(&reign.database, &client.user).await.map_err(error)?;
+    let options = options(shared, &mut request, client, &admitted, place)?;
+    let database = Arc::clone(&reign.database);
+    let (session, refused) = Session::resume(database, options, carried, in_transaction).await?;
+    for error in refused {
+        debug!(%error, "a setting of a session is not taken over");
+    }
+    Ok((admitted, session))
+}
+
+fn user(request: &Request) -> Result<String, Error> {
+    let found = request.parameters.iter().rfind(|(name, _)| name == "user");
+    let missing = || report::violation("a session without a user");
+    let (_, user) = found.ok_or_else(missing)?;
+    let most = coeval_sql::catalog::MAX_NAME_BYTES;
+    Ok(coeval_sql::catalog::truncate_name(user, most).to_owned())
+}
+
+fn error(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Error(error, _) => error,
+        Refusal::Gone => report::violation("nobody is there"),
+    }
+}
+
+/// What the client may believe to be otherwise.
+fn tell_parameters(session: &mut Session, output: &mut Output) {
+    for (name, value) in session.take_parameter_changes() {
+        // A value too long to be told stays untold.
+        let _ = cold::parameter_status(&mut output.buffer, &name, &value);
+    }
+}

@@ -1,0 +1,275 @@
+//! The settings of a cluster's node.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use coeval_leader::peers::ClusterId;
+
+use super::{SettingValue, Settings, SettingsError};
+
+/// The highest number a node may have: it is part of the numbers of its sessions.
+pub(crate) const MOST_NODES: u64 = 1000;
+
+/// Which cluster; empty for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OptionalClusterId(pub Option<ClusterId>);
+
+impl SettingValue for OptionalClusterId {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Ok(Self(None)),
+            digits => digits
+                .parse()
+                .map(|id| Self(Some(id)))
+                .map_err(|_| format!("{digits:?} is not 32 hexadecimal digits")),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.map_or_else(String::new, |id| id.to_string())
+    }
+}
+
+/// Where nodes listen for each other; empty for none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterMembers(pub BTreeMap<u64, SocketAddr>);
+
+impl ClusterMembers {
+    /// Nobody.
+    pub const NONE: Self = Self(BTreeMap::new());
+}
+
+impl SettingValue for ClusterMembers {
+    /// `1=127.0.0.1:7001,2=127.0.0.1:7002`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut members = BTreeMap::new();
+        for part in text.split(',').map(str::trim) {
+            if part.is_empty() && text.trim().is_empty() {
+                break;
+            }
+            let form = || format!("{part:?} is not a node and its address, as 1=127.0.0.1:7001");
+            let (node, address) = part.split_once('=').ok_or_else(form)?;
+            let node: u64 = node.trim().parse().map_err(|_| form())?;
+            let address = address.trim();
+            let address = match address.strip_prefix("localhost:") {
+                Some(port) => format!("127.0.0.1:{port}").parse(),
+                None => address.parse(),
+            };
+            let address = address.map_err(|_| form())?;
+            if !(1..=MOST_NODES).contains(&node) {
+                return Err(format!("node {node} is not from 1 to {MOST_NODES}"));
+            }
+            if members.insert(node, address).is_some() {
+                return Err(format!("node {node} is named twice"));
+            }
+        }
+        Ok(Self(members))
+    }
+
+    fn show(&self) -> String {
+        let members = self.0.iter();
+        let parts: Vec<String> = members
+            .map(|(node, address)| format!("{node}={address}"))
+            .collect();
+        parts.join(",")
+    }
+}
+
+impl Settings {
+    /// Whether this server is a node of a cluster.
+    #[must_use]
+    pub const fn is_node(&self) -> bool {
+        self.cluster_node != 0
+    }
+
+    /// Where a node listens for the others.
+    pub(crate) fn cluster_address(&self) -> Option<SocketAddr> {
+        let own = || self.cluster_members.0.get(&self.cluster_node).copied();
+        self.cluster_listen.or_else(own)
+    }
+
+    pub(super) fn check_cluster(&self) -> Result<(), SettingsError> {
+        let refuse = |name: &'static str, reason: String| {
+            Err(SettingsError::Value {
+                name,
+                origin: None,
+                reason,
+            })
+        };
+        if self.cluster_node > MOST_NODES {
+            return refuse("cluster_node", format!("must be from 0 to {MOST_NODES}"));
+        }
+        if !(20..=60_000).contains(&self.cluster_election_timeout_milliseconds) {
+            let reason = "must be from 20 to 60000".into();
+            return refuse("cluster_election_timeout_milliseconds", reason);
+        }
+        if self.cluster_wait_milliseconds > 3_600_000 {
+            let reason = "must be from 0 to 3600000".into();
+            return refuse("cluster_wait_milliseconds", reason);
+        }
+        if !self.is_node() {
+            let said = self.cluster_id.0.is_some()
+                || !self.cluster_members.0.is_empty()
+                || self.cluster_listen.is_some()
+                || self.cluster_join;
+            if said {
+                let reason = "other settings speak of a cluster; say which node of it this is, \
+                              as cluster_node = 1";
+                return refuse("cluster_node", reason.into());
+            }
+            return Ok(());
+        }
+        if self.cluster_id.0.is_none() {
+            let reason = "a node needs the id of its cluster: 32 hexadecimal digits, the same on \
+                          all nodes; `openssl rand -hex 16` draws one";
+            return refuse("cluster_id", reason.into());
+        }
+        if !self.cluster_members.0.contains_key(&self.cluster_node) {
+            let reason = format!(
+                "node {node} is not among them; say where the others reach it, as \
+                 {node}=127.0.0.1:7001",
+                node = self.cluster_node
+            );
+            return refuse("cluster_members", reason);
+        }
+        let is_guarded = self.check_cluster_tls()?;
+        if let Some(address) = self.cluster_address()
+            && !address.ip().is_loopback()
+            && !is_guarded
+            && !self.insecure
+        {
+            let reason = format!(
+                "{} can be reached from other machines, and nodes talk to those through TLS \
+                 only; name cluster_tls_name, cluster_tls_certificate_file, cluster_tls_key_file \
+                 and cluster_tls_authority_file (`coeval cert` makes them), or say --insecure",
+                address.ip()
+            );
+            return refuse("cluster_listen", reason);
+        }
+        Ok(())
+    }
+
+    /// Whether there is TLS between nodes; all of it must be there, or nothing.
+    fn check_cluster_tls(&self) -> Result<bool, SettingsError> {
+        let parts = [
+            ("cluster_tls_name", !self.cluster_tls_name.is_empty()),
+            (
+                "cluster_tls_certificate_file",
+                self.cluster_tls_certificate_file.0.is_some(),
+            ),
+            (
+                "cluster_tls_key_file",
+                self.cluster_tls_key_file.0.is_some(),
+            ),
+            (
+                "cluster_tls_authority_file",
+                self.cluster_tls_authority_file.0.is_some(),
+            ),
+        ];
+        let missing = parts.iter().find(|(_, there)| !there);
+        let there = parts.iter().find(|(_, there)| *there);
+        match (missing, there) {
+            (Some((missing, _)), Some((there, _))) => Err(SettingsError::Value {
+                name: missing,
+                origin: None,
+                reason: format!("TLS between nodes needs it, as {there} is said"),
+            }),
+            (missing, _) => Ok(missing.is_none()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::OptionalPath;
+    use super::*;
+
+    fn node() -> Settings {
+        Settings {
+            cluster_node: 2,
+            cluster_id: OptionalClusterId(Some(ClusterId(7))),
+            cluster_members: ClusterMembers::parse("1=127.0.0.1:7001, 2=localhost:7002").unwrap(),
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn members_read_back_what_they_show() {
+        for text in ["", "1=127.0.0.1:7001", "1=127.0.0.1:7001,20=[::1]:7002"] {
+            assert_eq!(ClusterMembers::parse(text).unwrap().show(), text);
+        }
+        for wrong in [
+            "1",
+            "1=",
+            "=127.0.0.1:7001",
+            "a=127.0.0.1:7001",
+            "0=127.0.0.1:7001",
+            "1=127.0.0.1:7001,",
+            "1=127.0.0.1:7001,1=127.0.0.1:7002",
+            "1=somewhere",
+            "1001=127.0.0.1:7001",
+        ] {
+            assert!(ClusterMembers::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(OptionalClusterId::parse("7").is_err());
+    }
+
+    #[test]
+    fn what_a_node_needs_is_asked_for_by_name() {
+        type Change = fn(&mut Settings);
+        node().check().unwrap();
+        assert_eq!(node().cluster_address().unwrap().port(), 7002);
+        let changes: [(&str, Change); 7] = [
+            ("cluster_node", |settings| settings.cluster_node = 0),
+            ("cluster_node", |settings| settings.cluster_node = 1001),
+            ("cluster_id", |settings| settings.cluster_id.0 = None),
+            ("cluster_members", |settings| settings.cluster_node = 3),
+            ("cluster_listen", |settings| {
+                settings.cluster_listen = Some(([0, 0, 0, 0], 7002).into());
+            }),
+            ("cluster_tls_certificate_file", |settings| {
+                settings.cluster_tls_name = "shop".into();
+            }),
+            ("cluster_election_timeout_milliseconds", |settings| {
+                settings.cluster_election_timeout_milliseconds = 1;
+            }),
+        ];
+        for (name, change) in changes {
+            let mut settings = node();
+            change(&mut settings);
+            let refused = settings.check().unwrap_err();
+            assert!(
+                matches!(refused, SettingsError::Value { name: refused, .. } if refused == name),
+                "{name}: {refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_machines_are_talked_to_through_tls_or_if_somebody_insists() {
+        let path = || OptionalPath(Some("file".into()));
+        let open = Settings {
+            cluster_listen: Some(([0, 0, 0, 0], 7002).into()),
+            ..node()
+        };
+        assert!(
+            open.check()
+                .unwrap_err()
+                .to_string()
+                .contains("say --insecure")
+        );
+        let guarded = Settings {
+            cluster_tls_name: "shop".into(),
+            cluster_tls_certificate_file: path(),
+            cluster_tls_key_file: path(),
+            cluster_tls_authority_file: path(),
+            ..open.clone()
+        };
+        guarded.check().unwrap();
+        let insecure = Settings {
+            insecure: true,
+            ..open
+        };
+        insecure.check().unwrap();
+    }
+}

@@ -1,0 +1,283 @@
+//! Three nodes as three processes, and clients that stay while leaders come and go.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::process::{Running, in_runtime};
+use crate::wire::{Answer, Wire, bind, error, execute, kinds, message, packet, parse, query, sync};
+
+const CANCEL: u32 = 80_877_102;
+
+/// A cluster in a directory.
+struct Cluster {
+    directory: tempfile::TempDir,
+    members: Vec<SocketAddr>,
+    nodes: Vec<Option<Running>>,
+}
+
+/// Addresses that nobody listens at.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks the kernel for ports that processes will listen at"
+)]
+fn addresses(count: usize) -> Vec<SocketAddr> {
+    let listeners: Vec<_> = (0..count)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let addresses = listeners.iter().map(|listener| listener.local_addr());
+    addresses.map(Result::unwrap).collect()
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let mut cluster = Self {
+            directory: tempfile::tempdir().unwrap(),
+            members: addresses(3),
+            nodes: vec![None, None, None],
+        };
+        for node in 0..3 {
+            cluster.start_node(node).await;
+        }
+        cluster
+    }
+
+    async fn start_node(&mut self, node: usize) {
+        let members: Vec<String> = (1..)
+            .zip(&self.members)
+            .map(|(id, at)| format!("{id}={at}"))
+            .collect();
+        let data = self.directory.path().join(format!("node-{}", node + 1));
+        let id = (node + 1).to_string();
+        let arguments = [
+            "--cluster-node",
+            &id,
+            "--cluster-id",
+            "00000000000000000000000000000007",
+            "--cluster-members",
+            &members.join(","),
+            "--cluster-election-timeout-milliseconds",
+            "200",
+            "--admin-listen",
+            "127.0.0.1:0",
+        ];
+        self.nodes[node] = Some(Running::start_with(Path::new(&data), &arguments).await);
+    }
+
+    fn address(&self, node: usize) -> SocketAddr {
+        self.nodes[node].as_ref().expect("it runs").address
+    }
+
+    async fn connect(&self, node: usize) -> Wire {
+        Wire::connect(self.address(node)).await
+    }
+
+    /// Which node leads.
+    async fn leader(&self) -> usize {
+        loop {
+            for (number, node) in self.nodes.iter().enumerate() {
+                if let Some(node) = node {
+                    let (_, health) = crate::admin::get(node.admin.unwrap(), "/health").await;
+                    if health.contains("\"role\":\"leader\"") {
+                        return number;
+                    }
+                }
+            }
+            coeval_env::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn kill(&mut self, node: usize) {
+        let node = self.nodes[node].take().expect("it runs");
+        node.signal(Signal::KILL);
+        node.ended().await;
+    }
+}
+
+/// A follower, and the other one.
+fn others(leader: usize) -> (usize, usize) {
+    ((leader + 1) % 3, (leader + 2) % 3)
+}
+
+/// Their types; a session that goes on elsewhere tells its parameters again.
+fn told(answers: &[Answer]) -> String {
+    kinds(answers).replace('S', "")
+}
+
+fn status(answers: &[Answer]) -> u8 {
+    let ready = answers.last().expect("ReadyForQuery");
+    assert_eq!(ready.kind, 'Z', "{answers:?}");
+    ready.contents[0]
+}
+
+#[test]
+fn every_node_serves_the_same_database() {
+    in_runtime(async {
+        let cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, _) = others(leader);
+        let mut wire = cluster.connect(follower).await;
+        wire.rows("create table t (id int primary key, text text)")
+            .await;
+        wire.rows("insert into t values (1, 'one')").await;
+        for node in 0..3 {
+            let mut wire = cluster.connect(node).await;
+            assert_eq!(
+                wire.value("select text from t where id = 1")
+                    .await
+                    .as_deref(),
+                Some("one"),
+                "node {node}"
+            );
+            let number = wire.value("select pg_backend_pid()").await.unwrap();
+            let key = i32::from_be_bytes(*wire.key.first_chunk().unwrap());
+            assert_eq!(number, key.to_string());
+            // An extended query, a long row, COPY in both directions.
+            let answers = wire
+                .ask(&[
+                    parse("", "select repeat($1, 300000)", &[25]),
+                    bind("", "", &[Some(b"x")]),
+                    execute("", 0),
+                    sync(),
+                ])
+                .await;
+            assert_eq!(kinds(&answers), "12DCZ");
+            wire.send(&query("copy t from stdin")).await;
+            wire.until('G').await;
+            let row = format!("{}\tcopied\n", node + 10);
+            wire.send(&message(b'd', row.as_bytes())).await;
+            let answers = wire.ask(&[message(b'c', b"")]).await;
+            assert_eq!(kinds(&answers), "CZ");
+            let answers = wire.query("copy t to stdout").await;
+            assert!(kinds(&answers).starts_with("Hdd"), "{}", kinds(&answers));
+            wire.send(&message(b'X', b"")).await;
+            assert!(wire.until_closed().await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_session_outlives_its_leader() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, other) = others(leader);
+        let mut idle = cluster.connect(follower).await;
+        idle.rows("create table t (id int primary key, n int)")
+            .await;
+        idle.rows("insert into t values (1, 0), (2, 0)").await;
+        idle.rows("set application_name = 'outlives'").await;
+        idle.rows("prepare named as select n from t where id = $1")
+            .await;
+        idle.ask(&[parse("s", "select $1::int + 1", &[23]), sync()])
+            .await;
+        let mut within = cluster.connect(other).await;
+        within.rows("begin").await;
+        within.rows("update t set n = 1 where id = 1").await;
+        let mut waiting = cluster.connect(follower).await;
+        waiting.rows("begin").await;
+        waiting.rows("update t set n = 5 where id = 2").await;
+        waiting
+            .send(&query("update t set n = 2 where id = 1"))
+            .await;
+        let mut committing = cluster.connect(follower).await;
+        committing
+            .send(&query("update t set n = 3 where id = 1"))
+            .await;
+        coeval_env::sleep(std::time::Duration::from_millis(100)).await;
+        cluster.kill(leader).await;
+
+        // Who waits is told at once; who is within a transaction when they ask.
+        let answers = waiting.until('Z').await;
+        assert_eq!(error(&answers).sqlstate(), "40001");
+        assert_eq!(status(&answers), b'E');
+        let answers = committing.until('Z').await;
+        assert_eq!(error(&answers).sqlstate(), "40003");
+        assert_eq!(status(&answers), b'I');
+        let answers = within.query("select 1").await;
+        assert_eq!(error(&answers).sqlstate(), "40001");
+        assert_eq!(error(&within.query("select 1").await).sqlstate(), "25P02");
+        within.rows("rollback").await;
+        waiting.rows("rollback").await;
+        within.rows("update t set n = 7 where id = 1").await;
+
+        // Who was idle notices nothing.
+        let name = idle.value("show application_name").await;
+        assert_eq!(name.as_deref(), Some("outlives"));
+        assert_eq!(idle.value("execute named(1)").await.as_deref(), Some("7"));
+        let answers = idle
+            .ask(&[bind("", "s", &[Some(b"41")]), execute("", 0), sync()])
+            .await;
+        assert_eq!(told(&answers), "2DCZ");
+        assert_eq!(
+            waiting
+                .value("select n from t where id = 2")
+                .await
+                .as_deref(),
+            Some("0")
+        );
+
+        // The one that was killed comes back, and serves as well.
+        cluster.start_node(leader).await;
+        let mut back = cluster.connect(leader).await;
+        assert_eq!(
+            back.value("select n from t where id = 1").await.as_deref(),
+            Some("7")
+        );
+    });
+}
+
+#[test]
+fn a_statement_is_canceled_through_a_follower() {
+    in_runtime(async {
+        let cluster = Cluster::start().await;
+        let (follower, other) = others(cluster.leader().await);
+        let mut holder = cluster.connect(follower).await;
+        holder.rows("create table t (id int primary key)").await;
+        holder.rows("insert into t values (1)").await;
+        // Where the session is, and where nobody knows it.
+        for through in [follower, other] {
+            holder.rows("begin").await;
+            holder.rows("delete from t").await;
+            let mut waiter = cluster.connect(follower).await;
+            waiter.send(&query("delete from t")).await;
+            let key = waiter.key.clone();
+            let canceling = async {
+                loop {
+                    let mut wire = Wire::open(cluster.address(through)).await;
+                    wire.send(&packet(CANCEL, &key)).await;
+                    wire.until_closed().await;
+                    coeval_env::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            };
+            let answers = tokio::select! {
+                answers = waiter.until('Z') => answers,
+                () = canceling => unreachable!(),
+            };
+            assert_eq!(error(&answers).sqlstate(), "57014");
+            holder.rows("rollback").await;
+        }
+    });
+}
+
+#[test]
+fn without_a_majority_statements_wait_and_fail_and_sessions_stay() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, other) = others(leader);
+        let mut wire = cluster.connect(follower).await;
+        wire.rows("create table t (id int primary key)").await;
+        cluster.kill(leader).await;
+        cluster.kill(other).await;
+        wire.send(&query("insert into t values (1)")).await;
+        coeval_env::sleep(std::time::Duration::from_millis(300)).await;
+        // It has waited, and nobody has told it anything.
+        cluster.start_node(other).await;
+        let answers = wire.until('Z').await;
+        // Passed on before the leader was known to be lost, or after.
+        assert!(matches!(&*told(&answers), "CZ" | "EZ"), "{answers:?}");
+        wire.value("select count(*) from t").await.unwrap();
+    });
+}
