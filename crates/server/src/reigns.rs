@@ -45,6 +45,7 @@ pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> 
                 .collect(),
             ..Members::default()
         },
+        join: settings.cluster_join,
         directory: settings.data_dir.clone(),
         security: security(settings, node).await?,
     };
