@@ -116,7 +116,8 @@ pub struct Place {
     /// votes; later the log says who does. A node that joins names at least all members
     /// that there are then.
     pub members: Members,
-    /// With an empty directory it founds no cluster, but waits to be added to one.
+    /// With an empty directory it founds no cluster, but waits to be added to one, under an
+    /// id that no node has had there (decision 0025).
     pub join: bool,
     /// Its data directory.
     pub directory: PathBuf,

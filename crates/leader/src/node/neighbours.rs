@@ -12,7 +12,7 @@
 //!
 //! Somebody who is not in the log yet, but in the settings, is talked to because the log
 //! here may be old: a node that joins reads of members that have gone long ago, and has its
-//! log from a leader that it has not read of yet.
+//! log from a leader that it has not read of yet. See decision 0025.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
