@@ -25,6 +25,7 @@ mod bench;
 mod cert;
 pub mod cli;
 mod client;
+mod demo;
 mod dump;
 mod engine;
 mod forgetting;

@@ -6,11 +6,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use coeval_leader::node::{self, Node, Place, Standing};
+use coeval_leader::node::{self, Link, Node, Place, Standing};
 use coeval_leader::peers::{Identity, Members, NodeId, Pem, Security, Tls};
 use tokio::sync::watch;
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 use crate::metrics::ServerHost;
 use crate::reign::{Lead, Reign};
@@ -22,6 +23,9 @@ use crate::{Effective, engine};
 
 /// The ticks of consensus in an election timeout.
 const TICKS: u64 = 10;
+
+/// How long a node that stops waits for another one to lead.
+const HAND_OVER: Duration = Duration::from_secs(3);
 
 /// Starts the node that the settings describe.
 pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> {
@@ -120,6 +124,23 @@ pub(crate) async fn follow(shared: Arc<Shared>, effective: Effective) {
         }
         if standing.changed().await.is_err() {
             return end(&shared, Lead::Nowhere);
+        }
+    }
+}
+
+/// Has another node lead, if one can, before this one goes: then the others need not find
+/// out by themselves that it has gone.
+pub(crate) async fn hand_over(node: &Node) {
+    let Ok(status) = node.status().await else {
+        return;
+    };
+    let voters = status.members.iter().filter(|member| member.is_voter);
+    for member in voters.filter(|member| matches!(member.link, Link::Connected { .. })) {
+        let handing = coeval_env::timeout(HAND_OVER, node.transfer(member.node));
+        match handing.await {
+            Ok(Ok(())) => return info!(to = %member.node, "another node leads"),
+            Ok(Err(error)) => debug!(to = %member.node, %error, "not handed over"),
+            Err(coeval_env::Elapsed) => return,
         }
     }
 }

@@ -357,7 +357,10 @@ impl RunningServer {
             following.abort();
         }
         match (&self.shared.node, self.shared.reign()) {
-            (Some(node), _) => {
+            (Some(node), reign) => {
+                if reign.is_some() {
+                    reigns::hand_over(node).await;
+                }
                 if let Err(error) = node.stop().await {
                     warn!(%error, "the node did not end in order; its next start recovers");
                 }

@@ -1,10 +1,11 @@
-//! The command line: `coeval start`, `sql`, `dump`, `backup`, `restore`, `verify`,
+//! The command line: `coeval start`, `demo`, `sql`, `dump`, `backup`, `restore`, `verify`,
 //! `assess`, `bench`, `cert`, `check`, `status`, `config`, `completions`, `manual`, `version`.
 
 mod assess;
 mod bench;
 mod cert;
 mod check;
+mod demo;
 mod shell_help;
 mod start;
 
@@ -32,6 +33,7 @@ Examples:
   coeval start --data-dir /var/lib/coeval --listen 127.0.0.1:6000
   coeval start --listen 0.0.0.0:5433 --tls-certificate-file cert.pem --tls-key-file key.pem
   coeval start --ephemeral                 in memory, at a free port, for tests
+  coeval demo                              three nodes as one database, to play with
   coeval bench tpcc --warehouses 4         measure it
   coeval config --config coeval.toml       what is set, and where that was said";
 
@@ -41,6 +43,7 @@ Examples:
   coeval start --data-dir /var/lib/coeval --listen 127.0.0.1:6000
   coeval start --config coeval.toml --log-format json
   COEVAL_MAX_CONNECTIONS=100 coeval start
+  coeval start --config node-1.toml            # a node of a cluster: section [cluster]
   coeval start --ephemeral > url.txt &         # for tests: the URL is its one line
 
 A setting is taken from its flag, else from the environment (COEVAL_ and its name
@@ -149,6 +152,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Some(("cert", matches)) => cert::run(matches),
         Some(("check", matches)) => check::run(matches),
+        Some(("demo", matches)) => demo::run(matches),
         Some(("assess", matches)) => assess::run(matches),
         Some(("status", matches)) => status::run(
             matches
@@ -240,8 +244,15 @@ fn command() -> Command {
                              when the starting process ends",
                         ),
                 )
+                .arg(
+                    Arg::new("stop-with-parent")
+                        .long("stop-with-parent")
+                        .action(ArgAction::SetTrue)
+                        .help("Stop when the starting process ends"),
+                )
                 .args(setting_arguments()),
         )
+        .subcommand(demo::command())
         .subcommand(
             Command::new("sql")
                 .about("Talk SQL to a server, for machines without psql")

@@ -12,7 +12,8 @@ use crate::{Effective, RunningServer, Server, Settings, Storage, logging};
 
 pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     let ephemeral = matches.get_flag("ephemeral");
-    let parent = if ephemeral { Parent::now() } else { None };
+    let stops_with_parent = ephemeral || matches.get_flag("stop-with-parent");
+    let parent = stops_with_parent.then(Parent::now).flatten();
     let mut settings = match settings(matches) {
         Ok(effective) => effective,
         Err(error) => return fail(&error),

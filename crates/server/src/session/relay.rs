@@ -47,6 +47,8 @@ use crate::shared::Shared;
 const HIGH_WATER: usize = 256 << 10;
 /// What is read at once, in bytes.
 const READ: usize = 64 << 10;
+/// How long a node may take to say whether it leads.
+const OPENING: Duration = Duration::from_secs(3);
 /// Before a node is asked again that does not lead, or cannot be reached.
 pub(super) const BETWEEN: Duration = Duration::from_millis(50);
 
@@ -167,6 +169,11 @@ fn frame(out: &mut Vec<u8>, message: u8, contents: &[u8]) {
 /// Opens a stream for a session; `None` when that node cannot be reached or does not
 /// lead.
 pub(super) async fn open(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
+    let opened = coeval_env::timeout(OPENING, begin(streams, node, opening)).await;
+    opened.ok().flatten()
+}
+
+async fn begin(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
     let mut stream = match streams.open(node).await {
         Ok(stream) => stream,
         Err(error) => {
@@ -389,7 +396,18 @@ impl Relay {
                 }
                 Lead::There(node) => {
                     let opening = opening::session(&self.origin, Some(&resumed));
-                    let opening = open(&streams, node, &opening);
+                    let mut now = leads.clone();
+                    let elsewhere = move |lead: &Lead| match lead {
+                        Lead::There(other) => *other != node,
+                        Lead::Here(_) | Lead::Nowhere => true,
+                    };
+                    let opening = async {
+                        tokio::select! {
+                            biased;
+                            opened = open(&streams, node, &opening) => opened,
+                            _ = now.wait_for(elsewhere) => None,
+                        }
+                    };
                     if let Some(leader) = self.meanwhile(opening).await? {
                         self.waits_since = None;
                         return Ok(Found::Leader(leader));

@@ -320,3 +320,140 @@ fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracker() -> Tracker {
+        Tracker::new(Status::Idle, false)
+    }
+
+    fn query(tracker: &mut Tracker, text: &str) {
+        let contents = [text.as_bytes(), b"\0"].concat();
+        assert_eq!(tracker.client(kind::QUERY, &contents), Verdict::Pass);
+    }
+
+    /// What the client is told: types of messages, with the SQLSTATE of errors and the
+    /// status of ReadyForQuery.
+    fn lost(tracker: &mut Tracker) -> String {
+        let mut out = Vec::new();
+        tracker.lost(&mut out);
+        told(&out)
+    }
+
+    fn told(mut out: &[u8]) -> String {
+        let mut words = Vec::new();
+        while let Some((&message, rest)) = out.split_first() {
+            let length = i32::from_be_bytes(*rest.first_chunk().unwrap()) as usize;
+            let contents = &rest[4..length];
+            words.push(match message {
+                answer::READY => format!("Z{}", char::from(contents[0])),
+                answer::ERROR => {
+                    let mut fields = contents.split(|&byte| byte == 0);
+                    let state = fields.find_map(|field| field.strip_prefix(b"C"));
+                    String::from_utf8(state.unwrap().to_vec()).unwrap()
+                }
+                other => char::from(other).to_string(),
+            });
+            out = &rest[length..];
+        }
+        words.join(" ")
+    }
+
+    #[test]
+    fn who_waits_for_nothing_is_told_nothing() {
+        let mut tracker = tracker();
+        query(&mut tracker, "insert into t values (1)");
+        tracker.answered(b'C', b"INSERT 0 1\0");
+        tracker.answered(answer::READY, b"I");
+        assert_eq!(lost(&mut tracker), "");
+        assert!(!tracker.in_transaction());
+    }
+
+    #[test]
+    fn a_commit_may_have_happened_and_the_rest_has_not() {
+        for (status, text, expected) in [
+            ("I", "select 1", "40001 ZI"),
+            ("I", "begin", "40001 ZI"),
+            ("I", "insert into t values (1)", "40003 ZI"),
+            ("T", "insert into t values (1)", "40001 ZE"),
+            ("T", "commit", "40003 ZI"),
+            ("T", "rollback", "40001 ZI"),
+            ("T", "select 1; commit", "40003 ZI"),
+            ("T", "select 1; select 2", "40001 ZE"),
+            ("E", "select 1", "40001 ZE"),
+        ] {
+            let mut tracker = tracker();
+            tracker.answered(answer::READY, status.as_bytes());
+            query(&mut tracker, text);
+            assert_eq!(lost(&mut tracker), expected, "{status} {text}");
+        }
+    }
+
+    #[test]
+    fn every_cycle_is_answered_and_an_open_one_waits_for_sync() {
+        let mut tracker = tracker();
+        let steps: [(u8, &[u8]); 9] = [
+            (kind::PARSE, b"s\0insert into t values (1)\0\0\0"),
+            (kind::BIND, b"\0s\0"),
+            (kind::EXECUTE, b"\0\0\0\0\0"),
+            (kind::SYNC, b""),
+            (kind::PARSE, b"\0select 1\0\0\0"),
+            (kind::BIND, b"\0\0"),
+            (kind::EXECUTE, b"\0\0\0\0\0"),
+            (kind::SYNC, b""),
+            (kind::PARSE, b"\0select 2\0\0\0"),
+        ];
+        for (message, contents) in steps {
+            assert_eq!(tracker.client(message, contents), Verdict::Pass);
+        }
+        assert_eq!(lost(&mut tracker), "40003 ZI 40001 ZI 40001");
+        assert_eq!(tracker.client(kind::BIND, b"\0\0"), Verdict::Drop);
+        assert_eq!(tracker.client(kind::SYNC, b""), Verdict::Ready);
+        assert_eq!(tracker.client(kind::BIND, b"\0s\0"), Verdict::Pass);
+    }
+
+    #[test]
+    fn an_error_is_told_once() {
+        let mut tracker = tracker();
+        query(&mut tracker, "insert into t values (1)");
+        tracker.answered(answer::ERROR, b"");
+        assert_eq!(lost(&mut tracker), "ZI");
+        tracker.client(kind::PARSE, b"\0select 1\0\0\0");
+        tracker.answered(answer::ERROR, b"");
+        assert_eq!(lost(&mut tracker), "");
+        assert!(tracker.is_skipping());
+    }
+
+    #[test]
+    fn a_copy_swallows_sync_until_its_data_end() {
+        let mut tracker = tracker();
+        tracker.client(kind::PARSE, b"\0copy t from stdin\0\0\0");
+        tracker.client(kind::BIND, b"\0\0");
+        tracker.client(kind::EXECUTE, b"\0\0\0\0\0");
+        tracker.client(kind::SYNC, b"");
+        tracker.answered(answer::COPY_IN, b"");
+        tracker.client(kind::COPY_DATA, b"1\n");
+        tracker.client(kind::SYNC, b"");
+        tracker.client(kind::COPY_DONE, b"");
+        tracker.client(kind::SYNC, b"");
+        assert_eq!(lost(&mut tracker), "40003 ZI");
+        query(&mut tracker, "copy t from stdin");
+        tracker.answered(answer::COPY_IN, b"");
+        tracker.client(kind::COPY_DATA, b"1\n");
+        assert_eq!(lost(&mut tracker), "40003 ZI");
+        assert!(!tracker.is_skipping());
+    }
+
+    #[test]
+    fn without_a_leader_each_cycle_is_refused() {
+        let mut tracker = tracker();
+        let error = Error::new(SqlState("57P03"), "nobody");
+        let mut out = Vec::new();
+        for message in [kind::QUERY, kind::PARSE, kind::BIND, kind::SYNC, kind::SYNC] {
+            tracker.refuse(message, &error, &mut out);
+        }
+        assert_eq!(told(&out), "57P03 ZI 57P03 ZI ZI");
+    }
+}

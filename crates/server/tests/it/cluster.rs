@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Stdio;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
-use crate::process::{Running, in_runtime};
+use crate::process::{COEVAL, PATIENCE, Running, in_runtime};
 use crate::wire::{Answer, Wire, bind, error, execute, kinds, message, packet, parse, query, sync};
 
 const CANCEL: u32 = 80_877_102;
@@ -279,5 +282,135 @@ fn without_a_majority_statements_wait_and_fail_and_sessions_stay() {
         // Passed on before the leader was known to be lost, or after.
         assert!(matches!(&*told(&answers), "CZ" | "EZ"), "{answers:?}");
         wire.value("select count(*) from t").await.unwrap();
+    });
+}
+
+/// `coeval demo`, and what it prints.
+struct Demo {
+    child: tokio::process::Child,
+    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    /// Where each node serves clients, its process, and whether it leads.
+    nodes: Vec<(SocketAddr, i32, bool)>,
+    directory: String,
+}
+
+impl Demo {
+    async fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(COEVAL)
+            .arg("demo")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut demo = Self {
+            child,
+            lines,
+            nodes: Vec::new(),
+            directory: String::new(),
+        };
+        loop {
+            let line = demo.line().await;
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match &words[..] {
+                ["A", "cluster", "of", _, "nodes,", "in", directory, ..] => {
+                    demo.directory = (*directory).to_owned();
+                }
+                [
+                    "node",
+                    _,
+                    "psql",
+                    "-h",
+                    host,
+                    "-p",
+                    port,
+                    "coeval",
+                    "process",
+                    process,
+                    rest @ ..,
+                ] => {
+                    let address = format!("{host}:{port}").parse().unwrap();
+                    let process = process.parse().unwrap();
+                    demo.nodes.push((address, process, *rest == ["leads"]));
+                }
+                [.., "ends", "the", "cluster."] => return demo,
+                _ => {}
+            }
+        }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = coeval_env::timeout(PATIENCE, self.lines.next_line()).await;
+        line.expect("a line in time").unwrap().expect("it goes on")
+    }
+
+    async fn stop(mut self) {
+        let process = Pid::from_raw(self.child.id().unwrap() as i32).unwrap();
+        kill_process(process, Signal::INT).unwrap();
+        let ended = coeval_env::timeout(PATIENCE, self.child.wait()).await;
+        assert!(ended.expect("it ends in time").unwrap().success());
+    }
+}
+
+#[test]
+fn a_demonstration_goes_on_without_the_node_that_led() {
+    in_runtime(async {
+        let mut demo = Demo::start(&[]).await;
+        assert_eq!(demo.nodes.len(), 3);
+        let &(_, leader, _) = demo.nodes.iter().find(|node| node.2).unwrap();
+        let &(follower, ..) = demo.nodes.iter().find(|node| !node.2).unwrap();
+        let mut wire = Wire::connect(follower).await;
+        wire.rows("create table t (id int primary key)").await;
+        kill_process(Pid::from_raw(leader).unwrap(), Signal::KILL).unwrap();
+        let (mut ended, mut leads) = (false, false);
+        while !(ended && leads) {
+            let line = demo.line().await;
+            ended |= line.contains("was ended by signal 9");
+            leads |= line.contains("leads now");
+        }
+        assert_eq!(
+            wire.value("select count(*) from t").await.as_deref(),
+            Some("0")
+        );
+        let directory = demo.directory.clone();
+        demo.stop().await;
+        assert!(!coeval_env::fs::exists(&directory).await.unwrap());
+    });
+}
+
+#[test]
+fn a_demonstration_finds_its_data_again() {
+    in_runtime(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("demo");
+        let path = path.to_str().unwrap();
+        let demo = Demo::start(&["--data-dir", path]).await;
+        let mut wire = Wire::connect(demo.nodes[0].0).await;
+        wire.rows("create table t (id int primary key)").await;
+        drop(wire);
+        demo.stop().await;
+        let demo = Demo::start(&["--data-dir", path]).await;
+        let mut wire = Wire::connect(demo.nodes[2].0).await;
+        assert_eq!(
+            wire.value("select count(*) from t").await.as_deref(),
+            Some("0")
+        );
+        demo.stop().await;
+        // The number of nodes is part of the cluster.
+        let mut command = Command::new(COEVAL);
+        let refused = command
+            .args(["demo", "--nodes", "5", "--data-dir", path])
+            .output();
+        let refused = coeval_env::timeout(PATIENCE, refused)
+            .await
+            .unwrap()
+            .unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            !refused.status.success() && said.contains("say --nodes 3"),
+            "{said}"
+        );
     });
 }

@@ -11,10 +11,10 @@ use tokio::process::{Child, Command};
 
 use crate::wire::{Wire, error};
 
-const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
+pub const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
 
 /// No process takes longer than this for what it has to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn in_runtime(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()

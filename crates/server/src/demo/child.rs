@@ -1,0 +1,178 @@
+//! One node of a demonstration: a process of this program.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a demonstration is a program around servers, of which nothing is simulated"
+)]
+
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use coeval_env::Instant;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use super::AWAY;
+use super::directory::{Directory, free};
+
+/// How long a node may take to answer, or to end.
+const ANSWER: Duration = Duration::from_millis(500);
+const END: Duration = Duration::from_secs(20);
+
+/// See the module.
+pub(super) struct Child {
+    pub(super) number: u64,
+    /// Where clients are served.
+    pub(super) client: SocketAddr,
+    /// What it says.
+    pub(super) log: PathBuf,
+    admin: SocketAddr,
+    arguments: Vec<String>,
+    process: Option<tokio::process::Child>,
+    leads: bool,
+    /// When it is to be started again.
+    again: Option<Instant>,
+}
+
+/// What has become of a node.
+pub(super) enum Told {
+    Nothing,
+    /// It has ended, and how.
+    Ended(String),
+    /// It has been started, as this process.
+    Started(u32),
+}
+
+impl Child {
+    pub(super) fn new(directory: &Directory, number: u64) -> Result<Self, String> {
+        let [client, admin] = free(2)?[..] else {
+            return Err("two ports are needed".to_owned());
+        };
+        let members = (1..).zip(&directory.members);
+        let members: Vec<String> = members.map(|(node, at)| format!("{node}={at}")).collect();
+        let data = directory.path().join(format!("node-{number}"));
+        let arguments = [
+            ("--data-dir", data.display().to_string()),
+            ("--listen", client.to_string()),
+            ("--admin-listen", admin.to_string()),
+            ("--cluster-node", number.to_string()),
+            ("--cluster-id", directory.cluster.to_string()),
+            ("--cluster-members", members.join(",")),
+            ("--log-format", "text".to_owned()),
+        ];
+        let arguments = arguments.into_iter();
+        Ok(Self {
+            number,
+            client,
+            admin,
+            log: directory.path().join(format!("node-{number}.log")),
+            arguments: arguments
+                .flat_map(|(flag, value)| [flag.to_owned(), value])
+                .collect(),
+            process: None,
+            leads: false,
+            again: None,
+        })
+    }
+
+    /// Starts it, in an environment that says nothing about it.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        let wrong = |error: std::io::Error| format!("node {}: {error}", self.number);
+        let log = OpenOptions::new().create(true).append(true).open(&self.log);
+        let log = log.map_err(wrong)?;
+        let mut command = Command::new(std::env::current_exe().map_err(wrong)?);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("COEVAL_") {
+                command.env_remove(name);
+            }
+        }
+        let spawned = command
+            .args(["start", "--stop-with-parent"])
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            // Ctrl-C is for the demonstration, which stops its nodes in order.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        self.process = Some(spawned.map_err(wrong)?);
+        self.again = None;
+        Ok(())
+    }
+
+    /// Its process, while it has one.
+    pub(super) fn process(&self) -> Option<u32> {
+        self.process.as_ref()?.id()
+    }
+
+    /// Whether it led when it was looked at.
+    pub(super) const fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// Looks whether it runs and leads, and starts it when it is time.
+    pub(super) async fn look(&mut self) -> Result<Told, String> {
+        if let Some(process) = &mut self.process {
+            if let Ok(Some(status)) = process.try_wait() {
+                self.process = None;
+                self.leads = false;
+                self.again = Some(coeval_env::now() + AWAY);
+                return Ok(Told::Ended(how(status)));
+            }
+            let health = coeval_env::timeout(ANSWER, health(self.admin)).await;
+            let health = health.ok().flatten().unwrap_or_default();
+            self.leads = health.contains("\"role\":\"leader\"");
+            return Ok(Told::Nothing);
+        }
+        if self.again.is_some_and(|again| coeval_env::now() >= again) {
+            self.start()?;
+            return Ok(self.process().map_or(Told::Nothing, Told::Started));
+        }
+        Ok(Told::Nothing)
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(super) async fn stop(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        let number = process.id().and_then(|number| i32::try_from(number).ok());
+        if let Some(number) = number.and_then(Pid::from_raw) {
+            // It may have ended just now.
+            let _ = kill_process(number, Signal::TERM);
+        }
+        if coeval_env::timeout(END, process.wait()).await.is_err() {
+            let _ = process.kill().await;
+        }
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        // Dropped, a process is killed.
+        self.process = None;
+    }
+}
+
+fn how(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (None, Some(code)) => format!("has ended with exit code {code}"),
+        (None, None) => "has ended".to_owned(),
+    }
+}
+
+/// What a node says of itself.
+async fn health(address: SocketAddr) -> Option<String> {
+    let mut stream = coeval_env::connect(address).await.ok()?;
+    let request = b"GET /health HTTP/1.1\r\n\r\n";
+    stream.write_all(request).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
+}

@@ -1,0 +1,103 @@
+//! Where a demonstration keeps its things.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a demonstration is a program around servers, of which nothing is simulated"
+)]
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use coeval_leader::peers::ClusterId;
+
+/// The file that says which cluster the others belong to.
+const CLUSTER_ID: &str = "cluster-id";
+
+/// A directory, and what all nodes in it have in common.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    is_kept: bool,
+    pub(super) cluster: ClusterId,
+    /// Where nodes listen for each other, from node 1 on.
+    pub(super) members: Vec<SocketAddr>,
+}
+
+impl Directory {
+    /// Goes on with this one, or makes it; or makes one that is removed at the end.
+    pub(super) fn open(path: Option<&Path>, nodes: u64) -> Result<Self, String> {
+        let is_kept = path.is_some();
+        let path = path.map_or_else(
+            || std::env::temp_dir().join(format!("coeval-demo-{}", std::process::id())),
+            Path::to_owned,
+        );
+        let wrong = |what: &str, error: &dyn std::fmt::Display| {
+            format!("{}: {what}: {error}", path.display())
+        };
+        fs::create_dir_all(&path).map_err(|error| wrong("cannot be made", &error))?;
+        let file = path.join(CLUSTER_ID);
+        let cluster = match fs::read_to_string(&file) {
+            Ok(text) => (text.trim().parse())
+                .map_err(|error: coeval_leader::peers::NotAClusterId| wrong(CLUSTER_ID, &error))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut entries =
+                    fs::read_dir(&path).map_err(|error| wrong("cannot be read", &error))?;
+                if entries.next().is_some() {
+                    let reason = "it is not empty, and no demonstration was here before; name \
+                                  another directory";
+                    return Err(format!("{}: {reason}", path.display()));
+                }
+                let cluster = ClusterId::draw();
+                fs::write(&file, format!("{cluster}\n"))
+                    .map_err(|error| wrong("cannot be written", &error))?;
+                cluster
+            }
+            Err(error) => return Err(wrong(CLUSTER_ID, &error)),
+        };
+        let before = (1..).take_while(|node| path.join(format!("node-{node}")).exists());
+        let before = before.count() as u64;
+        if before > 0 && before != nodes {
+            return Err(format!(
+                "{}: there are {before} nodes, and their number is part of the cluster; say \
+                 --nodes {before}, or name another directory",
+                path.display()
+            ));
+        }
+        Ok(Self {
+            members: free(nodes)?,
+            cluster,
+            is_kept,
+            path,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Removes it, if it is not to be kept.
+    pub(super) fn close(self) -> Result<(), String> {
+        if self.is_kept {
+            return Ok(());
+        }
+        let removed = fs::remove_dir_all(&self.path);
+        removed.map_err(|error| format!("{}: cannot be removed: {error}", self.path.display()))
+    }
+}
+
+/// Addresses of this machine that nobody listens at.
+pub(super) fn free(count: u64) -> Result<Vec<SocketAddr>, String> {
+    let listeners = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    // All at once, so that they differ.
+    let listeners: Result<Vec<_>, _> = listeners.collect();
+    let addresses = listeners.and_then(|listeners| {
+        let addresses = listeners.iter().map(TcpListener::local_addr);
+        addresses.collect()
+    });
+    addresses.map_err(|error| format!("there is no free port: {error}"))
+}

@@ -1,0 +1,209 @@
+//! `coeval demo`: a cluster on this machine, to play with.
+//!
+//! ```text
+//!   demo ── starts ──▶ coeval start --data-dir DIR/node-1 …     a process of its own,
+//!        ── asks ────▶   its /health: who leads?                which may be killed
+//!        ── waits for its end, and starts it again
+//!   DIR/cluster-id     which cluster the directories belong to
+//!   DIR/node-1/        what node 1 keeps; DIR/node-1.log what it says
+//! ```
+//!
+//! A node that has ended by itself is started again after a moment, long enough to see
+//! the others go on without it. Its addresses stay the same.
+
+mod child;
+mod directory;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use child::{Child, Told};
+use directory::Directory;
+
+/// Between two looks at who leads.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a node stays away that has ended by itself.
+const AWAY: Duration = Duration::from_secs(5);
+/// How long a cluster may take until somebody leads.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a demonstration is to be.
+#[derive(Debug)]
+pub(crate) struct Demo {
+    /// How many nodes.
+    pub(crate) nodes: u64,
+    /// Where they keep their data; without one, nowhere for good.
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// Runs it until a signal.
+pub(crate) fn run(demo: &Demo) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.to_string()),
+    };
+    match runtime.block_on(play(demo)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => fail(&reason),
+    }
+}
+
+fn fail(reason: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "coeval demo: {reason}");
+    ExitCode::FAILURE
+}
+
+/// To standard output, whose reader may have gone.
+fn say(text: &str) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{text}");
+    let _ = out.flush();
+}
+
+async fn play(demo: &Demo) -> Result<(), String> {
+    let handler = |kind| signal(kind).map_err(|error| error.to_string());
+    let mut interrupt = handler(SignalKind::interrupt())?;
+    let mut terminate = handler(SignalKind::terminate())?;
+    let directory = Directory::open(demo.directory.as_deref(), demo.nodes)?;
+    let mut nodes = Vec::new();
+    for node in 1..=demo.nodes {
+        nodes.push(Child::new(&directory, node)?);
+    }
+    let ended = async {
+        for node in &mut nodes {
+            node.start()?;
+        }
+        let watching = watch(&mut nodes, &directory);
+        tokio::select! {
+            biased;
+            () = either(&mut interrupt, &mut terminate) => Ok(()),
+            ended = watching => ended,
+        }
+    }
+    .await;
+    if ended.is_ok() {
+        say("stopping the nodes; once more ends them at once");
+    }
+    let stopping = async {
+        // Who leads comes last, so that it need not be replaced.
+        nodes.sort_by_key(Child::leads);
+        for node in &mut nodes {
+            node.stop().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stopping => {}
+        () = either(&mut interrupt, &mut terminate) => nodes.iter_mut().for_each(Child::kill),
+    }
+    drop(nodes);
+    directory.close()?;
+    ended
+}
+
+async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
+    tokio::select! {
+        biased;
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Says what happens, and keeps the nodes running, until they cannot be.
+async fn watch(nodes: &mut [Child], directory: &Directory) -> Result<(), String> {
+    let began = coeval_env::now();
+    let mut leader = None;
+    let mut shown = false;
+    loop {
+        for node in nodes.iter_mut() {
+            match node.look().await? {
+                Told::Nothing => {}
+                Told::Ended(how) => {
+                    if !shown {
+                        return Err(format!(
+                            "node {} {how}; {} says why",
+                            node.number,
+                            node.log.display()
+                        ));
+                    }
+                    say(&format!(
+                        "node {} {how}; it is started again in {} seconds",
+                        node.number,
+                        AWAY.as_secs()
+                    ));
+                }
+                Told::Started(process) => {
+                    say(&format!(
+                        "node {} runs again as process {process}",
+                        node.number
+                    ));
+                }
+            }
+        }
+        let now = nodes.iter().find(|node| node.leads());
+        let now = now.map(|node| (node.number, node.process()));
+        match now {
+            Some(_) if !shown => {
+                shown = true;
+                show(nodes, directory);
+            }
+            Some((number, Some(process))) if leader != now => {
+                say(&format!("node {number} leads now, as process {process}"));
+            }
+            None if !shown && began.elapsed() > PATIENCE => {
+                let seconds = PATIENCE.as_secs();
+                return Err(format!("nobody leads after {seconds} seconds"));
+            }
+            _ => {}
+        }
+        if now.is_some() {
+            leader = now;
+        }
+        coeval_env::sleep(LOOK).await;
+    }
+}
+
+fn show(nodes: &[Child], directory: &Directory) {
+    let kept = match directory.is_kept() {
+        true => "kept when it ends",
+        false => "removed when it ends",
+    };
+    let mut text = format!(
+        "A cluster of {} nodes, in {} ({kept}). Every node serves every client:\n\n",
+        nodes.len(),
+        directory.path().display()
+    );
+    for node in nodes {
+        let process = node
+            .process()
+            .map_or_else(String::new, |process| process.to_string());
+        let leads = if node.leads() { "  leads" } else { "" };
+        text.push_str(&format!(
+            "  node {}   psql -h {} -p {} coeval   process {process}{leads}\n",
+            node.number,
+            node.client.ip(),
+            node.client.port(),
+        ));
+    }
+    let leader = nodes.iter().find(|node| node.leads());
+    if let Some(process) = leader.and_then(Child::process) {
+        text.push_str(&format!(
+            "\nConnect to one that does not lead, then kill the one that does, and go on:\n\n  \
+             kill -9 {process}\n"
+        ));
+    }
+    let end = if io::stdin().is_terminal() {
+        "Ctrl-C"
+    } else {
+        "SIGINT"
+    };
+    text.push_str(&format!("\n{end} ends the cluster."));
+    say(&text);
+}
