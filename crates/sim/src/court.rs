@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-pub use bugs::{CATCHES, Catch, Caught, ELSEWHERE, JUDGES, catch};
+pub use bugs::{BENEATH, CATCHES, Catch, Caught, ELSEWHERE, JUDGES, catch};
 pub use record::{Record, Unreadable};
 pub use table::Table;
 
@@ -63,9 +63,10 @@ pub struct Failure {
     pub report: Report,
 }
 
-/// Scenarios for a court of minutes: all of the engines alone, and of whole servers,
-/// whose runs take ten times as long, every third. Every two of workload, level and
-/// class of faults are met together.
+/// Scenarios for a court of minutes: all of the engines alone; of whole servers, whose
+/// runs take ten times as long, every third, such that every two of workload, level and
+/// class of faults are met together; of clusters every eleventh, such that every workload
+/// is met at every level.
 #[must_use]
 pub fn sample(seed: u64) -> Vec<Scenario> {
     let place = |scenario: &Scenario| {
@@ -75,7 +76,11 @@ pub fn sample(seed: u64) -> Vec<Scenario> {
     let mut scenarios = Scenario::all();
     scenarios.retain(|scenario| {
         let turn = (place(scenario) as u64).wrapping_add(seed);
-        scenario.engine != Engine::Server || turn.is_multiple_of(3)
+        turn.is_multiple_of(match scenario.engine {
+            Engine::Serial | Engine::Occ => 1,
+            Engine::Server => 3,
+            Engine::Cluster => 11,
+        })
     });
     scenarios
 }
@@ -142,7 +147,7 @@ mod tests {
     type Pair = fn(&Scenario) -> (usize, usize);
 
     #[test]
-    fn a_sample_has_every_two_together_and_three_samples_have_all() {
+    fn a_sample_has_every_two_together_and_eleven_samples_have_all() {
         let all: BTreeSet<Scenario> = Scenario::all().into_iter().collect();
         let server = |scenario: &&Scenario| scenario.engine == Engine::Server;
         for seed in 0..3 {
@@ -163,8 +168,13 @@ mod tests {
                 );
             }
         }
-        let three: BTreeSet<Scenario> = (0..3).flat_map(sample).collect();
-        assert_eq!(three, all);
+        let is_cluster = |scenario: &Scenario| scenario.engine.nodes() > 1;
+        let mut three: BTreeSet<Scenario> = (0..3).flat_map(sample).collect();
+        three.retain(|scenario| !is_cluster(scenario));
+        let of_one_node = all.iter().copied().filter(|one| !is_cluster(one));
+        assert!(three.into_iter().eq(of_one_node));
+        let eleven: BTreeSet<Scenario> = (0..11).flat_map(sample).collect();
+        assert_eq!(eleven, all);
         assert!(Load::ALL.len() > 3);
     }
 }

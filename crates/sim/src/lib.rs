@@ -29,8 +29,10 @@
 //! The engine itself, not a model of it. As `occ` or `serial` the clients live on the
 //! engine's machine and use the contract of `coeval_txn`; as `server` a whole server
 //! listens (sessions, SQL, engine, log), and each client has a machine of its own and
-//! speaks PostgreSQL's protocol over simulated links. There is one server today;
-//! everything here but [`server`] is made for several.
+//! speaks PostgreSQL's protocol over simulated links. As `cluster` three nodes of
+//! `coeval_leader` have a machine each; a client uses the engine of a node that leads, on
+//! that node's machine, until it does not lead any more, and goes on where another does.
+//! The properties of consensus are looked at after each step of any of them.
 //!
 //! # How a run goes
 //!
@@ -42,8 +44,9 @@
 //!   within [`run::BOUND`] of virtual time, and then the database is looked at.
 //!
 //! A server may refuse to start after its files were damaged, and that is the end of
-//! that run; it may not do so after anything else, and never serves what is wrong. No
-//! task may panic, and none may wait for ever.
+//! that run; of a cluster, one node's files are damaged, and the two others go on. It may
+//! not do so after anything else, and never serves what is wrong. No task may panic, and
+//! none may wait for ever.
 //!
 //! # What judges
 //!
@@ -69,9 +72,11 @@
 //! does, and [`throughput`] draws what a server of so many cores would do. The court's runs
 //! choose none.
 
+mod cluster;
 pub mod command;
 pub mod costs;
 pub mod court;
+pub mod dock;
 mod nemesis;
 mod panics;
 pub mod plan;

@@ -1,11 +1,12 @@
 //! Does to a world what a plan says, and takes it back.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coeval_env::sim::{Latency, Link, Node, World};
 
-use crate::plan::{Accident, Fault, LinkKind, Packets};
-use crate::server::Server;
+use crate::dock::Dock;
+use crate::plan::{Accident, Fault, LinkKind, Packets, Victim};
 
 /// How long whoever watches over a server waits before it starts it again.
 const REST: Duration = Duration::from_millis(200);
@@ -18,18 +19,21 @@ const LINE: u64 = 20_000;
 struct Running {
     fault: Fault,
     until: Duration,
+    /// To which servers it happens.
+    on: Vec<usize>,
 }
 
 pub(crate) struct Nemesis<'world> {
     world: &'world World,
-    server: Node,
+    servers: Vec<Node>,
     clients: Vec<Node>,
     began: Option<Duration>,
     /// Those to come, the next one last.
     plan: Vec<Fault>,
     running: Vec<Running>,
-    damaged: bool,
-    rests_until: Duration,
+    damaged: BTreeSet<usize>,
+    /// By server.
+    rests_until: Vec<Duration>,
     /// Until when a server may find a reason not to start.
     excused_until: Duration,
 }
@@ -37,21 +41,21 @@ pub(crate) struct Nemesis<'world> {
 impl<'world> Nemesis<'world> {
     pub(crate) fn new(
         world: &'world World,
-        server: Node,
+        servers: Vec<Node>,
         mut clients: Vec<Node>,
         mut plan: Vec<Fault>,
     ) -> Self {
-        clients.retain(|client| *client != server);
+        clients.retain(|client| !servers.contains(client));
         plan.reverse();
         Self {
             world,
-            server,
+            rests_until: vec![Duration::ZERO; servers.len()],
+            servers,
             clients,
             began: None,
             plan,
             running: Vec::new(),
-            damaged: false,
-            rests_until: Duration::ZERO,
+            damaged: BTreeSet::new(),
             excused_until: Duration::ZERO,
         }
     }
@@ -66,21 +70,23 @@ impl<'world> Nemesis<'world> {
         self.began.is_some() && !(self.plan.is_empty() && self.running.is_empty())
     }
 
-    /// Whether files were damaged.
-    pub(crate) fn has_damaged(&self) -> bool {
-        self.damaged
+    /// Whether a server's files were damaged.
+    pub(crate) fn has_damaged(&self, server: usize) -> bool {
+        self.damaged.contains(&server)
     }
 
-    /// Whether the server is to stay down for now.
-    pub(crate) fn keeps_down(&self) -> bool {
-        let down =
-            |running: &Running| matches!(running.fault.accident, Accident::Kill | Accident::Power);
-        self.running.iter().any(down) || self.world.elapsed() < self.rests_until
+    /// Whether a server is to stay down for now.
+    pub(crate) fn keeps_down(&self, server: usize) -> bool {
+        let down = |running: &Running| {
+            running.on.contains(&server)
+                && matches!(running.fault.accident, Accident::Kill | Accident::Power)
+        };
+        self.running.iter().any(down) || self.world.elapsed() < self.rests_until[server]
     }
 
-    /// Whoever watches over the server waits a moment.
-    pub(crate) fn rest(&mut self) {
-        self.rests_until = self.world.elapsed() + REST;
+    /// Whoever watches over a server waits a moment.
+    pub(crate) fn rest(&mut self, server: usize) {
+        self.rests_until[server] = self.world.elapsed() + REST;
     }
 
     /// Whether a disk that fails or is full, now or a moment ago, is reason enough not
@@ -90,22 +96,25 @@ impl<'world> Nemesis<'world> {
     }
 
     /// Ends and begins what is due.
-    pub(crate) fn tick(&mut self, server: &mut Server) {
+    pub(crate) fn tick(&mut self, dock: &mut Dock) {
         let now = self.world.elapsed();
         for at in (0..self.running.len()).rev() {
             if self.running[at].until <= now {
                 let ended = self.running.swap_remove(at);
-                self.end(&ended.fault.accident);
+                self.end(&ended);
             }
         }
         let Some(began) = self.began else { return };
         while let Some(fault) = self.plan.pop_if(|fault| began + fault.at <= now) {
-            self.strike(&fault.accident, server);
+            let on = victims(fault.on, dock);
+            for &server in &on {
+                self.strike(&fault.accident, server, dock);
+            }
             let until = now + fault.lasts;
             if hits_disk(&fault.accident) {
                 self.excused_until = self.excused_until.max(until + REST);
             }
-            self.running.push(Running { fault, until });
+            self.running.push(Running { fault, until, on });
         }
     }
 
@@ -113,24 +122,24 @@ impl<'world> Nemesis<'world> {
     pub(crate) fn heal(&mut self) {
         self.plan.clear();
         for running in std::mem::take(&mut self.running) {
-            self.end(&running.fault.accident);
+            self.end(&running);
         }
         self.excused_until = self.world.elapsed() + REST;
     }
 
-    fn strike(&mut self, accident: &Accident, server: &mut Server) {
-        let (world, node) = (self.world, self.server);
+    fn strike(&mut self, accident: &Accident, at: usize, dock: &mut Dock) {
+        let (world, node) = (self.world, self.servers[at]);
         match accident {
             Accident::Kill => {
                 world.kill(node);
-                server.down();
+                dock.servers[at].down();
             }
             Accident::Power => {
                 world.crash(node);
-                server.down();
+                dock.servers[at].down();
             }
             Accident::PowerAt(ahead) => {
-                server.ask_for_checkpoint(world);
+                dock.servers[at].ask_for_checkpoint(world);
                 world.crash_at(node, Some(world.disk_changes(node) + ahead));
             }
             Accident::Pause => world.pause(node),
@@ -145,20 +154,22 @@ impl<'world> Nemesis<'world> {
             }
             Accident::FlipBit(part) => {
                 let flipped = world.flip_bit(node, |file| part.has(file));
-                self.damaged |= flipped.is_some();
+                if flipped.is_some() {
+                    self.has_hit(at, dock);
+                }
             }
             Accident::Misdirect(ahead) => {
-                let at = world.disk_changes(node) + ahead;
-                world.misdirect_write_at(node, Some(at));
-                self.damaged = true;
+                let change = world.disk_changes(node) + ahead;
+                world.misdirect_write_at(node, Some(change));
+                self.has_hit(at, dock);
             }
-            Accident::Link(kind, packets) => self.set_links(Some(link(*kind, *packets))),
+            Accident::Link(kind, packets) => self.set_links(node, Some(link(*kind, *packets))),
             Accident::Block {
                 clients,
                 requests,
                 answers,
             } => {
-                for client in self.cut(clients) {
+                for client in self.cut(node, clients) {
                     if *requests {
                         world.block(client, node);
                     }
@@ -168,7 +179,7 @@ impl<'world> Nemesis<'world> {
                 }
             }
             Accident::Reset => {
-                for &client in &self.clients {
+                for client in self.neighbours(node) {
                     world.break_connections(client, node);
                 }
             }
@@ -177,8 +188,20 @@ impl<'world> Nemesis<'world> {
         }
     }
 
-    fn end(&self, accident: &Accident) {
-        let (world, node) = (self.world, self.server);
+    /// A server's files are damaged, or are going to be.
+    fn has_hit(&mut self, server: usize, dock: &Dock) {
+        self.damaged.insert(server);
+        dock.is_damaged(server);
+    }
+
+    fn end(&self, running: &Running) {
+        for &server in &running.on {
+            self.end_on(&running.fault.accident, self.servers[server]);
+        }
+    }
+
+    fn end_on(&self, accident: &Accident, node: Node) {
+        let world = self.world;
         match accident {
             Accident::PowerAt(_) => world.crash_at(node, None),
             Accident::Pause => world.resume(node),
@@ -188,9 +211,9 @@ impl<'world> Nemesis<'world> {
             Accident::FailWrites => world.fail_writes(node, false),
             Accident::Full(_) => world.set_capacity(node, u64::MAX),
             Accident::Misdirect(_) => {}
-            Accident::Link(..) => self.set_links(None),
+            Accident::Link(..) => self.set_links(node, None),
             Accident::Block { clients, .. } => {
-                for client in self.cut(clients) {
+                for client in self.cut(node, clients) {
                     world.unblock(client, node);
                     world.unblock(node, client);
                 }
@@ -204,17 +227,38 @@ impl<'world> Nemesis<'world> {
         }
     }
 
-    /// The machines of these clients.
-    fn cut(&self, clients: &[usize]) -> impl Iterator<Item = Node> {
-        clients
-            .iter()
-            .filter_map(|&at| self.clients.get(at).copied())
+    /// Whom a server talks to: other servers, then clients.
+    fn neighbours(&self, node: Node) -> impl Iterator<Item = Node> + Clone {
+        let servers = self.servers.iter().filter(move |server| **server != node);
+        servers.chain(&self.clients).copied()
     }
 
-    fn set_links(&self, link: Option<Link>) {
-        for &client in &self.clients {
-            self.world.set_link(client, self.server, link);
-            self.world.set_link(self.server, client, link);
+    /// Which of its neighbours these are.
+    fn cut(&self, node: Node, which: &[usize]) -> impl Iterator<Item = Node> {
+        let neighbours = self.neighbours(node);
+        which
+            .iter()
+            .filter_map(move |&at| neighbours.clone().nth(at))
+    }
+
+    fn set_links(&self, node: Node, link: Option<Link>) {
+        for other in self.neighbours(node) {
+            self.world.set_link(other, node, link);
+            self.world.set_link(node, other, link);
+        }
+    }
+}
+
+/// To which servers something happens that is meant for these.
+fn victims(on: Option<Victim>, dock: &Dock) -> Vec<usize> {
+    let count = dock.servers.len();
+    match on {
+        None => vec![0],
+        Some(Victim::All) => (0..count).collect(),
+        Some(Victim::Node(node)) => vec![node % count],
+        Some(Victim::Leader) => vec![dock.leader().unwrap_or(0)],
+        Some(Victim::Follower(behind)) => {
+            vec![(dock.leader().unwrap_or(0) + 1 + behind % (count - 1)) % count]
         }
     }
 }
@@ -288,6 +332,7 @@ mod tests {
 
     use super::*;
     use crate::Engine;
+    use crate::server::Server;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -328,7 +373,11 @@ mod tests {
         let node = world.node();
         let clients: Vec<Node> = (0..3).map(|_| world.node()).collect();
         world.spawn(node, serve());
-        let mut server = Server::new(Engine::Server, node, 1, None, Validator::default());
+        let server = Server::new(Engine::Server, node, 1, None, Validator::default());
+        let mut dock = Dock {
+            servers: vec![server],
+            witness: None,
+        };
         let accident = Accident::Block {
             clients: cut.to_vec(),
             requests,
@@ -339,8 +388,9 @@ mod tests {
             at: SECOND / 2,
             lasts: 10 * SECOND,
             accident,
+            on: None,
         };
-        let mut nemesis = Nemesis::new(&world, node, clients.clone(), vec![fault]);
+        let mut nemesis = Nemesis::new(&world, vec![node], clients.clone(), vec![fault]);
         world.block_on(async {
             world.wait(SECOND / 100).await;
             let asking: Vec<JoinHandle<Duration>> = clients
@@ -349,7 +399,7 @@ mod tests {
                 .collect();
             nemesis.begin();
             while nemesis.is_busy() {
-                nemesis.tick(&mut server);
+                nemesis.tick(&mut dock);
                 world.wait(SECOND / 100).await;
             }
             let mut took = Vec::new();

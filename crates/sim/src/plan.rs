@@ -11,8 +11,8 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::Class;
 use crate::workload::CLIENTS;
+use crate::{Class, Engine};
 
 /// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub enum Accident {
     Link(LinkKind, Packets),
     /// Nothing gets from some clients to the server, from the server to them, or both.
     Block {
-        /// Which clients, in order; the others go on.
+        /// Which clients, in order; the others go on. Of a cluster, first the other nodes,
+        /// then clients that have machines of their own.
         clients: Vec<usize>,
         /// What clients send.
         requests: bool,
@@ -110,6 +111,19 @@ pub enum Packets {
     Reordered,
 }
 
+/// To which nodes of a cluster something happens; who leads is seen when it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// Whoever leads; the first if nobody does.
+    Leader,
+    /// One who does not, counted from behind the leader.
+    Follower(usize),
+    /// This one.
+    Node(usize),
+    /// All at once.
+    All,
+}
+
 /// An accident with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -121,6 +135,8 @@ pub struct Fault {
     pub lasts: Duration,
     /// What happens.
     pub accident: Accident,
+    /// To whom, where there are several nodes.
+    pub on: Option<Victim>,
 }
 
 impl fmt::Display for Fault {
@@ -132,7 +148,11 @@ impl fmt::Display for Fault {
             self.at.as_millis(),
             self.lasts.as_millis(),
             self.accident
-        )
+        )?;
+        match self.on {
+            Some(victim) => write!(formatter, " on {victim:?}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -173,6 +193,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
             at,
             lasts,
             accident,
+            on: None,
         });
         if then_power {
             // Late enough for the log to have said of what was hit that it was durable.
@@ -182,19 +203,50 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
                 at,
                 lasts: between(&mut random, 10, 500),
                 accident: Accident::Power,
+                on: None,
             });
         }
     }
 }
 
+/// Says of each fault which nodes of a cluster it is for.
+///
+/// Damage is for one of them only: of two copies that lie, the third cannot know. A disk
+/// that is full is one node's matter, too.
+pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) {
+    let nodes = engine.nodes();
+    let neighbours = nodes - 1 + if engine.is_remote() { CLIENTS } else { 0 };
+    let mut random = StdRng::seed_from_u64(seed ^ 0x6E6F_6465);
+    let damaged = random.random_range(0..nodes);
+    for fault in plan {
+        let node = random.random_range(0..nodes);
+        let drawn = match random.random_range(0..10) {
+            0..4 => Victim::Leader,
+            4..6 => Victim::Follower(node % (nodes - 1)),
+            6..8 => Victim::Node(node),
+            _ => Victim::All,
+        };
+        let victim = match (class, &fault.accident, drawn) {
+            (Class::Corruption, ..) => Victim::Node(damaged),
+            (_, Accident::Full(_), Victim::All) => Victim::Node(node),
+            (.., drawn) => drawn,
+        };
+        fault.on = Some(victim);
+        let cut = cut(&mut random, neighbours);
+        if let Accident::Block { clients, .. } = &mut fault.accident {
+            *clients = cut;
+        }
+    }
+}
+
 /// Who is cut off: everybody, or as often some and not others.
-fn cut(random: &mut StdRng) -> Vec<usize> {
-    let all = (1 << CLIENTS) - 1;
+fn cut(random: &mut StdRng, count: usize) -> Vec<usize> {
+    let all = (1 << count) - 1;
     let chosen: u32 = match random.random_range(0..2) {
         0 => all,
         _ => random.random_range(1..all),
     };
-    (0..CLIENTS)
+    (0..count)
         .filter(|client| chosen >> client & 1 == 1)
         .collect()
 }
@@ -268,7 +320,7 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
         Class::Partition => {
             let way = random.random_range(0..3);
             let block = Accident::Block {
-                clients: cut(random),
+                clients: cut(random, CLIENTS),
                 requests: way != 1,
                 answers: way != 0,
             };

@@ -19,8 +19,10 @@ pub struct Report {
     pub failed: u64,
     /// Transactions of which the client was told nothing.
     pub unknown: u64,
-    /// How often the server was started.
+    /// How often a server was started.
     pub starts: u64,
+    /// Of a cluster: how often a node came to lead.
+    pub elections: u64,
     /// What became of what was sent.
     pub traffic: Traffic,
     /// How much virtual time passed.
@@ -56,6 +58,9 @@ impl fmt::Display for Report {
             "{} committed, {} failed, {} unknown; {} starts, ",
             self.committed, self.failed, self.unknown, self.starts,
         )?;
+        if self.elections > 0 {
+            write!(formatter, "{} elections, ", self.elections)?;
+        }
         let Traffic {
             segments,
             lost,

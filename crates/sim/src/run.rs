@@ -7,11 +7,14 @@ use coeval_env::JoinHandle;
 use coeval_env::sim::{Latency, Link, Node, World};
 use coeval_occ::Validator;
 use coeval_types::planted::{self, Bug};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
+use crate::dock::Dock;
 use crate::panics::Watch;
 use crate::plan::{self, Fault};
 use crate::report::Report;
-use crate::server::{Door, Phase, Server};
+use crate::server::{Door, Phase};
 use crate::workload::{CLIENTS, Clients};
 use crate::{Class, Engine, Scenario, nemesis::Nemesis, watchdog::Watchdog};
 
@@ -19,6 +22,8 @@ use crate::{Class, Engine, Scenario, nemesis::Nemesis, watchdog::Watchdog};
 pub const BOUND: Duration = Duration::from_secs(120);
 /// How often the run looks after its server.
 const TICK: Duration = Duration::from_millis(10);
+/// How many violations of one kind are told.
+const TOLD: usize = 3;
 /// How long clients run by default.
 pub const LENGTH: Duration = Duration::from_secs(3);
 
@@ -85,7 +90,11 @@ impl Options {
     /// The plan of the run.
     #[must_use]
     pub fn plan(&self) -> Vec<Fault> {
-        let mut plan = plan::draw(self.scenario.class, self.seed, self.length);
+        let Scenario { engine, class, .. } = self.scenario;
+        let mut plan = plan::draw(class, self.seed, self.length);
+        if engine.nodes() > 1 {
+            plan::among_nodes(&mut plan, engine, class, self.seed);
+        }
         if let Some(only) = &self.faults {
             plan.retain(|fault| only.contains(&fault.number));
         }
@@ -131,12 +140,15 @@ enum Stop {
 struct Run<'world> {
     world: &'world World,
     options: &'world Options,
-    server: Server,
-    /// Each client's machine.
+    dock: Dock,
+    /// Each client's machine, if it has one of its own.
     machines: Vec<Node>,
     clients: Arc<Clients>,
-    tasks: Vec<JoinHandle<()>>,
+    /// Each client's task, from when it has begun.
+    tasks: Vec<Option<JoinHandle<()>>>,
     nemesis: Nemesis<'world>,
+    /// Why a node of a cluster is out for good: its files were damaged.
+    refused: Option<(usize, String)>,
 }
 
 /// Between machines that stand side by side.
@@ -152,32 +164,41 @@ fn neighbours() -> Link {
     }
 }
 
+/// Between nodes of a cluster: as far from each other as the seed says, so that now more and
+/// now less is on its way to a majority.
+fn between_nodes(seed: u64) -> Link {
+    // Another stream than the world's.
+    let mut random = StdRng::seed_from_u64(seed ^ 0x6C69_6E6B);
+    let mut link = neighbours();
+    link.latency.least = Duration::from_micros(random.random_range(50..1000));
+    link.latency.spread = Duration::from_micros(random.random_range(50..2000));
+    link
+}
+
 impl<'world> Run<'world> {
     fn new(world: &'world World, options: &'world Options) -> Self {
-        let node = world.node();
         world.set_usual_link(neighbours());
-        world.set_torn_sectors(node, true);
         let clients = Clients::new(options.scenario, options.seed);
-        let machines: Vec<Node> = (0..CLIENTS)
-            .map(|_| match options.scenario.engine {
-                Engine::Server => world.node(),
-                Engine::Serial | Engine::Occ => node,
-            })
-            .collect();
+        let dock = Dock::new(world, options, clients.tables().as_ref());
+        if dock.is_cluster() {
+            world.set_usual_link(between_nodes(options.seed));
+        }
+        for machine in dock.machines() {
+            world.set_torn_sectors(machine, true);
+        }
+        let machines: Vec<Node> = match options.scenario.engine.is_remote() {
+            true => (0..CLIENTS).map(|_| world.node()).collect(),
+            false => Vec::new(),
+        };
         Self {
             world,
             options,
-            server: Server::new(
-                options.scenario.engine,
-                node,
-                options.seed,
-                clients.tables(),
-                options.validator,
-            ),
-            nemesis: Nemesis::new(world, node, machines.clone(), options.plan()),
+            nemesis: Nemesis::new(world, dock.machines(), machines.clone(), options.plan()),
+            dock,
             machines,
             clients: Arc::new(clients),
             tasks: Vec::new(),
+            refused: None,
         }
     }
 
@@ -188,12 +209,19 @@ impl<'world> Run<'world> {
             committed,
             failed,
             unknown,
-            starts: self.server.starts,
+            starts: self.dock.servers.iter().map(|server| server.starts).sum(),
             traffic: self.world.traffic(),
             elapsed: self.world.elapsed(),
             trace_hash: self.world.trace_hash(),
             ..Report::default()
         };
+        if let Some(witness) = &self.dock.witness {
+            report.elections = witness.elections();
+            let violations = witness.violations().into_iter().take(TOLD);
+            let objections = violations.map(|violation| format!("consensus: {violation}"));
+            report.objections.extend(objections);
+        }
+        report.refused = self.refused.as_ref().map(|(_, reason)| reason.clone());
         match outcome {
             Ok(()) => {}
             Err(Stop::Refused(reason)) => report.refused = Some(reason),
@@ -203,7 +231,9 @@ impl<'world> Run<'world> {
     }
 
     async fn play(&mut self) -> Result<(), Stop> {
-        self.server.start(self.world);
+        for server in &mut self.dock.servers {
+            server.start(self.world);
+        }
         self.wait_until_serving().await?;
         self.with_database("fills the tables", |clients, door| async move {
             clients.set_up(&door).await
@@ -231,70 +261,106 @@ impl<'world> Run<'world> {
         .await
     }
 
-    /// What is due: faults, and a start of a server that is down.
+    /// What is due: faults, starts of servers that are down, clients that have nowhere to
+    /// be.
     fn tick(&mut self) -> Result<(), Stop> {
-        self.nemesis.tick(&mut self.server);
-        self.look_after_server()
+        self.nemesis.tick(&mut self.dock);
+        for server in 0..self.dock.servers.len() {
+            self.look_after_server(server)?;
+        }
+        self.look_after_clients();
+        Ok(())
     }
 
     /// Starts a server that has stopped by itself, as whoever watches over it would.
-    fn look_after_server(&mut self) -> Result<(), Stop> {
-        if let Some(error) = self.server.ended() {
-            self.server.down();
+    fn look_after_server(&mut self, at: usize) -> Result<(), Stop> {
+        let is_cluster = self.dock.is_cluster();
+        let server = &mut self.dock.servers[at];
+        if let Some(error) = server.ended() {
+            server.down();
             // The power failed while the disk was written.
-            self.nemesis.rest();
+            self.nemesis.rest(at);
             if !matches!(error, coeval_env::JoinError::Cancelled) {
                 let objection = format!("panic: the server's own task: {error}");
                 return Err(Stop::Objection(objection));
             }
         }
-        match self.server.phase() {
-            Phase::Down if !self.nemesis.keeps_down() => {
-                self.server.start(self.world);
-            }
-            Phase::Stopped(_) => {
-                self.world.kill(self.server.node);
-                self.server.down();
-                self.nemesis.rest();
+        let damaged =
+            self.options.scenario.class == Class::Corruption && self.nemesis.has_damaged(at);
+        let excused = damaged || self.nemesis.excuses();
+        let is_out = matches!(&self.refused, Some((out, _)) if *out == at);
+        match server.phase() {
+            Phase::Down if !is_out && !self.nemesis.keeps_down(at) => server.start(self.world),
+            Phase::Stopped(reason) => {
+                self.world.kill(server.node);
+                server.down();
+                self.nemesis.rest(at);
+                if is_cluster && !excused {
+                    let objection = format!("start: node {} stops: {reason}", at + 1);
+                    return Err(Stop::Objection(objection));
+                }
             }
             Phase::Refused(reason) => {
-                self.world.kill(self.server.node);
-                self.server.down();
-                self.nemesis.rest();
-                if self.options.scenario.class == Class::Corruption && self.nemesis.has_damaged() {
+                self.world.kill(server.node);
+                server.down();
+                self.nemesis.rest(at);
+                if damaged && is_cluster {
+                    self.refused = Some((at, reason));
+                } else if damaged {
                     return Err(Stop::Refused(reason));
-                }
-                if !self.nemesis.excuses() {
+                } else if !excused {
                     return Err(Stop::Objection(format!(
                         "start: it does not start: {reason}"
                     )));
                 }
             }
-            Phase::Serving => self.clients_of_new_life(),
-            Phase::Down | Phase::Starting => {}
+            Phase::Serving | Phase::Down | Phase::Starting => {}
         }
         Ok(())
     }
 
+    /// How a client gets in, and on which machine it lives.
+    fn way_in(&self, client: usize) -> Option<(Node, Door)> {
+        let (node, door) = self.dock.door(client)?;
+        Some((self.machines.get(client).copied().unwrap_or(node), door))
+    }
+
+    fn begin_client(&mut self, client: usize) {
+        let Some((machine, door)) = self.way_in(client) else {
+            return;
+        };
+        let clients = Arc::clone(&self.clients);
+        let task = self.world.spawn(machine, async move {
+            clients.run(door, client).await;
+        });
+        self.tasks[client] = Some(task);
+    }
+
     fn begin_clients(&mut self) {
-        for (client, &machine) in self.machines.iter().enumerate() {
-            let (door, clients) = (self.server.door(), Arc::clone(&self.clients));
-            let task = self.world.spawn(machine, async move {
-                clients.run(door, client).await;
-            });
-            self.tasks.push(task);
+        self.tasks.resize_with(CLIENTS, || None);
+        for client in 0..CLIENTS {
+            self.begin_client(client);
         }
     }
 
-    /// Clients that live on the server's machine die with it, and come back with it.
-    fn clients_of_new_life(&mut self) {
-        let alone = self.options.scenario.engine != Engine::Server;
-        if alone
-            && !self.clients.is_stopping()
-            && !self.tasks.is_empty()
-            && self.tasks.iter().all(JoinHandle::is_finished)
+    /// Clients that live on a server's machine die with it, and come back with it; those of
+    /// a cluster go on wherever a node leads.
+    fn look_after_clients(&mut self) {
+        if self.clients.is_stopping() || self.tasks.is_empty() {
+            return;
+        }
+        let is_over =
+            |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
+        if self.dock.is_cluster() {
+            for client in 0..CLIENTS {
+                if is_over(&self.tasks[client]) {
+                    self.begin_client(client);
+                }
+            }
+        } else if self.machines.is_empty()
+            && self.dock.is_serving()
+            && self.tasks.iter().all(is_over)
         {
-            self.tasks.clear();
             self.begin_clients();
         }
     }
@@ -304,7 +370,7 @@ impl<'world> Run<'world> {
         while self.world.elapsed() < until {
             self.world.wait(TICK).await;
             self.tick()?;
-            if self.server.phase() == Phase::Serving {
+            if self.dock.is_serving() {
                 return Ok(());
             }
         }
@@ -315,8 +381,10 @@ impl<'world> Run<'world> {
     /// Everybody stops, the power fails once more, and the server comes back.
     async fn lose_power(&mut self) -> Result<(), Stop> {
         self.clients.stop();
-        self.world.crash(self.server.node);
-        self.server.down();
+        for server in &mut self.dock.servers {
+            self.world.crash(server.node);
+            server.down();
+        }
         self.world.wait(TICK).await;
         self.tasks.clear();
         self.wait_until_serving().await
@@ -348,7 +416,8 @@ impl<'world> Run<'world> {
             }
         }
         self.clients.stop();
-        while self.tasks.iter().any(|task| !task.is_finished()) {
+        let goes_on = |task: &JoinHandle<()>| !task.is_finished();
+        while self.tasks.iter().flatten().any(goes_on) {
             self.world.wait(TICK).await;
             self.tick()?;
             if self.world.elapsed() > until + BOUND {
@@ -371,8 +440,18 @@ impl<'world> Run<'world> {
     {
         let until = self.world.elapsed() + BOUND;
         loop {
-            let (door, clients) = (self.server.door(), Arc::clone(&self.clients));
-            let task = self.world.spawn(self.machines[0], action(clients, door));
+            let Some((machine, door)) = self.way_in(0) else {
+                if self.world.elapsed() >= until {
+                    let objection = format!("liveness: who {doing}: nobody leads");
+                    return Err(Stop::Objection(objection));
+                }
+                self.world.wait(TICK).await;
+                self.tick()?;
+                continue;
+            };
+            let task = self
+                .world
+                .spawn(machine, action(Arc::clone(&self.clients), door));
             while !task.is_finished() && self.world.elapsed() < until {
                 self.world.wait(TICK).await;
                 self.tick()?;

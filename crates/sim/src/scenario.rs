@@ -37,6 +37,9 @@ named! {
         Occ = "occ",
         /// A whole server, over simulated links.
         Server = "server",
+        /// Three nodes with a log on a majority of their disks, by the contract of
+        /// whichever leads.
+        Cluster = "cluster",
     }
 }
 
@@ -88,6 +91,23 @@ named! {
     }
 }
 
+impl Engine {
+    /// How many nodes it takes.
+    #[must_use]
+    pub const fn nodes(self) -> usize {
+        match self {
+            Self::Serial | Self::Occ | Self::Server => 1,
+            Self::Cluster => 3,
+        }
+    }
+
+    /// Whether clients have machines of their own.
+    #[must_use]
+    pub const fn is_remote(self) -> bool {
+        matches!(self, Self::Server)
+    }
+}
+
 /// Which run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scenario {
@@ -123,7 +143,7 @@ impl Scenario {
         match self.engine {
             Engine::Serial => matches!(self.class, Class::None | Class::Pause | Class::Clock),
             Engine::Occ => !matches!(self.class, Class::Network | Class::Partition),
-            Engine::Server => true,
+            Engine::Server | Engine::Cluster => true,
         }
     }
 

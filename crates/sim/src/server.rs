@@ -7,20 +7,23 @@ use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
 use coeval_env::{JoinError, JoinHandle};
+use coeval_leader::node::Node as Member;
 use coeval_occ::Validator;
 use coeval_server::{Settings, Storage, Timeout};
 use coeval_txn::serial::Serial;
+use coeval_types::Term;
 use coeval_workload::store::{Database, Pace, Table};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio_postgres::Config;
 
 use crate::Engine;
+use crate::cluster;
 use crate::session::{Contract, Failure, Session, THINK, Wire, storage};
 
 /// Where a server listens.
 const PORT: u16 = 5433;
-const DATA: &str = "/data";
+pub(crate) const DATA: &str = "/data";
 
 /// How far the present life has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub enum Phase {
     Down,
     /// It recovers.
     Starting,
-    /// It can be used.
+    /// It can be used; of a node of a cluster: it takes part.
     Serving,
     /// It does not start, and says why.
     Refused(String),
@@ -40,13 +43,15 @@ pub enum Phase {
 
 /// What a life tells.
 #[derive(Default)]
-struct Told {
+pub(crate) struct Told {
     phase: Phase,
     /// Of a life that serves its own process.
     engine: Option<Arc<dyn coeval_txn::Engine>>,
+    /// Of a node of a cluster that leads, and in which term.
+    leads: Option<(Arc<Member>, Term)>,
 }
 
-type Board = Arc<Mutex<Told>>;
+pub(crate) type Board = Arc<Mutex<Told>>;
 
 fn told(board: &Board) -> MutexGuard<'_, Told> {
     board.lock().expect("no panic while it was held")
@@ -67,7 +72,7 @@ impl Sizes {
         // Another stream than the world's.
         let mut random = StdRng::seed_from_u64(seed ^ 0x7369_7A65);
         let (segments, ring, checkpoints) = match engine {
-            Engine::Serial | Engine::Occ => ([8, 16, 64], 4, [4, 24, 256]),
+            Engine::Serial | Engine::Occ | Engine::Cluster => ([8, 16, 64], 4, [4, 24, 256]),
             Engine::Server => ([32, 64, 128], 8 << 10, [16, 96, 1024]),
         };
         let mut one = |of: [u64; 3]| of[random.random_range(0..of.len())] << 10;
@@ -87,6 +92,8 @@ pub struct Server {
     tables: Option<Vec<Table>>,
     /// Of an engine by the contract.
     validator: Validator,
+    /// Of a cluster: which of its nodes.
+    member: Option<cluster::Member>,
     /// Its machine.
     pub node: Node,
     board: Board,
@@ -110,10 +117,20 @@ impl Server {
             sizes: Sizes::draw(engine, seed),
             tables,
             validator,
+            member: None,
             node,
             board: Board::default(),
             life: None,
             starts: 0,
+        }
+    }
+
+    /// The same as a node of a cluster.
+    #[must_use]
+    pub fn of_cluster(self, member: cluster::Member) -> Self {
+        Self {
+            member: Some(member),
+            ..self
         }
     }
 
@@ -124,12 +141,20 @@ impl Server {
         told(&self.board).phase = Phase::Starting;
         let board = Arc::clone(&self.board);
         let (engine, sizes, tables) = (self.engine, self.sizes, self.tables.clone());
-        let validator = self.validator;
+        let (validator, member) = (self.validator, self.member.clone());
         self.life = Some(world.spawn(self.node, async move {
-            match engine {
-                Engine::Serial => attach(&board, Arc::new(Serial::new()), tables).await,
-                Engine::Occ => occ(&board, sizes, tables, validator).await,
-                Engine::Server => server(&board, sizes).await,
+            match (engine, member) {
+                (Engine::Serial, _) => attach(&board, Arc::new(Serial::new()), tables).await,
+                (Engine::Occ, _) => occ(&board, sizes, tables, validator).await,
+                (Engine::Server, _) => server(&board, sizes).await,
+                (Engine::Cluster, Some(member)) => {
+                    let settings = coeval_occ::Settings {
+                        validator,
+                        ..occ_settings(sizes, tables.is_some())
+                    };
+                    cluster::live(&board, &member, settings, tables).await;
+                }
+                (Engine::Cluster, None) => refuse(&board, "it is no node".to_owned()),
             }
             let serving = told(&board).phase == Phase::Serving;
             if serving {
@@ -150,6 +175,14 @@ impl Server {
         let mut told = told(&self.board);
         told.phase = Phase::Down;
         told.engine = None;
+        told.leads = None;
+    }
+
+    /// The term that it leads and can be used in, if it does, of a cluster.
+    #[must_use]
+    pub fn leads(&self) -> Option<Term> {
+        let told = told(&self.board);
+        told.leads.as_ref().map(|(_, term)| *term)
     }
 
     /// Asks for a checkpoint, if it is an engine by its contract and serves; how that
@@ -179,15 +212,18 @@ impl Server {
         Door {
             engine: self.engine,
             board: Arc::clone(&self.board),
+            term: self.leads(),
         }
     }
 }
 
-/// A way in. By the contract, to the life that it was taken in.
+/// A way in. By the contract, to the life that it was taken in; of a cluster, to that term
+/// of it in which the node leads.
 #[derive(Clone)]
 pub struct Door {
     engine: Engine,
     board: Board,
+    term: Option<Term>,
 }
 
 impl Door {
@@ -196,11 +232,44 @@ impl Door {
         if self.engine == Engine::Server {
             return Wire::connect(address()).await.map(Session::Wire);
         }
-        let engine = told(&self.board).engine.clone();
-        match engine {
-            Some(engine) => Ok(Session::Contract(Contract::new(engine))),
-            None => Err(Failure::Lost("nobody serves".to_owned())),
+        let contract = Contract::new(self.engine()?);
+        Ok(Session::Contract(match self.member() {
+            Some(member) => contract.of_leader(member),
+            None => contract,
+        }))
+    }
+
+    /// Whether nobody will ever open: who wants to go on goes elsewhere.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.term.is_some() && self.member().is_none()
+    }
+
+    fn engine(&self) -> Result<Arc<dyn coeval_txn::Engine>, Failure> {
+        if self.is_closed() {
+            return Err(Failure::Lost("it does not lead any more".to_owned()));
         }
+        let engine = told(&self.board).engine.clone();
+        engine.ok_or_else(|| Failure::Lost("nobody serves".to_owned()))
+    }
+
+    fn member(&self) -> Option<Arc<Member>> {
+        let told = told(&self.board);
+        let (member, term) = told.leads.as_ref()?;
+        (Some(*term) == self.term).then(|| Arc::clone(member))
+    }
+
+    /// Waits until it is sure that what was read until now was not old: of a cluster, that
+    /// whoever was asked still leads.
+    pub async fn confirm(&self) -> Result<(), Failure> {
+        if self.term.is_none() {
+            return Ok(());
+        }
+        let gone = || Failure::Lost("it does not lead any more".to_owned());
+        let member = self.member().ok_or_else(gone)?;
+        let confirmed = member.confirm().await;
+        confirmed.map_err(|error| Failure::Lost(error.to_string()))?;
+        Ok(())
     }
 
     /// The database with the tables of a load that has its own.
@@ -212,8 +281,7 @@ impl Door {
             config.user("sim").dbname("sim");
             return Ok(Database::over_wire(config, tables).simulated(Pace::default()));
         }
-        let engine = told(&self.board).engine.clone();
-        let engine = engine.ok_or_else(|| Failure::Lost("nobody serves".to_owned()))?;
+        let engine = self.engine()?;
         let pace = Pace {
             think: THINK,
             ..Pace::default()
@@ -232,22 +300,50 @@ fn serve(board: &Board, engine: Arc<dyn coeval_txn::Engine>) {
     told.phase = Phase::Serving;
 }
 
-fn refuse(board: &Board, reason: String) {
+pub(crate) fn refuse(board: &Board, reason: String) {
     told(board).phase = Phase::Refused(reason);
 }
 
-/// Gives an engine its tables, and serves.
-async fn attach(board: &Board, engine: Arc<dyn coeval_txn::Engine>, tables: Option<Vec<Table>>) {
-    let attached = match tables {
+/// A node takes part.
+pub(crate) fn take_part(board: &Board) {
+    told(board).phase = Phase::Serving;
+}
+
+/// It has stopped by itself.
+pub(crate) fn stop(board: &Board, reason: String) {
+    let mut told = told(board);
+    told.phase = Phase::Stopped(reason);
+    (told.engine, told.leads) = (None, None);
+}
+
+/// A node leads, or does not any more.
+pub(crate) fn reign(board: &Board, now: Option<(Arc<dyn coeval_txn::Engine>, Arc<Member>, Term)>) {
+    let mut told = told(board);
+    (told.engine, told.leads) = match now {
+        Some((engine, member, term)) => (Some(engine), Some((member, term))),
+        None => (None, None),
+    };
+}
+
+/// Gives an engine its tables.
+pub(crate) async fn attached(
+    engine: &Arc<dyn coeval_txn::Engine>,
+    tables: Option<Vec<Table>>,
+) -> Result<(), String> {
+    match tables {
         None => engine
             .attach_storage(storage())
             .map_err(|error| error.to_string()),
         Some(tables) => {
-            let database = Database::in_process(Arc::clone(&engine), tables);
+            let database = Database::in_process(Arc::clone(engine), tables);
             database.create().await.map_err(|error| error.to_string())
         }
-    };
-    match attached {
+    }
+}
+
+/// Gives an engine its tables, and serves.
+async fn attach(board: &Board, engine: Arc<dyn coeval_txn::Engine>, tables: Option<Vec<Table>>) {
+    match attached(&engine, tables).await {
         Ok(()) => serve(board, engine),
         Err(reason) => refuse(board, reason),
     }

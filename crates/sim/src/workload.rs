@@ -197,7 +197,7 @@ impl Clients {
         }
     }
 
-    /// One client, until it is to stop.
+    /// One client, until it is to stop or the door is closed for good.
     pub async fn run(&self, door: Door, client: usize) {
         each!(&self.kind, _load => {}, shared => return shared.run(self, &door, client).await);
         let progress = || self.progress[client].load(Ordering::Relaxed);
@@ -205,6 +205,9 @@ impl Clients {
         let mut idle = 0;
         while !self.is_stopping() {
             let Ok(mut session) = door.open().await else {
+                if door.is_closed() {
+                    return;
+                }
                 coeval_env::sleep(RETRY).await;
                 continue;
             };

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use coeval_types::{Lsn, Term};
 
-use super::Violation;
+use super::{DURABILITY, Violation};
 use crate::entry::Entry;
 use crate::membership::Membership;
 use crate::position::{NodeId, Position};
@@ -140,26 +140,25 @@ impl Logs {
             entries: Vec::new(),
         };
         log.put(entries);
-        if let Some(before) = self.0.get(&node) {
+        let known = Known {
+            role: RoleChange::default(),
+            memory: log.clone(),
+            disk: log.clone(),
+            under_way: VecDeque::new(),
+        };
+        if let Some(before) = self.0.insert(node, known) {
             let was = before.disk.last();
             let cut = before.under_way.iter().any(|write| {
                 write.install.is_some() || write.truncate.is_some_and(|to| to < was.end)
             });
             if !cut && !log.has(was) {
                 return Err(Violation {
-                    property: "durability",
+                    property: DURABILITY,
                     node,
                     what: format!("{was} was on its disk and is there no more"),
                 });
             }
         }
-        let known = Known {
-            role: RoleChange::default(),
-            memory: log.clone(),
-            disk: log,
-            under_way: VecDeque::new(),
-        };
-        self.0.insert(node, known);
         Ok(())
     }
 

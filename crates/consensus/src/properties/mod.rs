@@ -62,6 +62,11 @@ use logs::Logs;
 use mark_rule::MarkRule;
 use state_machine_safety::StateMachineSafety;
 
+/// What a disk said it had is there after a crash: a property of a node's disk, which one
+/// that is damaged need not have. It is held against each start, and a violation leaves the
+/// model with what is there.
+pub const DURABILITY: &str = "durability";
+
 /// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -113,9 +118,10 @@ impl Properties {
         let before = |change: &&(Lsn, Membership)| change.0 <= begin;
         let membership = restored.memberships.iter().rfind(before);
         let membership = membership.map_or(&restored.membership, |(_, membership)| membership);
-        self.logs.started(node, base, membership, entries)?;
+        let durable = self.logs.started(node, base, membership, entries);
         self.state_machine_safety.started(node, restored.applied);
-        self.check_appended(node, base, entries)
+        let appended = self.check_appended(node, base, entries);
+        durable.and(appended)
     }
 
     /// A node's disk was lost, with all that was on it. Whatever it was counted for is

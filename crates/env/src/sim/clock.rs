@@ -71,13 +71,15 @@ impl Clock {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
-    /// How long this node's `duration` truly is.
+    /// How long this node's `duration` truly is, and no less: whoever has slept so long finds
+    /// that it has passed, or else would sleep for the rest, which is nothing, for ever.
     pub(crate) fn truly(&self, duration: Duration) -> Duration {
         if self.drift == 0 {
             return duration;
         }
         let nanos = i128::try_from(duration.min(LONGEST).as_nanos()).unwrap_or(i128::MAX);
-        let nanos = nanos * MILLION / (MILLION + i128::from(self.drift));
+        let rate = MILLION + i128::from(self.drift);
+        let nanos = (nanos * MILLION + rate - 1) / rate;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -91,5 +93,26 @@ impl Clock {
     /// Sets the wall clock forward, or back.
     pub(crate) fn jump(&mut self, nanos: i128) {
         self.ahead += nanos;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_slept_long_enough_sees_that() {
+        for drift in [-100_000, -7, -1, 1, 3, 3895, 100_000] {
+            let mut clock = Clock::default();
+            clock.set_drift(12_345, drift);
+            for began in [12_345, 12_346, 99_999, 1_000_000_007] {
+                for nanos in [1, 2, 255, 256, 257, 20_000_000, 3_600_000_000_001] {
+                    let truly = clock.truly(Duration::from_nanos(nanos));
+                    let ended = began + u64::try_from(truly.as_nanos()).unwrap();
+                    let passed = clock.monotonic(ended) - clock.monotonic(began);
+                    assert!(passed >= nanos, "{drift} {began} {nanos}: {passed}");
+                }
+            }
+        }
     }
 }

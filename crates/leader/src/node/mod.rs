@@ -81,6 +81,7 @@ mod replay;
 mod settings;
 mod standing;
 mod status;
+mod witness;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -104,6 +105,7 @@ pub use operation::OperationError;
 pub use settings::Settings;
 pub use standing::{Role, Standing};
 pub use status::{Link, MemberProgress, MemberStatus, Status};
+pub use witness::Witness;
 
 /// Where a node is, and whom it knows.
 #[derive(Clone, Debug)]

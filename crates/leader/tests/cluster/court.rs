@@ -3,20 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use coeval_consensus::properties::{Properties, Violation};
-use coeval_consensus::{Entry, NodeId, Ready, Restored};
-use coeval_leader::node::Observer;
+use coeval_leader::node::Witness;
 
 /// Everything that is known of a run.
 #[derive(Debug, Default)]
 pub struct Court {
-    properties: Properties,
+    /// Of consensus.
+    pub witness: Witness,
     /// Of every transfer that a client was told of: by its own commit, or by a read.
     told: BTreeSet<u64>,
     next: u64,
     is_quiet: bool,
     objections: Vec<String>,
-    pub elections: u64,
     pub confirmed_reads: u64,
 }
 
@@ -55,37 +53,9 @@ impl Court {
         self.objections.push(what);
     }
 
-    pub fn objections(&self) -> &[String] {
-        &self.objections
-    }
-
-    fn held(&mut self, held: Result<(), Violation>) {
-        if let Err(violation) = held {
-            self.object(violation.to_string());
-        }
-    }
-}
-
-impl Observer for Shared {
-    fn started(&self, node: NodeId, restored: &Restored, entries: &[Entry]) {
-        let mut court = self.lock();
-        let held = court.properties.started(node, restored, entries);
-        court.held(held);
-    }
-
-    fn handed_out(&self, node: NodeId, ready: &Ready) {
-        let mut court = self.lock();
-        let held = court.properties.handed_out(node, ready);
-        court.held(held);
-        let leads = |change: coeval_consensus::RoleChange| {
-            change.role == coeval_consensus::Role::Leader { serving: true }
-        };
-        court.elections += u64::from(ready.role.is_some_and(leads));
-    }
-
-    fn persisted(&self, node: NodeId, write: u64) {
-        let mut court = self.lock();
-        let held = court.properties.persisted(node, write);
-        court.held(held);
+    pub fn objections(&self) -> Vec<String> {
+        let violations = self.witness.violations();
+        let violations = violations.iter().map(ToString::to_string);
+        violations.chain(self.objections.iter().cloned()).collect()
     }
 }

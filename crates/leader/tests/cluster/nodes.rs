@@ -50,7 +50,7 @@ fn settings(court: &Shared) -> Settings {
         catch_up_milliseconds: 3000,
         consensus,
         engine: engine_settings(),
-        observer: Some(Arc::new(court.clone())),
+        observer: Some(Arc::new(court.lock().witness.clone())),
         ..Settings::default()
     }
 }

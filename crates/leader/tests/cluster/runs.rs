@@ -44,9 +44,9 @@ fn run(seed: u64) -> Outcome {
     Outcome {
         trace: cluster.world.trace_hash(),
         told: court.told().len(),
-        elections: court.elections,
+        elections: court.witness.elections(),
         reads: court.confirmed_reads,
-        objections: court.objections().to_vec(),
+        objections: court.objections(),
     }
 }
 

@@ -76,12 +76,24 @@ pub const JUDGES: &[&str] = &[
     "tpcc",
     "start",
     "liveness",
+    "consensus",
 ];
 
 /// Bugs under faults that the simulator does not make. They are caught
 /// [in processes](coeval_workload::faults::dock::planted): nobody asks a simulated server
 /// to stop while it has clients.
 pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
+
+/// Bugs of clusters that it takes certain steps to show, more certain than a plan of faults
+/// is: tests of `coeval_consensus`, `coeval_leader`, `coeval_log` and `coeval_occ` find them.
+pub const BENEATH: &[Bug] = &[
+    Bug::BelieveTrailingMarks,
+    Bug::AcknowledgeStaleTerm,
+    Bug::CheckpointUncommitted,
+    Bug::ForgetCheckpointTerm,
+    Bug::ForgetIndex,
+    Bug::ReusedOffset,
+];
 
 /// Every other bug, with the scenarios that have to catch it.
 pub const CATCHES: &[Catch] = &[
@@ -284,6 +296,36 @@ pub const CATCHES: &[Catch] = &[
         "server/bank/read-committed/all",
         "ledger",
         15,
+    ),
+    by(
+        Bug::CommitWithoutMajority,
+        "cluster/bank/read-committed/none",
+        "consensus",
+        1,
+    ),
+    by(
+        Bug::CommitWithoutMajority,
+        "cluster/bank/serializable/power",
+        "ledger",
+        5,
+    ),
+    by(
+        Bug::CommitWithoutMajority,
+        "cluster/list-append/snapshot-isolation/partition",
+        "recency",
+        11,
+    ),
+    by(
+        Bug::CommitWithoutMajority,
+        "cluster/list-append/snapshot-isolation/partition",
+        "sessions",
+        11,
+    ),
+    by(
+        Bug::ForgetMarkRule,
+        "cluster/bank/read-committed/power",
+        "consensus",
+        4,
     ),
 ];
 

@@ -4,6 +4,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
+use coeval_leader::node::Node;
 use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Error, Insert, Isolation, LockWait, LockedRow,
     Outcome, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
@@ -87,7 +88,11 @@ fn failure(error: Error) -> Failure {
 /// A client in the engine's process.
 pub struct Contract {
     engine: Arc<dyn Engine>,
+    /// Of a cluster, whoever leads.
+    leader: Option<Arc<Node>>,
     transaction: Option<Box<dyn Transaction>>,
+    /// Whether the transaction has changed anything.
+    wrote: bool,
 }
 
 impl std::fmt::Debug for Contract {
@@ -105,7 +110,20 @@ impl Contract {
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
             engine,
+            leader: None,
             transaction: None,
+            wrote: false,
+        }
+    }
+
+    /// The same, of an engine with which a node leads a cluster. That a transaction was
+    /// committed by a majority shows that the node did lead; of one that only read, the
+    /// node is asked.
+    #[must_use]
+    pub fn of_leader(self, node: Arc<Node>) -> Self {
+        Self {
+            leader: Some(node),
+            ..self
         }
     }
 
@@ -129,6 +147,7 @@ impl Contract {
         };
         let begun = coeval_txn::begin(&*self.engine, &options).await;
         self.transaction = Some(begun.map_err(failure)?);
+        self.wrote = false;
         Ok(())
     }
 
@@ -172,6 +191,7 @@ impl Contract {
         key: u64,
         change: impl Fn(Option<Row>) -> Row + Send,
     ) -> Result<(), Failure> {
+        self.wrote = true;
         let transaction = self.statement()?;
         replace(transaction, key, change).await.map_err(failure)?;
         think().await;
@@ -192,6 +212,7 @@ impl Contract {
     }
 
     pub(super) async fn delete(&mut self, key: u64) -> Result<bool, Failure> {
+        self.wrote = true;
         let transaction = self.statement()?;
         let deleted = delete(transaction, key).await.map_err(failure)?;
         think().await;
@@ -208,10 +229,16 @@ impl Contract {
             Outcome::Unknown(error) => return Ended::Unknown(error.to_string()),
         };
         let seen = timestamp.max(transaction.newest_seen());
-        match coeval_txn::durable(&*self.engine, seen).await {
-            Ok(()) => Ended::Committed,
-            Err(error) => Ended::Unknown(error.to_string()),
+        if let Err(error) = coeval_txn::durable(&*self.engine, seen).await {
+            return Ended::Unknown(error.to_string());
         }
+        if !self.wrote
+            && let Some(leader) = &self.leader
+            && let Err(error) = leader.confirm().await
+        {
+            return Ended::Failed(error.to_string());
+        }
+        Ended::Committed
     }
 
     pub(super) async fn abort(&mut self) -> Result<(), Failure> {

@@ -130,25 +130,32 @@ impl<W: Workload> Shared<W> {
     pub(super) async fn run(&self, clients: &Clients, door: &Door, number: usize) {
         // What the life before has left.
         self.give_up(clients, number);
-        while !clients.is_stopping() {
+        while !clients.is_stopping() && !door.is_closed() {
             if let Ok(database) = door.database(self.tables()) {
                 let mut session = database.session();
                 if self.is_recorded {
                     session.record();
                 }
-                self.work(clients, &mut session, number).await;
+                self.work(clients, door, &mut session, number).await;
             }
             coeval_env::sleep(RETRY).await;
         }
     }
 
-    async fn work(&self, clients: &Clients, session: &mut store::Session, number: usize) {
+    async fn work(
+        &self,
+        clients: &Clients,
+        door: &Door,
+        session: &mut store::Session,
+        number: usize,
+    ) {
         while !clients.is_stopping() {
             let mut client = self.state().clients[number].clone();
             let mut request = Some(self.load.draw(&mut client));
             self.state().clients[number] = client;
             while let Some(wanted) = request.take() {
-                let (back, attempt) = self.attempt(clients, session, number, wanted).await;
+                let attempted = self.attempt(clients, door, session, number, wanted);
+                let (back, attempt) = attempted.await;
                 match attempt {
                     Attempt::Lost => return,
                     Attempt::Again if !clients.is_stopping() => request = back,
@@ -163,6 +170,7 @@ impl<W: Workload> Shared<W> {
     async fn attempt(
         &self,
         clients: &Clients,
+        door: &Door,
         session: &mut store::Session,
         number: usize,
         request: W::Request,
@@ -210,7 +218,14 @@ impl<W: Workload> Shared<W> {
                 number: noted,
             });
         }
-        let committed = coeval_env::timeout(PATIENCE, session.commit()).await;
+        let commit = async {
+            session.commit().await?;
+            match read_only {
+                true => door.confirm().await.map_err(unconfirmed),
+                false => Ok(()),
+            }
+        };
+        let committed = coeval_env::timeout(PATIENCE, commit).await;
         let failure = match committed {
             Ok(Ok(())) => None,
             Ok(Err(failure)) => Some(failure),
@@ -326,6 +341,7 @@ impl<W: Workload> Shared<W> {
         let found = self.load.check(&mut session).await.map_err(lost)?;
         let operations = session.recorded();
         session.commit().await.map_err(lost)?;
+        door.confirm().await?;
         let mut state = self.state();
         if std::mem::replace(&mut state.looked, true) {
             return Ok(());
@@ -347,6 +363,15 @@ impl<W: Workload> Shared<W> {
             objections.extend(histories::objections(&state.history, level, false));
         }
         objections
+    }
+}
+
+/// Of a transaction that only read, and perhaps what was old.
+fn unconfirmed(failure: Failure) -> store::Failure {
+    store::Failure::Aborted {
+        cause: "connection".into(),
+        message: format!("{failure:?}"),
+        retry: true,
     }
 }
 

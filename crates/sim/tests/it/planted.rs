@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_sim::command::Arguments;
-use coeval_sim::court::{self, CATCHES, Catch, Caught, ELSEWHERE, JUDGES, News, Verdict, catch};
+use coeval_sim::court::{
+    self, BENEATH, CATCHES, Catch, Caught, ELSEWHERE, JUDGES, News, Verdict, catch,
+};
 use coeval_sim::{Class, Options, Report, Scenario, run, shrink};
 use coeval_types::planted::{self, Bug};
 use coeval_workload::faults::dock::planted as dock;
@@ -29,10 +31,11 @@ fn every_bug_class_and_judge_has_its_catch() {
     let in_processes: BTreeSet<Bug> = dock::CATCHES.iter().map(|case| case.bug).collect();
     assert!(ELSEWHERE.iter().all(|bug| in_processes.contains(bug)));
     let bugs = CATCHES.iter().map(|case| case.bug);
-    let bugs: BTreeSet<Bug> = bugs.chain(ELSEWHERE.iter().copied()).collect();
-    // What it takes several nodes to have, the tests of consensus plant.
-    let of_one_node = Bug::ALL.iter().filter(|bug| !bug.is_of_consensus());
-    assert_eq!(bugs, of_one_node.copied().collect());
+    let elsewhere = ELSEWHERE.iter().chain(BENEATH).copied();
+    let bugs: BTreeSet<Bug> = bugs.chain(elsewhere).collect();
+    assert_eq!(bugs, Bug::ALL.iter().copied().collect());
+    // The tests of consensus plant these.
+    assert!(BENEATH.iter().all(|bug| bug.is_of_consensus()));
     let classes: BTreeSet<Class> = CATCHES.iter().map(class).collect();
     assert_eq!(classes, Class::ALL.iter().copied().collect());
     let judges: BTreeSet<&str> = CATCHES.iter().map(|case| case.judge).collect();

@@ -1,0 +1,79 @@
+//! An observer that holds a whole cluster to the properties of consensus.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use coeval_consensus::properties::{DURABILITY, Properties, Violation};
+use coeval_consensus::{Entry, NodeId, Ready, Restored, Role};
+
+use super::Observer;
+
+/// Sees the steps of all nodes of one cluster, which have to happen in one order: in one
+/// simulated world, or under one lock.
+#[derive(Clone, Debug, Default)]
+pub struct Witness(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    properties: Properties,
+    violations: Vec<Violation>,
+    elections: u64,
+    /// Their disks may lose what they had.
+    damaged: BTreeSet<NodeId>,
+}
+
+impl Seen {
+    fn note(&mut self, held: Result<(), Violation>) {
+        let violation = held.err().filter(|violation| {
+            violation.property != DURABILITY || !self.damaged.contains(&violation.node)
+        });
+        self.violations.extend(violation);
+    }
+}
+
+impl Witness {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().expect("no panic while it was held")
+    }
+
+    /// A node's files were damaged: of what its disk had, something may be gone. Nothing
+    /// else is forgiven to it.
+    pub fn damaged(&self, node: NodeId) {
+        self.seen().damaged.insert(node);
+    }
+
+    /// What did not hold, in the order in which it was seen. Behind the first, a model that
+    /// differs from its cluster is held against it, too.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.seen().violations.clone()
+    }
+
+    /// How many terms have come to serve.
+    #[must_use]
+    pub fn elections(&self) -> u64 {
+        self.seen().elections
+    }
+}
+
+impl Observer for Witness {
+    fn started(&self, node: NodeId, restored: &Restored, entries: &[Entry]) {
+        let mut seen = self.seen();
+        let held = seen.properties.started(node, restored, entries);
+        seen.note(held);
+    }
+
+    fn handed_out(&self, node: NodeId, ready: &Ready) {
+        let mut seen = self.seen();
+        let held = seen.properties.handed_out(node, ready);
+        seen.note(held);
+        let serves = |role| role == Role::Leader { serving: true };
+        seen.elections += u64::from(ready.role.is_some_and(|change| serves(change.role)));
+    }
+
+    fn persisted(&self, node: NodeId, write: u64) {
+        let mut seen = self.seen();
+        let held = seen.properties.persisted(node, write);
+        seen.note(held);
+    }
+}

@@ -1,0 +1,94 @@
+//! What is in the dock: a server, or the nodes of a cluster, each on its machine.
+
+use coeval_consensus::NodeId;
+use coeval_env::sim::{Node, World};
+use coeval_leader::node::Witness;
+use coeval_workload::store::Table;
+
+use crate::Options;
+use crate::cluster::Member;
+use crate::server::{Door, Phase, Server};
+
+/// Everything that serves in a run.
+pub struct Dock {
+    /// One, or the nodes of a cluster in order.
+    pub servers: Vec<Server>,
+    /// Of a cluster: who sees every step of its consensus.
+    pub witness: Option<Witness>,
+}
+
+impl Dock {
+    /// Servers that have never run.
+    #[must_use]
+    pub fn new(world: &World, options: &Options, tables: Option<&Vec<Table>>) -> Self {
+        let engine = options.scenario.engine;
+        let server = |node| {
+            let (seed, validator) = (options.seed, options.validator);
+            Server::new(engine, node, seed, tables.cloned(), validator)
+        };
+        if engine.nodes() == 1 {
+            return Self {
+                servers: vec![server(world.node())],
+                witness: None,
+            };
+        }
+        let witness = Witness::default();
+        let members = Member::all(engine, &witness).into_iter();
+        Self {
+            servers: members
+                .map(|member| server(world.node()).of_cluster(member))
+                .collect(),
+            witness: Some(witness),
+        }
+    }
+
+    /// Their machines.
+    #[must_use]
+    pub fn machines(&self) -> Vec<Node> {
+        self.servers.iter().map(|server| server.node).collect()
+    }
+
+    /// Whether there are several.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        self.servers.len() > 1
+    }
+
+    /// Of a cluster: who leads the newest term.
+    #[must_use]
+    pub fn leader(&self) -> Option<usize> {
+        let servers = self.servers.iter().enumerate();
+        let leading = servers.filter_map(|(at, server)| Some((server.leads()?, at)));
+        leading.max().map(|(_, at)| at)
+    }
+
+    /// A server's disk may not have any more what it had.
+    pub fn is_damaged(&self, server: usize) {
+        if let Some(witness) = &self.witness {
+            witness.damaged(NodeId(server as u64 + 1));
+        }
+    }
+
+    /// Whether the database can be used.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        match &self.servers[..] {
+            [server] => server.phase() == Phase::Serving,
+            _ => self.leader().is_some(),
+        }
+    }
+
+    /// How a client that lives on a server's machine gets to it, and which machine that is.
+    /// Of a cluster, to a node that leads or thinks so: others to another, if there are
+    /// two.
+    #[must_use]
+    pub fn door(&self, client: usize) -> Option<(Node, Door)> {
+        let count = self.servers.len();
+        let mut servers = (0..count).map(|more| &self.servers[(client + more) % count]);
+        let server = match self.is_cluster() {
+            true => servers.find(|server| server.leads().is_some())?,
+            false => servers.next()?,
+        };
+        Some((server.node, server.door()))
+    }
+}
