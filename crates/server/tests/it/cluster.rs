@@ -18,6 +18,8 @@ struct Cluster {
     directory: tempfile::TempDir,
     members: Vec<SocketAddr>,
     nodes: Vec<Option<Running>>,
+    /// Whether nodes show certificates to each other.
+    tls: bool,
 }
 
 /// Addresses that nobody listens at.
@@ -35,15 +37,39 @@ fn addresses(count: usize) -> Vec<SocketAddr> {
 
 impl Cluster {
     async fn start() -> Self {
+        Self::start_with(false).await
+    }
+
+    async fn start_with(tls: bool) -> Self {
         let mut cluster = Self {
             directory: tempfile::tempdir().unwrap(),
             members: addresses(3),
             nodes: vec![None, None, None],
+            tls,
         };
+        if tls {
+            cluster.certify().await;
+        }
         for node in 0..3 {
             cluster.start_node(node).await;
         }
         cluster
+    }
+
+    /// Makes certificates, as somebody would by hand.
+    async fn certify(&self) {
+        let place = self.directory.path().display().to_string();
+        let run = async |arguments: &[&str]| {
+            let mut command = Command::new(COEVAL);
+            let made = command.args(["cert"]).args(arguments).output();
+            let made = coeval_env::timeout(PATIENCE, made).await.unwrap().unwrap();
+            assert!(made.status.success(), "{made:?}");
+        };
+        run(&["authority", "--cluster", "shop", "--to", &place]).await;
+        for node in ["1", "2", "3"] {
+            let node = ["node", "--cluster", "shop", "--node", node, "--to", &place];
+            run(&node).await;
+        }
     }
 
     async fn start_node(&mut self, node: usize) {
@@ -53,18 +79,38 @@ impl Cluster {
             .collect();
         let data = self.directory.path().join(format!("node-{}", node + 1));
         let id = (node + 1).to_string();
-        let arguments = [
+        let file = |name: String| self.directory.path().join(name).display().to_string();
+        let (certificate, key) = (
+            file(format!("node-{id}.pem")),
+            file(format!("node-{id}.key")),
+        );
+        let authority = file("authority.pem".to_owned());
+        let tls = [
+            "--cluster-tls-name",
+            "shop",
+            "--cluster-tls-certificate-file",
+            &certificate,
+            "--cluster-tls-key-file",
+            &key,
+            "--cluster-tls-authority-file",
+            &authority,
+        ];
+        let members = members.join(",");
+        let mut arguments = vec![
             "--cluster-node",
             &id,
             "--cluster-id",
             "00000000000000000000000000000007",
             "--cluster-members",
-            &members.join(","),
+            &members,
             "--cluster-election-timeout-milliseconds",
             "200",
             "--admin-listen",
             "127.0.0.1:0",
         ];
+        if self.tls {
+            arguments.extend(tls);
+        }
         self.nodes[node] = Some(Running::start_with(Path::new(&data), &arguments).await);
     }
 
@@ -228,6 +274,77 @@ fn a_session_outlives_its_leader() {
             back.value("select n from t where id = 1").await.as_deref(),
             Some("7")
         );
+    });
+}
+
+#[test]
+fn a_leader_that_was_away_hands_its_own_clients_on() {
+    in_runtime(async {
+        // Nodes that show certificates to each other.
+        let cluster = Cluster::start_with(true).await;
+        let leader = cluster.leader().await;
+        let (follower, _) = others(leader);
+        let mut idle = cluster.connect(leader).await;
+        idle.rows("create table t (id int primary key)").await;
+        idle.rows("set application_name = 'stays'").await;
+        idle.ask(&[parse("s", "select $1::int + 1", &[23]), sync()])
+            .await;
+        let mut within = cluster.connect(leader).await;
+        within.rows("begin").await;
+        within.rows("insert into t values (1)").await;
+        let mut waiting = cluster.connect(leader).await;
+        waiting.rows("begin").await;
+        waiting.send(&query("insert into t values (1)")).await;
+        // It is away for so long that the others have a leader of their own.
+        let old = cluster.nodes[leader].as_ref().unwrap();
+        old.signal(Signal::STOP);
+        let mut elsewhere = cluster.connect(follower).await;
+        elsewhere.rows("insert into t values (2)").await;
+        old.signal(Signal::CONT);
+
+        let mut answers = waiting.until('Z').await;
+        if told(&answers) == "CZ" {
+            // It had come to it before it heard of the new leader.
+            answers = waiting.query("select 1").await;
+        }
+        assert_eq!(error(&answers).sqlstate(), "40001");
+        assert_eq!(status(&answers), b'E');
+        waiting.rows("rollback").await;
+        let answers = within.query("commit").await;
+        assert_eq!(error(&answers).sqlstate(), "40001");
+        assert_eq!(status(&answers), b'I');
+        assert_eq!(
+            idle.value("show application_name").await.as_deref(),
+            Some("stays")
+        );
+        let answers = idle
+            .ask(&[bind("", "s", &[Some(b"41")]), execute("", 0), sync()])
+            .await;
+        assert_eq!(told(&answers), "2DCZ");
+        for wire in [&mut idle, &mut within, &mut waiting] {
+            let ids = wire.rows("select id from t").await;
+            assert_eq!(ids, [[Some("2".to_owned())]]);
+        }
+    });
+}
+
+#[test]
+fn a_leader_that_stops_hands_over_first() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, _) = others(leader);
+        let mut wire = cluster.connect(follower).await;
+        wire.rows("create table t (id int primary key)").await;
+        let mut local = cluster.connect(leader).await;
+        local.rows("select 1").await;
+        let old = cluster.nodes[leader].take().unwrap();
+        old.signal(Signal::TERM);
+        let answers = local.until_closed().await;
+        assert_eq!(error(&answers).sqlstate(), "57P01");
+        assert!(old.ended().await.success());
+        let answers = wire.query("insert into t values (1)").await;
+        assert_eq!(told(&answers), "CZ", "{answers:?}");
     });
 }
 
