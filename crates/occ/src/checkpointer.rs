@@ -40,14 +40,17 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use coeval_env::{Instant, JoinHandle};
-use coeval_log::{Checkpoint, CheckpointStart, CheckpointWriter, Error, SavedRecord};
+use coeval_log::{
+    Checkpoint, CheckpointSource, CheckpointStart, CheckpointWriter, Error, SavedRecord,
+};
 use coeval_storage::Snapshot;
 use coeval_txn::contract::Checkpointing;
 use coeval_types::{Rid, Timestamp, TransactionId};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::storage::Storage;
+use crate::transaction::log_error;
 
 /// How often the length of the log is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -170,6 +173,25 @@ impl Checkpointer {
         if let Err(error) = task.await {
             tracing::warn!(%error, "the thread that takes checkpoints has failed");
         }
+    }
+}
+
+impl Engine {
+    /// A checkpoint for another node: the one in force, or a fresh one if there is none
+    /// that stands by itself.
+    pub async fn checkpoint_to_send(&self) -> Result<CheckpointSource, coeval_txn::Error> {
+        let source = || self.log().checkpoint_source();
+        if let Some(source) = source().await.map_err(log_error)? {
+            return Ok(source);
+        }
+        self.checkpointer.request().await?;
+        source().await.map_err(log_error)?.ok_or_else(|| {
+            coeval_txn::Error::Io(
+                "every checkpoint needs log from before its end: large transactions commit all \
+                 the time"
+                    .to_owned(),
+            )
+        })
     }
 }
 

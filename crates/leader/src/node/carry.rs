@@ -1,6 +1,7 @@
 //! What consensus hands out, carried out.
 
-use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange, encoding};
+use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange, Stage, encoding};
+use coeval_types::Lsn;
 
 use super::disk::Command;
 use super::driver::Driver;
@@ -43,6 +44,13 @@ impl Driver {
         if let Some(write) = write {
             match &mut self.lead {
                 Some(lead) => lead.wants(&write),
+                None if write.install.is_some() => {
+                    let receipt = self.transfers.take_receipt();
+                    let receipt = receipt.ok_or(Error::Malformed(
+                        "a checkpoint is to be installed that was not received",
+                    ))?;
+                    self.tell_disk(Command::Install(write, receipt))?;
+                }
                 None => self.tell_disk(Command::Write(write))?,
             }
         }
@@ -64,15 +72,28 @@ impl Driver {
             self.tell_disk(Command::Fetch(fetch))?;
         }
         for node in checkpoints {
-            tracing::error!(%node, "a node needs log that is gone, and checkpoints are not sent");
-            let to = NodeId(node.0);
-            // One that is not connected asks again.
-            let _ = self
-                .peers
-                .send(to, Kind::Checkpoint, "none".into(), Loss::Kept);
-            self.consensus.checkpoint_sent(node);
+            self.want_checkpoint(node);
         }
         Ok(())
+    }
+
+    /// Log that those need who are connected is kept, up to a limit; consensus hears what
+    /// there is.
+    pub(super) fn keep_log_for_followers(&mut self) {
+        let Some(engine) = self.lead.as_ref().and_then(|lead| lead.engine.as_ref()) else {
+            return;
+        };
+        let status = self.consensus.status();
+        let followers = status.followers.iter().filter(|follower| {
+            // For one that gets a checkpoint the transfer holds what it needs.
+            self.transfers.is_connected(follower.node) && follower.stage != Stage::Checkpoint
+        });
+        let least = followers.map(|follower| follower.matched).min();
+        let limit = Lsn(status.last.end.0.saturating_sub(self.follower_log_bytes));
+        let from = least.unwrap_or(status.commit).max(limit);
+        engine.log().keep_for_followers(from);
+        let retained = engine.log().retained().min(status.commit);
+        self.consensus.removed_before(retained);
     }
 
     fn tell_disk(&self, command: Command) -> Result<(), Error> {
@@ -90,6 +111,7 @@ impl Driver {
             (Part::Leader { .. }, None) => {
                 let mark = mark.ok_or(Error::Malformed("a term begins without its mark"))?;
                 let members = mark.membership().cloned().unwrap_or_default();
+                self.forget_receiving(None, "this node leads");
                 self.tell_disk(Command::Lead(members))?;
                 self.lead = Some(Lead::new(mark));
             }
@@ -104,6 +126,7 @@ impl Driver {
         let Some(lead) = self.lead.take() else {
             return Ok(());
         };
+        self.forget_all_sending();
         self.tell_disk(Command::Retire(lead.end))?;
         self.tell_disk(Command::Committed(
             self.consensus.status().commit.min(lead.end),
@@ -170,6 +193,7 @@ impl Driver {
         let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
         let now = Standing {
             engine,
+            transfers: self.transfers.all(),
             ..Standing::of(&self.consensus)
         };
         self.shown.send_if_modified(|shown| {

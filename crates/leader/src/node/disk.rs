@@ -20,6 +20,7 @@ use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::replay::Following;
+use super::transfer::Receipt;
 use super::{Error, Settings, Watch, entries};
 
 /// Something to be done.
@@ -27,6 +28,8 @@ use super::{Error, Settings, Watch, entries};
 pub(super) enum Command {
     /// A follower's write.
     Write(Write),
+    /// One that puts a checkpoint in the place of the log.
+    Install(Write, Receipt),
     /// Everything before is committed.
     Committed(Lsn),
     /// Begin to lead, with a mark that names these members.
@@ -50,6 +53,8 @@ pub(super) enum Done {
     Leads(LogStream, watch::Receiver<Progress>),
     /// The tables are whole.
     Serves(Arc<Engine>),
+    /// A checkpoint has taken the place of the log, and filled the tables.
+    Installed,
     /// The log follows again, and has what was proposed.
     Retired,
     /// The entries, if they are still there.
@@ -190,6 +195,10 @@ impl Disk {
                         failed => failed,
                     }
                 }
+                Command::Install(write, receipt) => {
+                    written = Some(write.number);
+                    self.install(&write, &receipt).await
+                }
                 Command::Close(committed, answer) => {
                     // Whoever asked may have gone.
                     let _ = answer.send(self.close(committed).await);
@@ -236,8 +245,35 @@ impl Disk {
                 Ok(())
             }
             Command::Fetch(fetch) => self.fetch(fetch).await,
-            Command::Write(_) | Command::Close(..) => unreachable!("taken before"),
+            Command::Write(_) | Command::Install(..) | Command::Close(..) => {
+                unreachable!("taken before")
+            }
         }
+    }
+
+    /// Puts a checkpoint in the place of the log, fills tables from it, and writes what
+    /// there is behind it.
+    async fn install(&mut self, write: &Write, receipt: &Receipt) -> Result<(), Error> {
+        let State::Follows(mut log, tables, following) = self.take() else {
+            return Err(Error::Ended);
+        };
+        following.abandon().await;
+        // The room that they take is needed for the new ones.
+        drop(tables);
+        let promise = write.hard_state;
+        let now = log.hard_state();
+        log.set_hard_state(HardState {
+            term: promise.term,
+            vote: promise.vote.map(|node| node.0),
+            ..now
+        })
+        .await?;
+        log.install(receipt).await?;
+        self.follow().await?;
+        self.write(write).await?;
+        self.flush().await?;
+        self.tell(Done::Installed);
+        Ok(())
     }
 
     async fn write(&mut self, write: &Write) -> Result<(), Error> {

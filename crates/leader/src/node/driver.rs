@@ -1,5 +1,6 @@
 //! The task that waits for whatever comes first, and hands it to consensus.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::elections::Elections;
 use super::lead::Lead;
 use super::neighbours::Neighbours;
 use super::operation::{self, Answer, Operation, Refused, Wish};
+use super::transfer::Transfers;
 use super::{Error, Settings, Standing, Status, Watch, entries};
 use crate::peers::{Event, Frame, Inbox, Kind, Peers};
 
@@ -55,7 +57,12 @@ pub(super) struct Driver {
     pub(super) election: Duration,
     /// How long a node that is being added may come no further.
     pub(super) patience: Duration,
-    database: u128,
+    /// Checkpoints on their way.
+    pub(super) transfers: Transfers,
+    /// How much of the log is kept for a follower that is connected.
+    pub(super) follower_log_bytes: u64,
+    pub(super) directory: PathBuf,
+    pub(super) database: u128,
     tick: Duration,
     next_tick: Instant,
 }
@@ -78,7 +85,7 @@ impl Driver {
     pub(super) fn new(
         consensus: Consensus,
         (peers, neighbours): (Peers, Neighbours),
-        disk: mpsc::UnboundedSender<Command>,
+        (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
         shown: watch::Sender<Standing>,
         settings: &Settings,
     ) -> Self {
@@ -96,6 +103,9 @@ impl Driver {
             operation: None,
             election: settings.tick() * settings.consensus.election_ticks,
             patience: Duration::from_millis(settings.catch_up_milliseconds),
+            transfers: Transfers::new(settings.peers.frame_bytes),
+            follower_log_bytes: settings.follower_log_bytes,
+            directory,
             database: peers.cluster().0,
             peers,
             tick: settings.tick(),
@@ -143,11 +153,15 @@ impl Driver {
                 self.make_up_for_ticks()?;
                 self.log_moved().await?;
             }
+            event = self.transfers.next() => {
+                self.make_up_for_ticks()?;
+                self.transfer_event(event);
+            }
             why = not_put => operation::give_up(&mut self.operation, why),
             event = inbox.next() => {
                 let event = event.ok_or(Error::Ended)?;
                 self.make_up_for_ticks()?;
-                self.event(event)?;
+                self.event(event);
             }
             request = requests.recv() => {
                 self.make_up_for_ticks()?;
@@ -175,33 +189,29 @@ impl Driver {
         while self.next_tick <= coeval_env::now() {
             self.next_tick += self.tick;
             self.consensus.tick();
+            self.tick_transfers();
+            self.keep_log_for_followers();
             self.carry_out()?;
         }
         Ok(())
     }
 
-    fn event(&mut self, event: Event) -> Result<(), Error> {
+    fn event(&mut self, event: Event) {
         match event {
             Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame),
-            // A leader has nothing for this node.
-            Event::Frame(frame) if frame.kind == Kind::Checkpoint => {
-                let status = self.consensus.status();
-                let leads = status.role.leader == Some(Member(frame.from.0));
-                if leads && self.lead.is_none() {
-                    return Err(Error::NeedsCheckpoint {
-                        end: status.last.end,
-                    });
-                }
-            }
+            Event::Frame(frame) if frame.kind == Kind::Checkpoint => self.transfer_frame(frame),
             Event::Frame(frame) => {
                 tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
             }
-            Event::Connected(node) => tracing::info!(%node, "connected to a node"),
+            Event::Connected(node) => {
+                tracing::info!(%node, "connected to a node");
+                self.transfers.connected(node);
+            }
             Event::Disconnected(node, fault) => {
                 tracing::info!(%node, %fault, "the connection to a node has ended");
+                self.transfers_lose(node);
             }
         }
-        Ok(())
     }
 
     fn message(&mut self, frame: &Frame) {
@@ -247,6 +257,7 @@ impl Driver {
                     self.persisted(number);
                 }
             }
+            Done::Installed => self.installed(),
             Done::Fetched(fetch, entries) => {
                 if let Err(refusal) = self.consensus.fetched(fetch, entries) {
                     tracing::error!(%refusal, "log that was read for a follower is not taken");

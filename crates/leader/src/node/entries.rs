@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use coeval_consensus::encoding::{decode_membership, encode_membership};
 use coeval_consensus::{
-    Body, Content, Entry, HardState, Mark, Membership, Message, NodeId, Position, Restored, Spacing,
+    Body, Checkpoint, Content, Entry, HardState, Mark, Membership, Message, NodeId, Position,
+    Restored, Spacing,
 };
-use coeval_log::{Frame, FrameKind, Frames, ReplicaLog};
+use coeval_log::{Frame, FrameKind, Frames, ReceivedCheckpoint, ReplicaLog};
 use coeval_types::{Lsn, Term};
 
 use super::Error;
@@ -103,6 +104,30 @@ pub(super) fn restored(
         end: log.end(),
         applied,
         ends: Vec::new(),
+    })
+}
+
+/// What consensus is told of a checkpoint that has come.
+pub(super) fn checkpoint(received: &ReceivedCheckpoint) -> Result<Checkpoint, Error> {
+    let mark = |mark: &coeval_log::Mark| Mark {
+        term: mark.term,
+        start: mark.start,
+        end: mark.end,
+    };
+    let last = received.memberships().last().ok_or(Error::Malformed(
+        "a checkpoint's marks say nothing of who takes part",
+    ))?;
+    Ok(Checkpoint {
+        position: Position {
+            term: received.term(),
+            end: received.end(),
+        },
+        membership: members(&last.payload.clone().into())?,
+        base: Position {
+            term: Term(0),
+            end: received.base(),
+        },
+        marks: received.marks().iter().map(mark).collect(),
     })
 }
 

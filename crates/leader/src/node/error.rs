@@ -1,7 +1,5 @@
 //! How a node can fail.
 
-use coeval_types::Lsn;
-
 use crate::peers;
 
 /// Why a node does not start, or has stopped.
@@ -22,16 +20,6 @@ pub enum Error {
     /// Fix: another node has no use for what is said, or means something else.
     #[error("a message from another node makes no sense: {0}")]
     Malformed(&'static str),
-    /// Fix: the log that this node would need is gone everywhere.
-    #[error(
-        "this node's log ends at {end}, and the leader keeps none of what follows; checkpoints \
-         are not sent between nodes yet: copy the data directory of another node that was \
-         stopped in order, or add a new node"
-    )]
-    NeedsCheckpoint {
-        /// Where its log ends.
-        end: Lsn,
-    },
     /// Retry: elsewhere.
     #[error("this node does not lead: {0}")]
     NotLeading(String),

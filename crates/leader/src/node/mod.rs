@@ -59,8 +59,11 @@
 //!
 //! # Not here
 //!
-//! Checkpoints: a node that needs log that nobody keeps is told so, and stops. Reads on
-//! followers.
+//! Reads on followers. Checkpoints that a node takes while it follows: it keeps its log
+//! until it leads, or is sent one ([`Transfer`]). A disk that was lost is not noticed: a node
+//! that starts on an empty one under its old id is brought up to date, but it votes before
+//! that, and may help somebody to lead who lacks what only the lost disk had. So it is to be
+//! added under another id.
 //!
 //! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
 //! it, service; QuorumX for sending log to the others while it is written here. The split
@@ -81,6 +84,7 @@ mod replay;
 mod settings;
 mod standing;
 mod status;
+mod transfer;
 mod witness;
 
 use std::net::SocketAddr;
@@ -105,6 +109,7 @@ pub use operation::OperationError;
 pub use settings::Settings;
 pub use standing::{Role, Standing};
 pub use status::{Link, MemberProgress, MemberStatus, Status};
+pub use transfer::Transfer;
 pub use witness::Witness;
 
 /// Where a node is, and whom it knows.
@@ -156,7 +161,8 @@ impl Node {
         }
         let founders = members.addresses.keys().map(|node| Member(node.0));
         let founders = coeval_consensus::Membership::new(founders.filter(|_| !join), []);
-        let (disk, opened, done) = Disk::start(directory, identity.cluster.0, &settings, founders);
+        let (disk, opened, done) =
+            Disk::start(directory.clone(), identity.cluster.0, &settings, founders);
         let opened = opened.await.map_err(|_| Error::Ended)??;
         let id = Member(identity.node.0);
         if let Some(observer) = &settings.observer {
@@ -176,7 +182,13 @@ impl Node {
         let streams = peers.streams();
         let (requests, asked) = mpsc::unbounded_channel();
         let (shown, standing) = watch::channel(Standing::of(&consensus));
-        let driver = Driver::new(consensus, (peers, neighbours), disk, shown, &settings);
+        let driver = Driver::new(
+            consensus,
+            (peers, neighbours),
+            (disk, directory),
+            shown,
+            &settings,
+        );
         let running = coeval_env::spawn("node", driver.run(inbox, done, asked));
         Ok(Self {
             requests,

@@ -416,8 +416,10 @@ impl Driver {
         let Some(follower) = follower else {
             return Next::Done(Err(OperationError::Unknown(node)));
         };
-        // A checkpoint is on its way, perhaps for long.
-        if follower.matched > round.reached || follower.stage == Stage::Checkpoint {
+        // A checkpoint is on its way, perhaps for long, but only to one that is there.
+        let gets_checkpoint =
+            follower.stage == Stage::Checkpoint && self.transfers.is_connected(member(node));
+        if follower.matched > round.reached || gets_checkpoint {
             (round.reached, round.moved) = (follower.matched, now);
         }
         if follower.matched >= round.target {

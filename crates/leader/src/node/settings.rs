@@ -22,6 +22,9 @@ pub struct Settings {
     /// replaced stays in memory until then. Replay has as many threads as the log's
     /// [recovery](coeval_log::Settings::recovery_threads).
     pub replay_ahead_bytes: u64,
+    /// How far a follower that is connected may be behind before the log that it lacks is
+    /// removed behind a checkpoint; then it is sent that.
+    pub follower_log_bytes: u64,
     /// Of connections.
     pub peers: peers::Settings,
     /// Sees every step, in tests.
@@ -36,6 +39,7 @@ impl Default for Settings {
             consensus: coeval_consensus::Settings::default(),
             engine: coeval_occ::Settings::default(),
             replay_ahead_bytes: 64 << 20,
+            follower_log_bytes: 1 << 30,
             peers: peers::Settings::default(),
             observer: None,
         }

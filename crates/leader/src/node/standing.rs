@@ -6,6 +6,7 @@ use coeval_consensus::{Consensus, Role as Part};
 use coeval_occ::Engine;
 use coeval_types::{Lsn, Term};
 
+use super::Transfer;
 use crate::peers::NodeId;
 
 /// What a node is, as others see it.
@@ -34,6 +35,8 @@ pub struct Standing {
     pub end: Lsn,
     /// While it leads and can be used: its engine. Another term has another one.
     pub engine: Option<Arc<Engine>>,
+    /// Checkpoints on their way from or to it.
+    pub transfers: Vec<Transfer>,
     /// Why it has stopped, if it has.
     pub failure: Option<Arc<str>>,
 }
@@ -53,7 +56,9 @@ impl Standing {
             } = standing;
             (*term, *role, *leader, *committed, *end)
         };
-        numbers(self) == numbers(other) && engine(self) == engine(other)
+        numbers(self) == numbers(other)
+            && engine(self) == engine(other)
+            && self.transfers == other.transfers
     }
 
     pub(super) fn of(consensus: &Consensus) -> Self {
@@ -69,6 +74,7 @@ impl Standing {
             committed: status.commit,
             end: status.last.end,
             engine: None,
+            transfers: Vec::new(),
             failure: None,
         }
     }

@@ -18,6 +18,7 @@ struct Seen {
     properties: Properties,
     violations: Vec<Violation>,
     elections: u64,
+    installed: u64,
     /// Their disks may lose what they had.
     damaged: BTreeSet<NodeId>,
 }
@@ -40,6 +41,17 @@ impl Witness {
     /// else is forgiven to it.
     pub fn damaged(&self, node: NodeId) {
         self.seen().damaged.insert(node);
+    }
+
+    /// A node has another disk, an empty one.
+    pub fn lost_its_disk(&self, node: NodeId) {
+        self.seen().properties.lost_its_disk(node);
+    }
+
+    /// How many checkpoints were to take the place of a log.
+    #[must_use]
+    pub fn installed(&self) -> u64 {
+        self.seen().installed
     }
 
     /// What did not hold, in the order in which it was seen. Behind the first, a model that
@@ -67,6 +79,8 @@ impl Observer for Witness {
         let mut seen = self.seen();
         let held = seen.properties.handed_out(node, ready);
         seen.note(held);
+        let write = ready.write.as_ref();
+        seen.installed += u64::from(write.is_some_and(|write| write.install.is_some()));
         let serves = |role| role == Role::Leader { serving: true };
         seen.elections += u64::from(ready.role.is_some_and(|change| serves(change.role)));
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use coeval_consensus::NodeId;
 use coeval_leader::node::Witness;
 
 /// Everything that is known of a run.
@@ -47,6 +48,11 @@ impl Court {
 
     pub fn told(&self) -> &BTreeSet<u64> {
         &self.told
+    }
+
+    /// A node's disk is gone.
+    pub fn lose_disk(&mut self, node: u64) {
+        self.witness.lost_its_disk(NodeId(node));
     }
 
     pub fn object(&mut self, what: String) {

@@ -3,6 +3,7 @@
 
 mod bank;
 mod changes;
+mod checkpoints;
 mod court;
 mod faults;
 mod nodes;

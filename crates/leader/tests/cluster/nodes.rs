@@ -31,9 +31,12 @@ pub fn engine_settings() -> coeval_occ::Settings {
             ring_bytes: 16384,
             frame_payload_bytes: 2048,
             recovery_threads: 1,
+            checkpoint_block_bytes: 1000,
             ..coeval_log::Settings::default()
         },
         sweep_interval: Some(Duration::from_millis(200)),
+        checkpoint_log_bytes: 24576,
+        checkpoint_bytes_per_second: 200_000,
         ..coeval_occ::Settings::default()
     }
 }
@@ -50,6 +53,12 @@ fn settings(court: &Shared) -> Settings {
         catch_up_milliseconds: 3000,
         consensus,
         engine: engine_settings(),
+        follower_log_bytes: 16384,
+        // Small frames, so that a checkpoint goes in pieces.
+        peers: coeval_leader::peers::Settings {
+            frame_bytes: 4352,
+            ..coeval_leader::peers::Settings::default()
+        },
         observer: Some(Arc::new(court.lock().witness.clone())),
         ..Settings::default()
     }
@@ -228,6 +237,30 @@ impl Cluster {
     /// Starts a node's program again, after a crash.
     pub fn restart(&mut self, index: usize) {
         (self.programs[index], self.shown[index]) = self.program(index);
+    }
+
+    /// Starts a node's program on a new, empty disk.
+    pub fn restart_empty(&mut self, index: usize) {
+        self.world.replace_disk(self.machines[index]);
+        self.court.lock().lose_disk(index as u64 + 1);
+        self.restart(index);
+    }
+
+    /// Cuts a node off, or connects it again.
+    pub fn cut_off(&self, index: usize, is_cut: bool) {
+        let one = self.machines[index];
+        for other in self.machines.iter().filter(|other| **other != one) {
+            match is_cut {
+                true => {
+                    self.world.block(one, *other);
+                    self.world.block(*other, one);
+                }
+                false => {
+                    self.world.unblock(one, *other);
+                    self.world.unblock(*other, one);
+                }
+            }
+        }
     }
 
     pub fn standing(&self, index: usize) -> Option<Standing> {

@@ -13,25 +13,36 @@ const FAULTS: usize = 5;
 
 /// What a run came to.
 #[derive(Debug, PartialEq, Eq)]
-struct Outcome {
-    trace: u64,
-    told: usize,
-    elections: u64,
-    reads: u64,
-    objections: Vec<String>,
+pub struct Outcome {
+    pub trace: u64,
+    pub told: usize,
+    pub elections: u64,
+    pub reads: u64,
+    pub installed: u64,
+    pub objections: Vec<String>,
 }
 
 fn run(seed: u64) -> Outcome {
-    let mut cluster = Cluster::new(seed);
     let mut plan = Plan::new(seed);
-    plan.begin(&cluster);
-    let world = Rc::clone(&cluster.world);
-    world.block_on(async {
+    lived(seed, async |cluster| {
+        plan.begin(cluster);
         for _ in 0..FAULTS {
-            plan.one(&mut cluster).await;
+            plan.one(cluster).await;
             if cluster.has_objections() {
                 return;
             }
+        }
+    })
+}
+
+/// A cluster in which this happens; then all nodes are to agree.
+pub fn lived(seed: u64, story: impl AsyncFnOnce(&mut Cluster)) -> Outcome {
+    let mut cluster = Cluster::new(seed);
+    let world = Rc::clone(&cluster.world);
+    world.block_on(async {
+        story(&mut cluster).await;
+        if cluster.has_objections() {
+            return;
         }
         converge(&cluster).await;
         if !cluster.has_objections() {
@@ -46,6 +57,7 @@ fn run(seed: u64) -> Outcome {
         told: court.told().len(),
         elections: court.witness.elections(),
         reads: court.confirmed_reads,
+        installed: court.witness.installed(),
         objections: court.objections(),
     }
 }

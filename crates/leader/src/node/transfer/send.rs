@@ -1,0 +1,319 @@
+//! The leader's side of a transfer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coeval_consensus::NodeId as Member;
+use coeval_log::CheckpointOffer;
+use coeval_occ::Engine;
+use coeval_types::Lsn;
+use tokio::sync::mpsc;
+
+use super::message::Message;
+use super::{PATIENCE, PAUSE, Transfer, WINDOW};
+use crate::node::driver::Driver;
+use crate::peers::{NodeId, SendError};
+
+/// What a reader says.
+#[derive(Debug)]
+pub(in crate::node) enum Event {
+    /// It has this.
+    Opened(CheckpointOffer),
+    /// What begins there.
+    Piece(u64, Bytes),
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// One on its way to a follower.
+#[derive(Debug)]
+pub(super) struct Sending {
+    transfer: u64,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// It waits for so many ticks, and for an engine.
+    Wanted(u32),
+    /// After so many ticks consensus looks again what the follower needs.
+    Failed(u32),
+    /// The file is being opened, or taken first.
+    Opening(mpsc::UnboundedSender<u64>),
+    Sending(Pieces),
+    /// It is in force there. What is behind it is kept until the follower has caught up.
+    InForce {
+        end: Lsn,
+        /// As long as it may be asked, the reader holds the file and the log.
+        _reader: mpsc::UnboundedSender<u64>,
+    },
+}
+
+#[derive(Debug)]
+struct Pieces {
+    offer: CheckpointOffer,
+    reader: mpsc::UnboundedSender<u64>,
+    /// The follower has everything before.
+    taken: u64,
+    /// Everything before has been asked of the reader.
+    asked: u64,
+    /// Read, and no room to send them yet.
+    waiting: VecDeque<(u64, Bytes)>,
+    /// Ticks since the follower was heard of.
+    silent: u32,
+}
+
+impl Sending {
+    pub(super) fn show(&self, to: Member) -> Option<Transfer> {
+        let Stage::Sending(pieces) = &self.stage else {
+            return None;
+        };
+        Some(Transfer {
+            node: NodeId(to.0),
+            incoming: false,
+            end: pieces.offer.end(),
+            bytes: pieces.taken,
+            of: pieces.offer.bytes(),
+        })
+    }
+}
+
+/// Opens the checkpoint in force, or has one taken, and reads from it what it is asked
+/// for, until nobody asks any more.
+async fn read(
+    engine: Arc<Engine>,
+    mut asked: mpsc::UnboundedReceiver<u64>,
+    piece_bytes: usize,
+    tell: impl Fn(Event),
+) {
+    let source = engine.checkpoint_to_send().await;
+    drop(engine);
+    let source = match source {
+        Ok(source) => source,
+        Err(error) => return tell(Event::Failed(error.to_string())),
+    };
+    tell(Event::Opened(source.offer()));
+    while let Some(at) = asked.recv().await {
+        match source.read(at, piece_bytes).await {
+            Ok(bytes) => tell(Event::Piece(at, bytes)),
+            Err(error) => return tell(Event::Failed(error.to_string())),
+        }
+    }
+}
+
+impl Driver {
+    /// A follower needs a checkpoint.
+    pub(in crate::node) fn want_checkpoint(&mut self, to: Member) {
+        let sending = Sending {
+            transfer: coeval_env::random_u64(),
+            stage: Stage::Wanted(0),
+        };
+        self.transfers.sending.insert(to, sending);
+    }
+
+    /// This node leads no more.
+    pub(in crate::node) fn forget_all_sending(&mut self) {
+        self.transfers.sending.clear();
+    }
+
+    /// Ends one; consensus looks what the follower needs now.
+    pub(super) fn forget_sending(&mut self, to: Member, why: &str) {
+        if let Some(sending) = self.transfers.sending.remove(&to) {
+            if !matches!(sending.stage, Stage::InForce { .. }) {
+                tracing::warn!(%to, why, "a checkpoint is not sent any further");
+            }
+            self.consensus.checkpoint_sent(to);
+        }
+    }
+
+    /// One has failed, and is tried again after a while.
+    fn sending_failed(&mut self, to: Member, why: &str) {
+        tracing::warn!(%to, why, "a checkpoint could not be sent, and will be tried again");
+        if let Some(sending) = self.transfers.sending.get_mut(&to) {
+            sending.stage = Stage::Failed(PAUSE);
+        }
+    }
+
+    pub(super) fn send_event(&mut self, to: Member, transfer: u64, event: Event) {
+        let Some(sending) = self.transfers.sending.get_mut(&to) else {
+            return;
+        };
+        if sending.transfer != transfer {
+            return;
+        }
+        match (event, &mut sending.stage) {
+            (Event::Opened(offer), Stage::Opening(reader)) => {
+                tracing::info!(%to, end = %offer.end(), bytes = offer.bytes(), "sends a checkpoint");
+                sending.stage = Stage::Sending(Pieces {
+                    offer,
+                    reader: reader.clone(),
+                    taken: 0,
+                    asked: 0,
+                    waiting: VecDeque::new(),
+                    silent: 0,
+                });
+                if let Err(error) = self.say(to, transfer, &Message::Offer(offer)) {
+                    self.sending_failed(to, &error.to_string());
+                }
+            }
+            (Event::Piece(at, bytes), Stage::Sending(pieces)) => {
+                pieces.waiting.push_back((at, bytes));
+                self.send_pieces(to);
+            }
+            (Event::Failed(reason), _) => self.sending_failed(to, &reason),
+            (Event::Opened(_) | Event::Piece(..), _) => {}
+        }
+    }
+
+    /// Sends what has been read, as far as there is room.
+    fn send_pieces(&mut self, to: Member) {
+        loop {
+            let Some(sending) = self.transfers.sending.get(&to) else {
+                return;
+            };
+            let Stage::Sending(pieces) = &sending.stage else {
+                return;
+            };
+            let Some((at, bytes)) = pieces.waiting.front() else {
+                return;
+            };
+            let piece = Message::Piece {
+                at: *at,
+                bytes: bytes.clone(),
+            };
+            match self.say(to, sending.transfer, &piece) {
+                Ok(()) => {}
+                // Tried again with the next tick.
+                Err(SendError::Full) => return,
+                Err(error) => return self.sending_failed(to, &error.to_string()),
+            }
+            if let Some(Sending {
+                stage: Stage::Sending(pieces),
+                ..
+            }) = self.transfers.sending.get_mut(&to)
+            {
+                pieces.waiting.pop_front();
+            }
+        }
+    }
+
+    /// A follower has taken everything before `at`.
+    pub(super) fn taken(&mut self, from: Member, transfer: u64, at: u64) {
+        let piece_bytes = self.transfers.piece_bytes as u64;
+        let Some(sending) = self.transfers.sending.get_mut(&from) else {
+            return;
+        };
+        let Stage::Sending(pieces) = &mut sending.stage else {
+            return;
+        };
+        if sending.transfer != transfer || at > pieces.asked {
+            return;
+        }
+        pieces.silent = 0;
+        pieces.taken = pieces.taken.max(at);
+        let until = pieces
+            .offer
+            .bytes()
+            .min(pieces.taken + WINDOW * piece_bytes);
+        while pieces.asked < until {
+            // One that has failed has said so.
+            let _ = pieces.reader.send(pieces.asked);
+            let marks = pieces.offer.marks_bytes;
+            let end = pieces.asked + piece_bytes;
+            // A piece does not reach from the marks into the file.
+            pieces.asked = match pieces.asked < marks {
+                true => end.min(marks),
+                false => end.min(pieces.offer.bytes()),
+            };
+        }
+    }
+
+    /// A follower has it in force.
+    pub(super) fn in_force(&mut self, from: Member, transfer: u64) {
+        let Some(sending) = self.transfers.sending.get_mut(&from) else {
+            return;
+        };
+        let Stage::Sending(pieces) = &sending.stage else {
+            return;
+        };
+        if sending.transfer == transfer {
+            tracing::info!(to = %from, end = %pieces.offer.end(), "a checkpoint is in force");
+            sending.stage = Stage::InForce {
+                end: pieces.offer.end(),
+                _reader: pieces.reader.clone(),
+            };
+            self.consensus.checkpoint_sent(from);
+        }
+    }
+
+    /// A follower does not take it.
+    pub(super) fn refused(&mut self, from: Member, transfer: u64, reason: &str) {
+        let sending = self.transfers.sending.get(&from);
+        if sending.is_some_and(|sending| sending.transfer == transfer) {
+            self.sending_failed(from, reason);
+        }
+    }
+
+    pub(super) fn tick_sending(&mut self) {
+        let followers: Vec<Member> = self.transfers.sending.keys().copied().collect();
+        for to in followers {
+            self.tick_one(to);
+        }
+    }
+
+    fn tick_one(&mut self, to: Member) {
+        let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
+        let Some(sending) = self.transfers.sending.get_mut(&to) else {
+            return;
+        };
+        match &mut sending.stage {
+            Stage::Wanted(0) => {
+                let Some(engine) = engine else {
+                    return;
+                };
+                let (reader, asked) = mpsc::unbounded_channel();
+                sending.stage = Stage::Opening(reader);
+                let (tell, transfer) = (self.transfers.tell.clone(), sending.transfer);
+                let piece_bytes = self.transfers.piece_bytes;
+                drop(coeval_env::spawn_dedicated("send checkpoint", move || {
+                    read(engine, asked, piece_bytes, move |event| {
+                        // If nobody takes it the node has ended.
+                        let _ = tell.send(super::Event::Send(to, transfer, event));
+                    })
+                }));
+            }
+            Stage::Wanted(ticks) => *ticks -= 1,
+            Stage::Failed(0) => {
+                self.transfers.sending.remove(&to);
+                self.consensus.checkpoint_sent(to);
+            }
+            Stage::Failed(ticks) => *ticks -= 1,
+            Stage::Opening(_) => {}
+            Stage::Sending(pieces) => {
+                pieces.silent += 1;
+                if pieces.silent > PATIENCE {
+                    self.sending_failed(to, "nothing was heard of it for long");
+                } else {
+                    self.send_pieces(to);
+                }
+            }
+            Stage::InForce { end, .. } => {
+                let end = *end;
+                if self.has_caught_up(to, end) {
+                    self.transfers.sending.remove(&to);
+                }
+            }
+        }
+    }
+
+    /// Whether a follower has what is behind a checkpoint, but for what it may lack.
+    fn has_caught_up(&self, to: Member, end: Lsn) -> bool {
+        let status = self.consensus.status();
+        let follower = status.followers.iter().find(|follower| follower.node == to);
+        follower.is_none_or(|follower| {
+            let lacks = status.last.end.0.saturating_sub(follower.matched.0);
+            follower.matched >= end && lacks <= self.follower_log_bytes / 2
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! Nodes that come back when the log that they would need is gone.
+
+use std::time::Duration;
+
+use coeval_types::planted::{Bug, plant};
+
+use crate::nodes::Cluster;
+use crate::runs::{Outcome, lived};
+
+fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Waits until this many checkpoints have taken the place of a log.
+async fn installed(cluster: &Cluster, count: u64) {
+    for _ in 0..400 {
+        cluster.world.wait(milliseconds(20)).await;
+        if cluster.has_objections() || cluster.court.lock().witness.installed() >= count {
+            return;
+        }
+    }
+    let mut court = cluster.court.lock();
+    court.object("no checkpoint was installed in 8 s".to_owned());
+}
+
+/// Waits until somebody leads, and says who does.
+async fn leader(cluster: &Cluster) -> usize {
+    for _ in 0..500 {
+        cluster.world.wait(milliseconds(20)).await;
+        let leader = cluster.leader();
+        if let Some(leader) = leader.filter(|leader| {
+            let standing = cluster.standing(*leader);
+            standing.is_some_and(|standing| standing.engine.is_some())
+        }) {
+            return leader;
+        }
+    }
+    let mut court = cluster.court.lock();
+    court.object("nobody has led for 10 s".to_owned());
+    0
+}
+
+fn sound(outcome: &Outcome) {
+    assert_eq!(outcome.objections, [""; 0], "{outcome:?}");
+    assert!(outcome.told > 0 && outcome.reads > 0, "{outcome:?}");
+}
+
+#[test]
+fn a_node_that_was_away_for_long_comes_back_by_a_checkpoint_under_load() {
+    for seed in 0..2 {
+        let outcome = lived(seed, async |cluster| {
+            let away = (leader(cluster).await + 1) % 3;
+            cluster.world.crash(cluster.machines[away]);
+            cluster.world.wait(milliseconds(8000)).await;
+            cluster.restart(away);
+            installed(cluster, 1).await;
+        });
+        sound(&outcome);
+        assert!(outcome.installed >= 1);
+    }
+}
+
+#[test]
+fn one_that_is_only_cut_off_comes_back_as_well() {
+    let outcome = lived(3, async |cluster| {
+        let away = leader(cluster).await;
+        cluster.cut_off(away, true);
+        cluster.world.wait(milliseconds(8000)).await;
+        cluster.cut_off(away, false);
+        installed(cluster, 1).await;
+    });
+    sound(&outcome);
+}
+
+#[test]
+fn a_node_on_an_empty_disk_comes_back_by_a_checkpoint_under_load() {
+    let outcome = lived(4, async |cluster| {
+        let leads = leader(cluster).await;
+        let away = (leads + 1) % 3;
+        cluster.world.wait(milliseconds(8000)).await;
+        cluster.world.crash(cluster.machines[away]);
+        cluster.world.wait(milliseconds(500)).await;
+        cluster.restart_empty(away);
+        installed(cluster, 1).await;
+        cluster.world.crash(cluster.machines[leads]);
+        cluster.world.wait(milliseconds(1500)).await;
+        cluster.restart(leads);
+    });
+    sound(&outcome);
+}
+
+/// A sender or a receiver crashes somewhere in the transfer.
+fn interrupted(seed: u64) -> Outcome {
+    lived(seed, async |cluster| {
+        let leads = leader(cluster).await;
+        let away = (leads + 1 + (seed % 2) as usize) % 3;
+        cluster.world.crash(cluster.machines[away]);
+        cluster.world.wait(milliseconds(8000)).await;
+        cluster.restart(away);
+        for round in 0..2 {
+            let victim = match (seed / 2 + round) % 3 {
+                0 => leader(cluster).await,
+                _ => away,
+            };
+            let changes = cluster.world.disk_changes(cluster.machines[victim]);
+            let ahead = (seed * 7 + round * 13) % 40;
+            if victim == away {
+                let at = Some(changes + ahead);
+                cluster.world.crash_at(cluster.machines[victim], at);
+            }
+            cluster
+                .world
+                .wait(milliseconds(100 + seed * 37 % 400))
+                .await;
+            cluster.world.crash_at(cluster.machines[victim], None);
+            cluster.world.crash(cluster.machines[victim]);
+            cluster.world.wait(milliseconds(300)).await;
+            cluster.restart(victim);
+        }
+    })
+}
+
+#[test]
+fn a_crash_of_sender_or_receiver_leaves_the_one_state_or_the_other() {
+    for seed in 0..6 {
+        sound(&interrupted(seed));
+    }
+}
+
+#[test]
+#[ignore = "takes some minutes: for a look at many seeds"]
+fn many_interrupted_transfers() {
+    for seed in 1000..1200 {
+        let outcome = interrupted(seed);
+        println!("seed {seed}: {outcome:?}");
+        sound(&outcome);
+    }
+}
+
+/// Whoever leads is cut off with what only it has, and takes a checkpoint of that.
+fn alone(seed: u64) -> Outcome {
+    lived(seed, async |cluster| {
+        let leads = leader(cluster).await;
+        cluster.world.wait(milliseconds(500)).await;
+        for _ in 0..6 {
+            let leads = cluster.leader().unwrap_or(leads);
+            cluster.cut_off(leads, true);
+            let engine = cluster.standing(leads).and_then(|standing| standing.engine);
+            cluster.world.wait(milliseconds(60)).await;
+            if let Some(engine) = engine {
+                drop(coeval_txn::Engine::checkpoint(&*engine));
+            }
+            cluster.world.wait(milliseconds(700)).await;
+            cluster.cut_off(leads, false);
+            cluster.world.wait(milliseconds(700)).await;
+        }
+    })
+}
+
+#[test]
+fn a_checkpoint_of_what_is_not_committed_is_found() {
+    sound(&alone(0));
+    let planted = plant(Bug::CheckpointUncommitted);
+    let found = (0..4).any(|seed| !alone(seed).objections.is_empty());
+    drop(planted);
+    assert!(found);
+}
+
+/// A node that has come back by a checkpoint is asked for its vote by one that has less.
+fn asked_by_one_with_less(seed: u64) -> Outcome {
+    lived(seed, async |cluster| {
+        let leads = leader(cluster).await;
+        let (away, less) = ((leads + 1) % 3, (leads + 2) % 3);
+        cluster.world.crash(cluster.machines[away]);
+        cluster.world.wait(milliseconds(8000)).await;
+        cluster.restart(away);
+        installed(cluster, 1).await;
+        cluster.cut_off(less, true);
+        cluster.world.wait(milliseconds(500)).await;
+        cluster.world.crash(cluster.machines[leads]);
+        cluster.cut_off(less, false);
+        cluster.world.wait(milliseconds(1500)).await;
+        cluster.restart(leads);
+    })
+}
+
+#[test]
+fn a_checkpoint_without_its_term_is_found() {
+    sound(&asked_by_one_with_less(0));
+    let planted = plant(Bug::ForgetCheckpointTerm);
+    let found = (0..4).any(|seed| !asked_by_one_with_less(seed).objections.is_empty());
+    drop(planted);
+    assert!(found);
+}
