@@ -212,10 +212,7 @@ impl Header {
     /// Takes the frame at the front of `bytes`, which are at `lsn`: its header and
     /// its payload. `TooLong` may only mean that there is more to read.
     pub(crate) fn parse(bytes: &[u8], lsn: Lsn, seed: Seed) -> Result<(Self, &[u8]), NotAFrame> {
-        let head = bytes.first_chunk().ok_or(NotAFrame::TooLong)?;
-        let header = Self::decode(head, lsn, seed)?;
-        let frame_bytes = usize::try_from(header.frame_bytes()).map_err(|_| NotAFrame::TooLong)?;
-        let frame = bytes.get(..frame_bytes).ok_or(NotAFrame::TooLong)?;
+        let (header, frame) = Self::split(bytes, lsn, seed)?;
         let covered = if header.kind == Kind::Skip {
             &frame[4..HEADER_BYTES]
         } else {
@@ -226,8 +223,29 @@ impl Header {
         {
             return Err(NotAFrame::Checksum);
         }
-        let payload = &frame[HEADER_BYTES..HEADER_BYTES + header.length as usize];
-        Ok((header, payload))
+        Ok((header, header.payload(frame)))
+    }
+
+    /// The same for bytes whose checksum somebody has looked at.
+    pub(crate) fn parse_checked(
+        bytes: &[u8],
+        lsn: Lsn,
+        seed: Seed,
+    ) -> Result<(Self, &[u8]), NotAFrame> {
+        let (header, frame) = Self::split(bytes, lsn, seed)?;
+        Ok((header, header.payload(frame)))
+    }
+
+    fn split(bytes: &[u8], lsn: Lsn, seed: Seed) -> Result<(Self, &[u8]), NotAFrame> {
+        let head = bytes.first_chunk().ok_or(NotAFrame::TooLong)?;
+        let header = Self::decode(head, lsn, seed)?;
+        let frame_bytes = usize::try_from(header.frame_bytes()).map_err(|_| NotAFrame::TooLong)?;
+        let frame = bytes.get(..frame_bytes).ok_or(NotAFrame::TooLong)?;
+        Ok((header, frame))
+    }
+
+    fn payload<'bytes>(&self, frame: &'bytes [u8]) -> &'bytes [u8] {
+        &frame[HEADER_BYTES..HEADER_BYTES + self.length as usize]
     }
 }
 

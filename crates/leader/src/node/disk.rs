@@ -312,7 +312,8 @@ impl Disk {
                 }
                 Content::Payload(_) => {
                     let (count, payloads) = entries::payloads(rest);
-                    log.append(entry.start, &payloads.concat()).await?;
+                    // Each was checked when it came.
+                    log.append_sound(entry.start, &payloads.concat()).await?;
                     count
                 }
             };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
-use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Lsn, Remedy};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::disk::{Command, Done};
@@ -65,6 +65,15 @@ pub(super) struct Driver {
     pub(super) database: u128,
     tick: Duration,
     next_tick: Instant,
+}
+
+/// A refusal that a node lives with. After one that says that data was lost, whatever it
+/// did would be built on that.
+fn not_fatal(refusal: Refusal) -> Result<Refusal, Error> {
+    match refusal.remedy() {
+        Remedy::Fatal => Err(Error::Contradiction(refusal)),
+        _ => Ok(refusal),
+    }
 }
 
 /// Why the task ends.
@@ -161,7 +170,7 @@ impl Driver {
             event = inbox.next() => {
                 let event = event.ok_or(Error::Ended)?;
                 self.make_up_for_ticks()?;
-                self.event(event);
+                self.event(event)?;
             }
             request = requests.recv() => {
                 self.make_up_for_ticks()?;
@@ -196,9 +205,9 @@ impl Driver {
         Ok(())
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame),
+            Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame)?,
             Event::Frame(frame) if frame.kind == Kind::Checkpoint => self.transfer_frame(frame),
             Event::Frame(frame) => {
                 tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
@@ -212,21 +221,29 @@ impl Driver {
                 self.transfers_lose(node);
             }
         }
+        Ok(())
     }
 
-    fn message(&mut self, frame: &Frame) {
+    fn message(&mut self, frame: &Frame) -> Result<(), Error> {
         let from = Member(frame.from.0);
         let received = encoding::decode(&frame.payload)
             .map_err(|error| error.to_string())
             .and_then(|message| {
-                entries::check(from, &message).map_err(str::to_owned)?;
-                self.elections.hear(&message);
-                let received = self.consensus.receive(message);
-                received.map_err(|refusal| refusal.to_string())
+                entries::check(from, self.database, &message).map_err(str::to_owned)?;
+                Ok(message)
             });
-        if let Err(reason) = received {
-            tracing::error!(%from, reason, "a node's message is not taken");
-        }
+        let refused = match received {
+            Err(reason) => reason,
+            Ok(message) => {
+                self.elections.hear(&message);
+                match self.consensus.receive(message) {
+                    Ok(()) => return Ok(()),
+                    Err(refusal) => not_fatal(refusal)?.to_string(),
+                }
+            }
+        };
+        tracing::error!(%from, reason = refused, "a node's message is not taken");
+        Ok(())
     }
 
     fn done(&mut self, done: Done) -> Result<(), Error> {

@@ -17,24 +17,27 @@ fn members(payload: &Bytes) -> Result<Membership, Error> {
     decode_membership(payload).map_err(|_| NO_MEMBERSHIP)
 }
 
-/// Whether a message is from whom the connection says, and its entries are frames: each
-/// takes as much of the log as it has bytes.
-pub(super) fn check(from: NodeId, message: &Message) -> Result<(), &'static str> {
+/// Whether a message is from whom the connection says, and its entries are sound frames of
+/// this database's log: what consensus has taken is on its way to the disk, which has no
+/// answer to bytes that are none.
+pub(super) fn check(from: NodeId, database: u128, message: &Message) -> Result<(), &'static str> {
     if message.from != from {
         return Err("it says that it is of another node");
     }
-    let is_frame = |entry: &Entry| {
-        let space = match &entry.content {
-            Content::Payload(frame) => frame.len() as u64,
-            Content::Mark(members) | Content::Membership(members) => {
-                Spacing::REDO_LOG.space(encode_membership(members).len() as u64)
-            }
-        };
-        space == entry.space()
+    let is_frame = |entry: &Entry| match &entry.content {
+        Content::Payload(bytes) => {
+            bytes.len() as u64 == entry.space()
+                && Frame::only(database, entry.start, bytes)
+                    .is_ok_and(|frame| frame.term == entry.term && frame.kind == FrameKind::Other)
+        }
+        Content::Mark(members) | Content::Membership(members) => {
+            let bytes = encode_membership(members).len() as u64;
+            Spacing::REDO_LOG.space(bytes) == entry.space()
+        }
     };
     match &message.body {
         Body::Append { entries, .. } if !entries.iter().all(is_frame) => {
-            Err("it has an entry that is no frame of the log")
+            Err("it has an entry that is no frame of the log, or was damaged on its way")
         }
         _ => Ok(()),
     }
@@ -159,6 +162,8 @@ pub(super) fn payloads(entries: &[Entry]) -> (usize, Vec<Bytes>) {
 mod tests {
     use super::*;
 
+    const DATABASE: u128 = 7;
+
     #[test]
     fn what_no_node_sends_is_refused() {
         let message = |end, content| Message {
@@ -176,13 +181,13 @@ mod tests {
                 }],
             },
         };
-        let frame = Content::Payload(Bytes::from_static(&[7; 48]));
         let members = Content::Membership(Membership::new([NodeId(1), NodeId(300)], [NodeId(4)]));
         // A header, and six bytes that say who takes part.
-        for (sound, end) in [(frame, 64 + 48), (members, 64 + 32 + 8)] {
-            check(NodeId(1), &message(end, sound.clone())).unwrap();
-            check(NodeId(2), &message(end, sound.clone())).unwrap_err();
-            check(NodeId(1), &message(end + 8, sound)).unwrap_err();
-        }
+        check(NodeId(1), DATABASE, &message(64 + 32 + 8, members.clone())).unwrap();
+        check(NodeId(2), DATABASE, &message(64 + 32 + 8, members.clone())).unwrap_err();
+        check(NodeId(1), DATABASE, &message(64 + 32 + 16, members)).unwrap_err();
+        // As long as it says, and no frame.
+        let bytes = Content::Payload(Bytes::from_static(&[7; 48]));
+        check(NodeId(1), DATABASE, &message(64 + 48, bytes)).unwrap_err();
     }
 }

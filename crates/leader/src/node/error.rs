@@ -20,6 +20,9 @@ pub enum Error {
     /// Fix: another node has no use for what is said, or means something else.
     #[error("a message from another node makes no sense: {0}")]
     Malformed(&'static str),
+    /// Fatal: a node has lost what it had promised to keep.
+    #[error("{0}")]
+    Contradiction(coeval_consensus::Refusal),
     /// Retry: elsewhere.
     #[error("this node does not lead: {0}")]
     NotLeading(String),

@@ -35,8 +35,26 @@ pub(super) struct Checked {
     pub(super) landmarks: Landmarks,
 }
 
+/// Whether checksums have been looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checksums {
+    /// Not yet.
+    Unknown,
+    /// They are right.
+    Right,
+}
+
 /// Checks frames that are to be put behind `end`. No term may be above `newest`.
-pub(super) fn check(bytes: &[u8], end: LogEnd, newest: Term, seed: Seed) -> Result<Checked, Error> {
+pub(super) fn check(
+    bytes: &[u8],
+    end: LogEnd,
+    newest: Term,
+    (seed, checksums): (Seed, Checksums),
+) -> Result<Checked, Error> {
+    let parse = match checksums {
+        Checksums::Unknown => Header::parse,
+        Checksums::Right => Header::parse_checked,
+    };
     let mut checked = Checked {
         end,
         landmarks: Landmarks::default(),
@@ -45,7 +63,7 @@ pub(super) fn check(bytes: &[u8], end: LogEnd, newest: Term, seed: Seed) -> Resu
     while !rest.is_empty() {
         let LogEnd { lsn: at, term } = checked.end;
         let refuse = |what: String| Err(Error::Refused { at, what });
-        let (header, payload) = match Header::parse(rest, at, seed) {
+        let (header, payload) = match parse(rest, at, seed) {
             Ok(parsed) => parsed,
             Err(NotAFrame::TooLong) => return refuse("it ends within a frame".to_owned()),
             Err(NotAFrame::UnknownKind(kind)) => {
@@ -113,7 +131,12 @@ mod tests {
             lsn: Lsn(4296),
             term: Term(2),
         };
-        check(bytes, end, Term(4), Seed::of_database(SEED))
+        check(
+            bytes,
+            end,
+            Term(4),
+            (Seed::of_database(SEED), Checksums::Unknown),
+        )
     }
 
     #[test]

@@ -43,6 +43,39 @@ pub struct Frame<'bytes> {
     pub payload: &'bytes [u8],
 }
 
+impl<'bytes> Frame<'bytes> {
+    /// The frame of this database's log that these bytes are, all of them, at this place.
+    ///
+    /// # Errors
+    /// When they are anything else, its checksum included.
+    pub fn only(database: u128, start: Lsn, bytes: &'bytes [u8]) -> Result<Self, Error> {
+        let refused = |what: &str| Error::Refused {
+            at: start,
+            what: what.to_owned(),
+        };
+        let (header, payload) = Header::parse(bytes, start, Seed::of_database(database))
+            .map_err(|why| refused(why.describe()))?;
+        if header.frame_bytes() != bytes.len() as u64 {
+            return Err(refused("there is more than one frame"));
+        }
+        Ok(Self::new(&header, start, bytes, payload))
+    }
+
+    fn new(header: &Header, start: Lsn, bytes: &'bytes [u8], payload: &'bytes [u8]) -> Self {
+        Self {
+            start,
+            term: header.timestamp.term(),
+            kind: match header.kind {
+                Kind::Mark => FrameKind::Mark,
+                Kind::Membership => FrameKind::Membership,
+                Kind::Commit | Kind::Chunk | Kind::Skip => FrameKind::Other,
+            },
+            bytes,
+            payload,
+        }
+    }
+}
+
 impl Frames {
     /// Each of them, of this database's log.
     ///
@@ -59,17 +92,7 @@ impl Frames {
                     what: why.describe().to_owned(),
                 })?;
             let (bytes, behind) = rest.split_at(header.frame_bytes() as usize);
-            frames.push(Frame {
-                start: at,
-                term: header.timestamp.term(),
-                kind: match header.kind {
-                    Kind::Mark => FrameKind::Mark,
-                    Kind::Membership => FrameKind::Membership,
-                    Kind::Commit | Kind::Chunk | Kind::Skip => FrameKind::Other,
-                },
-                bytes,
-                payload,
-            });
+            frames.push(Frame::new(&header, at, bytes, payload));
             (at, rest) = (header.end(), behind);
         }
         Ok(frames)
@@ -108,5 +131,42 @@ impl ReplicaLog {
         bytes.extend_from_slice(payload);
         bytes.resize(header.frame_bytes() as usize, 0);
         self.append(self.end.lsn, &bytes).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATABASE: u128 = 7;
+    const AT: Lsn = Lsn(4296);
+
+    #[test]
+    fn one_whole_frame_is_taken_and_nothing_else() {
+        let payload = b"some entries";
+        let header = Header {
+            length: payload.len() as u32,
+            timestamp: Timestamp::new(Term(3), AT),
+            durable: Lsn(4200),
+            kind: Kind::Commit,
+            time: 1,
+        };
+        let mut good = header.encode(payload, Seed::of_database(DATABASE)).to_vec();
+        good.extend_from_slice(payload);
+        good.resize(header.frame_bytes() as usize, 0);
+        let frame = Frame::only(DATABASE, AT, &good).unwrap();
+        assert_eq!((frame.term, frame.kind), (Term(3), FrameKind::Other));
+        assert_eq!(frame.payload, payload);
+        Frame::only(DATABASE + 1, AT, &good).unwrap_err();
+        Frame::only(DATABASE, Lsn(AT.0 + 8), &good).unwrap_err();
+        Frame::only(DATABASE, AT, &[&good[..], &good[..]].concat()).unwrap_err();
+        for length in 0..good.len() {
+            Frame::only(DATABASE, AT, &good[..length]).unwrap_err();
+        }
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            Frame::only(DATABASE, AT, &bad).unwrap_err();
+        }
     }
 }

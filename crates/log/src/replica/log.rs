@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coeval_memory::ring::AppendRing;
 use coeval_types::{Lsn, Term};
 
-use super::check::{LogEnd, check};
+use super::check::{Checksums, LogEnd, check};
 use super::files::frames_of;
 use super::landmarks::{Landmarks, Mark, Membership};
 use super::window::Frames;
@@ -224,12 +224,25 @@ impl ReplicaLog {
     /// An error that [says](Error::is_disk_full) that the disk is full may be tried again
     /// from [`ReplicaLog::end`] on.
     pub async fn append(&mut self, at: Lsn, bytes: &[u8]) -> Result<(), Error> {
+        self.put(at, bytes, Checksums::Unknown).await
+    }
+
+    /// The same for frames that have each been [found sound](Frame::only): their checksums
+    /// are not looked at a second time.
+    ///
+    /// # Errors
+    /// As [`ReplicaLog::append`].
+    pub async fn append_sound(&mut self, at: Lsn, bytes: &[u8]) -> Result<(), Error> {
+        self.put(at, bytes, Checksums::Right).await
+    }
+
+    async fn put(&mut self, at: Lsn, bytes: &[u8], checksums: Checksums) -> Result<(), Error> {
         self.check_failed()?;
         if at != self.end.lsn {
             let what = format!("the log ends at {}", self.end.lsn);
             return Err(Error::Refused { at, what });
         }
-        let checked = check(bytes, self.end, self.control.term, self.seed)?;
+        let checked = check(bytes, self.end, self.control.term, (self.seed, checksums))?;
         if checked.end.lsn.0 >= Lsn::LIMIT.0 - 2 * AppendRing::MAX_REGION {
             return Err(Error::Exhausted("128 TiB of offsets"));
         }
@@ -435,7 +448,12 @@ impl ReplicaLog {
             lsn: at,
             term: self.term_before(at),
         };
-        check(bytes, end, self.control.term, self.seed)?;
+        check(
+            bytes,
+            end,
+            self.control.term,
+            (self.seed, Checksums::Unknown),
+        )?;
         self.truncate(at).await?;
         self.append(at, bytes).await?;
         self.flush().await?;
