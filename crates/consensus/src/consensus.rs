@@ -43,8 +43,8 @@ pub struct Consensus {
     pub(crate) elapsed: u32,
     /// How many it takes to stand for election.
     pub(crate) patience: u32,
-    /// Ticks for which no vote is given, because one before a crash may have confirmed
-    /// a lease.
+    /// Ticks for which no vote is given, because this node may have confirmed a lease:
+    /// before a crash, or of the leader of a term before this one.
     pub(crate) reserved: u32,
     pub(crate) outbox: Outbox,
 }
@@ -111,7 +111,7 @@ impl Consensus {
     ) -> Result<Self, StartError> {
         settings.check().map_err(StartError::Settings)?;
         restored.check().map_err(StartError::Restored)?;
-        let reserved = if settings.lease.is_some() {
+        let reserved = if settings.lease.is_some() && !is_planted(Bug::VoteAfterStart) {
             settings.election_ticks
         } else {
             0
@@ -178,6 +178,12 @@ impl Consensus {
         let Message {
             from, term, body, ..
         } = message;
+        if term == self.term
+            && let State::Leader(_) = self.state
+            && let Body::Append { .. } | Body::Heartbeat { .. } | Body::Differs { .. } = body
+        {
+            return Err(Refusal::Malformed("another node leads this node's term"));
+        }
         if term > self.term {
             match &body {
                 Body::VoteRequest {
@@ -192,7 +198,9 @@ impl Consensus {
                     granted: true,
                 } => {}
                 Body::Append { .. } | Body::Heartbeat { .. } => self.follow(term, Some(from)),
-                _ => self.follow(term, None),
+                // The leader has asked for it, and has given up its lease.
+                Body::VoteRequest { transfer: true, .. } => self.follow(term, None),
+                _ => self.follow_nobody(term),
             }
         } else if term < self.term {
             match &body {
@@ -328,7 +336,7 @@ impl Consensus {
         }
         let position = checkpoint.position;
         if position.term > self.term {
-            self.follow(position.term, None);
+            self.follow_nobody(position.term);
         }
         let needed = position.end > self.shape.commit() && !self.shape.has(position);
         if needed {
@@ -355,7 +363,7 @@ impl Consensus {
     /// node's term is on the disk before anybody hears of it.
     pub(crate) fn send(&mut self, to: NodeId, body: Body) {
         let message = self.message(to, body);
-        if self.durability.term() < self.term {
+        if self.durability.term() < self.term && !is_planted(Bug::ForgetTerm) {
             self.outbox.hold(self.covering(), message);
         } else {
             self.outbox.messages.push(message);
@@ -382,7 +390,8 @@ impl Consensus {
             ..self.message(to, body)
         };
         let write = self.covering();
-        if to != self.id && self.durability.is_done(write) {
+        let is_done = self.durability.is_done(write) || is_planted(Bug::PromiseAtOnce);
+        if to != self.id && is_done {
             self.outbox.messages.push(message);
         } else {
             self.outbox.hold(write, message);

@@ -13,6 +13,9 @@
 //! - A voter that has heard of a leader lately does not even look at requests, unless
 //!   the leader itself asked for the election (§4.2.3). Together with a leader that steps
 //!   down when it hears of no majority (`leader`), that is also what leases rest on.
+//!   It holds in the next term, too: a node that hears of one by anything else than its
+//!   leader, say by a voter that says no, has lost its leader and not what it promised it.
+//!   With a lease, it gives no vote until the time that it would have waited is over.
 //! - A vote, and the request for one, leave when term, vote *and log* are on the disk.
 //!   The log, because a request says where the candidate's log ends: a candidate that
 //!   loses that tail in a crash must not win the same term with votes that were given for
@@ -23,6 +26,7 @@
 
 use std::collections::BTreeMap;
 
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Term};
 
 use crate::consensus::{Consensus, State};
@@ -51,7 +55,7 @@ impl Consensus {
             }
             State::Candidate(_) => false,
         };
-        hears_a_leader || self.reserved > 0
+        (hears_a_leader || self.reserved > 0) && !is_planted(Bug::VoteInLease)
     }
 
     /// Becomes a follower, in this term or a newer one.
@@ -65,6 +69,20 @@ impl Consensus {
         self.state = State::Follower(Follower::new());
         self.leader = leader;
         self.rest();
+    }
+
+    /// Becomes a follower of nobody in a newer term. If it followed a leader, it may have
+    /// confirmed that one's lease, which a message of a newer term does not end.
+    pub(crate) fn follow_nobody(&mut self, term: Term) {
+        let follows = matches!(self.state, State::Follower(_)) && self.leader.is_some();
+        let promised = match self.settings.lease {
+            Some(_) if follows && !is_planted(Bug::VoteInLease) => {
+                self.settings.election_ticks.saturating_sub(self.elapsed)
+            }
+            _ => 0,
+        };
+        self.follow(term, None);
+        self.reserved = self.reserved.max(promised);
     }
 
     /// Asks whether a majority would vote for this node.

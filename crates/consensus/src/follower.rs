@@ -110,11 +110,6 @@ impl Consensus {
         entries: Vec<Entry>,
     ) -> Result<(), Refusal> {
         check_entries(term, previous, &entries)?;
-        if term == self.term
-            && let State::Leader(_) = self.state
-        {
-            return Err(Refusal::Malformed("another node leads this node's term"));
-        }
         if term < self.term {
             return self.obey_stale_leader(from, term, previous, entries);
         }

@@ -276,6 +276,9 @@ impl Consensus {
                 leader.transfer = None;
             }
         }
+        for progress in leader.progress.values_mut() {
+            progress.tick(self.settings.election_ticks);
+        }
         if leader.since_majority >= self.settings.election_ticks {
             leader.since_majority = 0;
             let membership = self.shape.membership();
@@ -368,7 +371,7 @@ impl Consensus {
     }
 
     fn want_checkpoint(checkpoints: &mut Vec<NodeId>, to: NodeId, progress: &mut Progress) {
-        if progress.stage != Stage::Checkpoint {
+        if progress.may_have_checkpoint() {
             progress.needs_checkpoint();
             checkpoints.push(to);
         }
@@ -420,6 +423,7 @@ impl Consensus {
         }
         let Some(entries) = entries else {
             leader.checks.remove(&fetch.to);
+            progress.fetching = None;
             Self::want_checkpoint(&mut self.outbox.checkpoints, fetch.to, progress);
             return Ok(());
         };
@@ -440,13 +444,15 @@ impl Consensus {
         Ok(())
     }
 
-    /// A checkpoint was sent, or could not be.
+    /// A checkpoint was sent, or could not be. If the follower does not come to have it,
+    /// another one is asked for after an election timeout.
     pub fn checkpoint_sent(&mut self, to: NodeId) {
+        let retained = self.shape.retained();
         if let State::Leader(leader) = &mut self.state
             && let Some(progress) = leader.progress.get_mut(&to)
             && progress.stage == Stage::Checkpoint
         {
-            progress.probe();
+            progress.checkpoint_sent(retained);
         }
     }
 

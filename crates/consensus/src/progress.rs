@@ -9,6 +9,11 @@
 //!     └────────────▶ Checkpoint ◀───────┘
 //! ```
 //!
+//! While a follower is in the stage `Checkpoint`, the caller sends it one. From when that
+//! is done until the follower says what it has, a second one would be sent for nothing: the
+//! leader waits for that answer, and asks its caller anew only when an election timeout has
+//! gone by without it.
+//!
 //! A new leader assumes that a follower's log ends where its own does, and probes with
 //! one message: its mark. A follower whose log does not have what comes before the mark
 //! says so with a recovery request, whose answer is where replication goes on. So nobody
@@ -61,6 +66,15 @@ impl InFlight {
     }
 }
 
+/// An answer to a checkpoint that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    /// The checkpoint goes at least so far.
+    end: Lsn,
+    /// It was sent so many ticks ago.
+    ticks: u32,
+}
+
 /// What a leader knows of a follower.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
@@ -81,6 +95,8 @@ pub(crate) struct Progress {
     pub(crate) fetching: Option<Lsn>,
     /// A probe is under way.
     probing: bool,
+    /// A checkpoint was sent, and what the follower has then is not known yet.
+    awaited: Option<Awaited>,
     /// `next` at the time of the last heartbeat, and its round.
     mark_of_round: (u64, Lsn),
     in_flight: InFlight,
@@ -99,6 +115,7 @@ impl Progress {
             held_back: false,
             fetching: None,
             probing: false,
+            awaited: None,
             mark_of_round: (0, Lsn(0)),
             in_flight: InFlight::default(),
         }
@@ -132,6 +149,7 @@ impl Progress {
     pub(crate) fn appended(&mut self, matched: Lsn) {
         let is_all_known = self.in_flight.messages.is_empty();
         self.matched = self.matched.max(matched);
+        self.awaited = self.awaited.filter(|awaited| matched < awaited.end);
         self.in_flight.answered(matched);
         if self.stage == Stage::Probe {
             self.stage = Stage::Replicate;
@@ -149,6 +167,7 @@ impl Progress {
         self.next = next;
         self.told = None;
         self.probing = false;
+        self.awaited = None;
         self.fetching = None;
         self.in_flight = InFlight::default();
     }
@@ -158,6 +177,27 @@ impl Progress {
         self.stage = Stage::Checkpoint;
         self.fetching = None;
         self.in_flight = InFlight::default();
+    }
+
+    /// A checkpoint that goes at least to `end` was sent, or could not be.
+    pub(crate) fn checkpoint_sent(&mut self, end: Lsn) {
+        self.probe();
+        self.awaited = Some(Awaited { end, ticks: 0 });
+    }
+
+    /// Whether the caller is to send a checkpoint: none is under way.
+    pub(crate) fn may_have_checkpoint(&self) -> bool {
+        self.stage != Stage::Checkpoint && self.awaited.is_none()
+    }
+
+    /// A tick of the leader's clock; it waits for so many.
+    pub(crate) fn tick(&mut self, patience: u32) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.ticks += 1;
+            if awaited.ticks >= patience {
+                self.awaited = None;
+            }
+        }
     }
 
     /// Nothing is known any more of what has arrived.

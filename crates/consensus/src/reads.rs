@@ -13,8 +13,8 @@
 //! ```
 //!
 //! With a lease (off unless set), a round that was confirmed counts for a time after its
-//! *beginning*, because none of those who confirmed it votes before that time is over;
-//! [`Settings::lease_ticks`] has the sum. A leader that hands over its leadership asks
+//! *beginning*, because none of those who confirmed it votes before that time is over,
+//! in whatever term, and whatever else it hears; [`Settings::lease_ticks`] has the sum. A leader that hands over its leadership asks
 //! another to be elected at once, so it takes no more reads on a lease in its term. So
 //! does one whose members change, until they confirm it.
 //!

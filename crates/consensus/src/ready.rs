@@ -51,9 +51,11 @@ impl Ready {
     }
 }
 
-/// A change of what is on the disk. Atomic: after a crash all of it is there, or none;
-/// where it is not made in one piece, a crash may leave some first entries without the
-/// last ones, and the hard state only with all of them.
+/// A change of what is on the disk, made in this order: term and vote, then what is taken
+/// away, then the entries, from the first on. A crash may come between any two of them. The
+/// term comes first, so that a log never holds entries of a term that its node does not
+/// know; what is promised to others waits until all of it is there. A commit point does not
+/// get there before the entries that it covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Rises by one from write to write.

@@ -117,6 +117,14 @@ bugs! {
     BelieveTrailingMarks = "believe-trailing-marks",
     /// A follower takes and acknowledges entries of a leader whose term is over.
     AcknowledgeStaleTerm = "acknowledge-stale-term",
+    /// A vote is sent before it is on the disk.
+    PromiseAtOnce = "promise-at-once",
+    /// A node tells others of a term before it is on its disk.
+    ForgetTerm = "forget-term",
+    /// With a lease, a node votes although it hears a leader.
+    VoteInLease = "vote-in-lease",
+    /// With a lease, a node votes as soon as it has started.
+    VoteAfterStart = "vote-after-start",
     /// A leader's checkpoint covers what only its own disk has.
     CheckpointUncommitted = "checkpoint-uncommitted",
     /// A checkpoint takes the place of a log without the term that it ends in, and without
@@ -139,6 +147,10 @@ impl Bug {
                 | Self::ForgetMarkRule
                 | Self::BelieveTrailingMarks
                 | Self::AcknowledgeStaleTerm
+                | Self::PromiseAtOnce
+                | Self::ForgetTerm
+                | Self::VoteInLease
+                | Self::VoteAfterStart
                 | Self::CheckpointUncommitted
                 | Self::ForgetCheckpointTerm
                 | Self::ForgetIndex

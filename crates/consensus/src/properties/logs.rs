@@ -87,6 +87,12 @@ impl Log {
         index.is_ok_and(|index| self.entries[index].term == position.term)
     }
 
+    /// Which entry ends there, if one does.
+    pub(super) fn position_at(&self, end: Lsn) -> Option<Position> {
+        let index = self.entries.binary_search_by_key(&end, |entry| entry.end);
+        index.ok().map(|index| self.entries[index].position())
+    }
+
     fn put(&mut self, entries: &[Entry]) {
         for entry in entries {
             if let Some(membership) = entry.membership() {
@@ -119,6 +125,8 @@ struct Known {
     role: RoleChange,
     memory: Log,
     disk: Log,
+    /// The term and the vote on the disk.
+    promised: (Term, Option<NodeId>),
     under_way: VecDeque<Write>,
 }
 
@@ -133,6 +141,7 @@ impl Logs {
         base: Position,
         membership: &Membership,
         entries: &[Entry],
+        promised: (Term, Option<NodeId>),
     ) -> Result<(), Violation> {
         let mut log = Log {
             base,
@@ -144,6 +153,7 @@ impl Logs {
             role: RoleChange::default(),
             memory: log.clone(),
             disk: log.clone(),
+            promised,
             under_way: VecDeque::new(),
         };
         if let Some(before) = self.0.insert(node, known) {
@@ -156,6 +166,19 @@ impl Logs {
                     property: DURABILITY,
                     node,
                     what: format!("{was} was on its disk and is there no more"),
+                });
+            }
+            let (term, vote) = before.promised;
+            let is_forgotten = vote.is_some_and(|vote| promised.1 != Some(vote));
+            if promised.0 < term || promised.0 == term && is_forgotten {
+                return Err(Violation {
+                    property: DURABILITY,
+                    node,
+                    what: format!(
+                        "term {term} and a vote for {vote:?} were on its disk, and now it has term \
+                         {} and {:?}",
+                        promised.0, promised.1
+                    ),
                 });
             }
         }
@@ -192,6 +215,7 @@ impl Logs {
         let known = self.known(node)?;
         while let Some(write) = known.under_way.pop_front_if(|write| write.number <= number) {
             known.disk.write(&write);
+            known.promised = (write.hard_state.term, write.hard_state.vote);
         }
         Ok(())
     }
@@ -216,6 +240,19 @@ impl Logs {
             entries: Vec::new(),
         };
         self.0.get(&node).map_or(&NOTHING, |known| &known.memory)
+    }
+
+    /// The model of a node's disk.
+    pub(super) fn disk(&self, node: NodeId) -> Option<&Log> {
+        self.0.get(&node).map(|known| &known.disk)
+    }
+
+    /// The term and the vote on a node's disk.
+    pub(super) fn promised(&self, node: NodeId) -> (Term, Option<NodeId>) {
+        self.0
+            .get(&node)
+            .map(|known| known.promised)
+            .unwrap_or_default()
     }
 
     /// Those who lead, in whatever term.

@@ -31,6 +31,7 @@
 //! | a leader has all that was committed before | `leader_completeness` | Raft §5.4 |
 //! | nobody applies anything else at the same place | `state_machine_safety` | Raft §5.4 |
 //! | a term begins with its mark, and waits for it | `mark_rule` | FRS §6.4 |
+//! | no message says more than its sender's disk has | `promises` | Raft §5.1, figure 2 |
 //! | what is committed is on a majority's disks | `commit_majority` | Raft §5.3, FRS definition 6.1 |
 //!
 //! The caller reports in the order in which things happen: `handed_out` before anything
@@ -42,6 +43,7 @@ mod leader_completeness;
 mod log_matching;
 mod logs;
 mod mark_rule;
+mod promises;
 mod state_machine_safety;
 
 use std::fmt;
@@ -60,6 +62,7 @@ use leader_completeness::LeaderCompleteness;
 use log_matching::LogMatching;
 use logs::Logs;
 use mark_rule::MarkRule;
+use promises::Promises;
 use state_machine_safety::StateMachineSafety;
 
 /// What a disk said it had is there after a crash: a property of a node's disk, which one
@@ -118,7 +121,9 @@ impl Properties {
         let before = |change: &&(Lsn, Membership)| change.0 <= begin;
         let membership = restored.memberships.iter().rfind(before);
         let membership = membership.map_or(&restored.membership, |(_, membership)| membership);
-        let durable = self.logs.started(node, base, membership, entries);
+        let durable = self
+            .logs
+            .started(node, base, membership, entries, restored.promised());
         self.state_machine_safety.started(node, restored.applied);
         let appended = self.check_appended(node, base, entries);
         durable.and(appended)
@@ -164,6 +169,9 @@ impl Properties {
                 CommitMajority::committed(&self.logs, node, last.position())?;
                 LeaderCompleteness::committed(&self.logs, new, node)?;
             }
+        }
+        for message in &ready.messages {
+            Promises::said(&self.logs, node, message)?;
         }
         Ok(())
     }

@@ -3,50 +3,88 @@
 use coeval_consensus::Recovery;
 use coeval_types::planted::{Bug, plant};
 
-use crate::random::{Plan, plan, run};
+use crate::random::{Plan, leased, plan, run};
+
+/// Which runs show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    Plain,
+    /// Leaders do not notice when they are deposed.
+    Dozing,
+    /// On leases, while clocks drift.
+    Leased,
+}
 
 /// A bug that runs find.
 struct Catch {
     bug: Bug,
-    leaders_doze: bool,
+    runs: Runs,
     /// How many seeds it took, from 0 on, when that was last counted.
     seeds: u64,
     /// What is found broken.
     property: &'static str,
 }
 
-const CATCHES: [Catch; 4] = [
+const CATCHES: [Catch; 8] = [
     Catch {
         bug: Bug::CommitWithoutMajority,
-        leaders_doze: false,
+        runs: Runs::Plain,
         seeds: 1,
         property: "commit by a majority",
     },
     Catch {
         bug: Bug::ForgetMarkRule,
-        leaders_doze: false,
+        runs: Runs::Plain,
         seeds: 1,
         property: "the mark rule",
     },
     Catch {
         bug: Bug::BelieveTrailingMarks,
-        leaders_doze: false,
-        seeds: 68,
+        runs: Runs::Plain,
+        seeds: 9,
         property: "log matching",
     },
     Catch {
         bug: Bug::AcknowledgeStaleTerm,
-        leaders_doze: true,
+        runs: Runs::Dozing,
         seeds: 254,
         property: "commit by a majority",
+    },
+    Catch {
+        bug: Bug::PromiseAtOnce,
+        runs: Runs::Plain,
+        seeds: 1,
+        property: "promises",
+    },
+    Catch {
+        bug: Bug::ForgetTerm,
+        runs: Runs::Plain,
+        seeds: 1,
+        property: "promises",
+    },
+    Catch {
+        bug: Bug::VoteInLease,
+        runs: Runs::Leased,
+        seeds: 1142,
+        property: "a read sees up to",
+    },
+    Catch {
+        bug: Bug::VoteAfterStart,
+        runs: Runs::Leased,
+        seeds: 227,
+        property: "a read sees up to",
     },
 ];
 
 impl Catch {
     fn plan(&self, seed: u64) -> Plan {
-        Plan {
-            leaders_doze: self.leaders_doze,
-            ..plan(3, seed, Recovery::Marks)
+        match self.runs {
+            Runs::Plain => plan(3, seed, Recovery::Marks),
+            Runs::Dozing => Plan {
+                leaders_doze: true,
+                ..plan(3, seed, Recovery::Marks)
+            },
+            Runs::Leased => leased(3, seed),
         }
     }
 

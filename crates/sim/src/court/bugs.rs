@@ -89,6 +89,10 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::AcknowledgeStaleTerm,
+    Bug::PromiseAtOnce,
+    Bug::ForgetTerm,
+    Bug::VoteInLease,
+    Bug::VoteAfterStart,
     Bug::CheckpointUncommitted,
     Bug::ForgetCheckpointTerm,
     Bug::ForgetIndex,

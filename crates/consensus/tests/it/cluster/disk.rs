@@ -46,6 +46,31 @@ impl Disk {
         self.hard_state = write.hard_state;
     }
 
+    /// Carries out the first `parts` of a write, one after the other as they are made:
+    /// term and vote, what is taken away, each of the entries. What has a checkpoint is
+    /// made in one piece behind the first part.
+    pub fn tear(&mut self, write: &Write, parts: usize) {
+        let Some(parts) = parts.checked_sub(1) else {
+            return;
+        };
+        // The entries that a commit point covers may not be there yet.
+        self.hard_state = HardState {
+            commit: self.hard_state.commit,
+            ..write.hard_state
+        };
+        let Some(count) = parts.checked_sub(1) else {
+            return;
+        };
+        if write.install.is_some() {
+            return;
+        }
+        if let Some(to) = write.truncate {
+            self.entries.retain(|entry| entry.end <= to);
+        }
+        let kept = write.entries.len().saturating_sub(1).min(count);
+        self.entries.extend_from_slice(&write.entries[..kept]);
+    }
+
     /// A checkpoint of what is at the base.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint::new(self.base, self.membership.clone())

@@ -138,8 +138,8 @@ impl Cluster {
     }
 
     /// Takes a node down. Of its writes under way the first `done` are carried out, and
-    /// of the next one, if it only adds, the first `entries`.
-    pub fn crash(&mut self, node: NodeId, done: usize, entries: usize) -> Result<(), Failure> {
+    /// of the next one so many `parts`.
+    pub fn crash(&mut self, node: NodeId, done: usize, parts: usize) -> Result<(), Failure> {
         let machine = self.machine(node);
         machine.node = None;
         let mut writes = std::mem::take(&mut machine.writes);
@@ -149,15 +149,8 @@ impl Cluster {
             self.properties.persisted(node, write.number)?;
         }
         let machine = self.machine(node);
-        if let Some(torn) = writes.pop_front()
-            && torn.install.is_none()
-            && torn.truncate.is_none()
-        {
-            let kept = torn.entries.len().saturating_sub(1).min(entries);
-            machine
-                .disk
-                .entries
-                .extend_from_slice(&torn.entries[..kept]);
+        if let Some(torn) = writes.pop_front() {
+            machine.disk.tear(&torn, parts);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ mod run;
 
 use coeval_consensus::{Lease, Recovery, Settings, Spacing};
 
-pub use run::{Plan, run};
+pub use run::{Clocks, Plan, run};
 
 fn settings(recovery: Recovery) -> Settings {
     Settings {
@@ -34,7 +34,7 @@ pub fn plan(voters: u64, seed: u64, recovery: Recovery) -> Plan {
         settings: settings(recovery),
         one_in_is_late: 4,
         leaders_doze: false,
-        even_ticks: false,
+        clocks: Clocks::Any,
     }
 }
 
@@ -101,9 +101,27 @@ fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
     all_hold((5000..5100).map(|seed| {
         let mut plan = plan(3, seed, Recovery::Marks);
         plan.settings.lease = Some(Lease { drift_per_mille: 0 });
-        plan.even_ticks = true;
+        plan.clocks = Clocks::Together;
         plan
     }));
+}
+
+/// With a lease, on clocks that drift as far as it allows.
+pub fn leased(voters: u64, seed: u64) -> Plan {
+    const DRIFT: u32 = 120;
+    let mut plan = plan(voters, seed, Recovery::Marks);
+    plan.settings.lease = Some(Lease {
+        drift_per_mille: DRIFT,
+    });
+    plan.clocks = Clocks::Drifting(DRIFT);
+    plan.spare = 0;
+    plan
+}
+
+#[test]
+fn reads_on_a_lease_are_not_stale_while_clocks_drift_as_it_allows() {
+    all_hold((7000..7150).map(|seed| leased(3, seed)));
+    all_hold((8000..8050).map(|seed| leased(5, seed)));
 }
 
 /// As long as one likes: `cargo test --release -p coeval-consensus --test it -- --ignored hundred_thousand`.
@@ -113,9 +131,13 @@ fn a_hundred_thousand_seeds() {
     for seed in 10_000..110_000 {
         let mut plan = plan(3 + 2 * (seed % 2), seed, Recovery::Marks);
         plan.one_in_is_late = 1 + seed % 5;
-        plan.even_ticks = seed % 7 == 0;
-        plan.leaders_doze = seed % 3 == 0 && !plan.even_ticks;
-        plan.settings.lease = plan.even_ticks.then_some(Lease { drift_per_mille: 0 });
+        if seed % 7 == 0 {
+            plan.settings.lease = Some(Lease { drift_per_mille: 0 });
+            plan.clocks = Clocks::Together;
+        } else if seed % 7 == 1 {
+            plan = leased(plan.voters, seed);
+        }
+        plan.leaders_doze = seed % 3 == 0 && plan.settings.lease.is_none();
         if let Err(fault) = run(&plan) {
             panic!("{plan:?}: {fault}");
         }

@@ -8,6 +8,24 @@ use coeval_types::Lsn;
 
 use crate::cluster::{Cluster, Failure, Packet};
 
+/// How the nodes' clocks go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clocks {
+    /// As they like.
+    Any,
+    /// All tick together, as a lease without drift has it.
+    Together,
+    /// Each from a beginning of its own. From one tick of a leader to the next it is longer
+    /// by so many thousandths than for the others: what a lease says that may happen.
+    Drifting(u32),
+}
+
+impl Clocks {
+    fn drift(self) -> bool {
+        matches!(self, Self::Drifting(_))
+    }
+}
+
 /// What a run is made of.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -20,8 +38,7 @@ pub struct Plan {
     pub one_in_is_late: u64,
     /// Clocks of leaders go slowly, so that they do not notice when they are deposed.
     pub leaders_doze: bool,
-    /// All nodes tick together, as a lease without drift has it.
-    pub even_ticks: bool,
+    pub clocks: Clocks,
 }
 
 /// What a run has come to.
@@ -87,6 +104,11 @@ struct Run {
     reads: BTreeMap<u64, Lsn>,
     answered: usize,
     proposals: u64,
+    /// Now, and when each node ticks next, if clocks drift.
+    now: u64,
+    next_ticks: BTreeMap<NodeId, u64>,
+    /// How much was committed when old leaders were last asked.
+    asked: Lsn,
 }
 
 /// Carries out a plan.
@@ -103,10 +125,22 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         reads: BTreeMap::new(),
         answered: 0,
         proposals: 0,
+        now: 0,
+        next_ticks: BTreeMap::new(),
+        asked: Lsn(0),
     };
+    if plan.clocks.drift() {
+        for node in run.cluster.names() {
+            let first = run.chance.below(1000);
+            run.next_ticks.insert(node, first);
+        }
+    }
     for step in 0..plan.steps {
         run.step = step;
         run.disturb()?;
+        if plan.settings.lease.is_some() {
+            run.ask_old_leaders()?;
+        }
     }
     run.settle()?;
     let committed: Vec<_> = run.cluster.properties.committed().collect();
@@ -147,6 +181,9 @@ impl Run {
     fn disturb(&mut self) -> Result<(), Fault> {
         let names = self.cluster.names();
         let node = self.chance.pick(&names);
+        if self.plan.clocks.drift() {
+            self.shake_leases()?;
+        }
         if self.plan.leaders_doze && self.chance.one_in(60) {
             let leader = self.cluster.serving().unwrap_or(node);
             self.part(leader);
@@ -154,13 +191,11 @@ impl Run {
         match self.chance.below(100) {
             0..45 => (0..3).try_for_each(|_| self.deliver_any()),
             45..65 => {
-                let ticking = if self.plan.even_ticks {
-                    if !self.chance.one_in(4) {
-                        return Ok(());
-                    }
-                    names
-                } else {
-                    vec![node, self.chance.pick(&names)]
+                let ticking = match self.plan.clocks {
+                    Clocks::Any => vec![node, self.chance.pick(&names)],
+                    Clocks::Together if !self.chance.one_in(4) => return Ok(()),
+                    Clocks::Together => names,
+                    Clocks::Drifting(drift) => vec![self.next_to_tick(drift)],
                 };
                 for node in ticking {
                     let leads = matches!(self.cluster.machine(node).role.role, Role::Leader { .. });
@@ -177,6 +212,8 @@ impl Run {
                 let ready = self.cluster.persist(node, count);
                 self.look(ready)
             }
+            // Who is cut off is to have the newest log, and so to be electable.
+            80..88 if !self.cut.is_empty() && self.plan.clocks.drift() => Ok(()),
             80..88 => self.propose(node),
             88..91 => self.read(node),
             91 => {
@@ -240,6 +277,48 @@ impl Run {
                 Ok(())
             }
         }
+    }
+
+    /// What a lease that is counted wrong does not survive: a leader is parted from one node,
+    /// which stands; then it is parted from all, or who would vote starts again.
+    fn shake_leases(&mut self) -> Result<(), Fault> {
+        let Some(leader) = self.cluster.serving() else {
+            return Ok(());
+        };
+        let role = |node: NodeId| self.cluster.machines[&node].role.role;
+        let names = self.cluster.names();
+        let stands = |node: &NodeId| matches!(role(*node), Role::PreCandidate | Role::Candidate);
+        if let Some(standing) = names.iter().copied().find(stands) {
+            match self.chance.below(12) {
+                0 => {
+                    self.cut.clear();
+                    self.part(leader);
+                }
+                1 => {
+                    let others = names.iter().copied();
+                    let other = others
+                        .filter(|node| ![leader, standing].contains(node))
+                        .min_by_key(|node| self.cluster.machines[node].node.is_none());
+                    if let Some(other) = other {
+                        let result = self.cluster.crash(other, usize::MAX, 0);
+                        self.unsafe_if(result)?;
+                        let result = self.cluster.start(other, false);
+                        self.unsafe_if(result)?;
+                    }
+                }
+                _ => {}
+            }
+        } else if self.chance.one_in(100) {
+            let other = self.chance.pick(&names);
+            if self.cut.is_empty() {
+                self.cut.insert((leader, other));
+                self.cut.insert((other, leader));
+            } else if self.chance.one_in(2) {
+                self.cut.clear();
+                self.parted = None;
+            }
+        }
+        Ok(())
     }
 
     /// Parts one node from the rest; or brings all together again, if some are parted.
@@ -309,13 +388,44 @@ impl Run {
         self.look(ready)
     }
 
+    /// Lets the time pass until some node ticks. Which.
+    fn next_to_tick(&mut self, drift_per_mille: u32) -> NodeId {
+        let next = self.next_ticks.iter().min_by_key(|(_, at)| **at);
+        let (node, at) = next.map(|(node, at)| (*node, *at)).expect("nodes");
+        self.now = at;
+        let leads = matches!(self.cluster.machine(node).role.role, Role::Leader { .. });
+        let longer = if leads { u64::from(drift_per_mille) } else { 0 };
+        self.next_ticks.insert(node, self.now + 1000 + longer);
+        node
+    }
+
+    /// As soon as something is committed, whoever led before is asked what it sees.
+    fn ask_old_leaders(&mut self) -> Result<(), Fault> {
+        let committed = self.committed_end();
+        if committed <= self.asked {
+            return Ok(());
+        }
+        self.asked = committed;
+        let newest = self.cluster.serving();
+        for node in self.cluster.names() {
+            let role = self.cluster.machine(node).role.role;
+            if Some(node) != newest && role == (Role::Leader { serving: true }) {
+                self.read_at(node, (1 << 32) + u64::from(self.step) * 16 + node.0)?;
+            }
+        }
+        Ok(())
+    }
+
     fn read(&mut self, node: NodeId) -> Result<(), Fault> {
         let node = self
             .cluster
             .serving()
             .filter(|_| !self.chance.one_in(3))
             .unwrap_or(node);
-        let context = u64::from(self.step);
+        self.read_at(node, u64::from(self.step))
+    }
+
+    fn read_at(&mut self, node: NodeId, context: u64) -> Result<(), Fault> {
         let needed = self.committed_end();
         if let Some(consensus) = self.cluster.node(node)
             && consensus.read(context).is_ok()
@@ -334,8 +444,8 @@ impl Run {
         }
         if self.chance.one_in(4) {
             let done = self.chance.below(3) as usize;
-            let entries = self.chance.below(3) as usize;
-            let result = self.cluster.crash(node, done, entries);
+            let parts = self.chance.below(5) as usize;
+            let result = self.cluster.crash(node, done, parts);
             self.unsafe_if(result)?;
         }
         Ok(())

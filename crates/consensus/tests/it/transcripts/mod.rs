@@ -6,13 +6,14 @@
 //!
 //! | command | does |
 //! | --- | --- |
-//! | `cluster 1 2 3 + 4 spare 5 recovery=checking lease=100` | voters, learners, nodes that know nobody; settings |
+//! | `cluster 1 2 3 + 4 spare 5 recovery=checking lease=100 seed=1` | voters, learners, nodes that know nobody; settings |
 //! | `disk 3 term=3 commit=2: S1 a b S3` | a node is down, and has this on its disk: `S3` is the mark of term 3, all else are entries of the term before them |
 //! | `start 1 3`, `crash 3` | from their disks; with all writes under way lost |
-//! | `tick 1 3` | three ticks |
+//! | `tick 1 3`, `tick all 3` | three ticks, of one node or of all together |
+//! | `pass 60` | so many ticks of all, everything delivered and written after each; nothing is said of it |
 //! | `stand 1` | ticks until it stands for election |
 //! | `deliver`, `deliver 1>2`, `deliver 1>2 1` | what is under way, that of one way, or the first of it |
-//! | `drop 1>2` | what is under way there is lost |
+//! | `drop 1>2`, `drop 1` | what is under way there is lost, or all from and to a node |
 //! | `cut 3`, `heal` | from now on everything from and to a node is lost |
 //! | `persist 1`, `persist 1 1` | its writes are done, or the first |
 //! | `settle` | deliver and persist until nothing is under way; `settle quietly` says nothing of it |

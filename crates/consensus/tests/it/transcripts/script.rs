@@ -69,12 +69,31 @@ impl Script {
                 let result = self.cluster().crash(node(name), 0, 0);
                 result.unwrap_or_else(|failure| self.fail(&failure));
             }
+            ["tick", "all", count] => {
+                for _ in 0..number(count) {
+                    self.tick_all();
+                }
+            }
+            ["pass", count] => {
+                self.is_quiet = true;
+                for _ in 0..number(count) {
+                    self.tick_all();
+                    self.settle();
+                }
+                self.is_quiet = false;
+            }
             ["tick", name] => self.tick(node(name), 1),
             ["tick", name, count] => self.tick(node(name), number(count)),
             ["stand", name] => self.stand(node(name)),
             ["deliver"] => self.deliver(|_| true),
             ["deliver", way] => self.deliver_on(way, u64::MAX),
             ["deliver", way, count] => self.deliver_on(way, number(count)),
+            ["drop", name] if !name.contains('>') => {
+                let name = node(name);
+                self.cluster()
+                    .packets
+                    .retain(|packet| packet.from() != name && packet.to() != name);
+            }
             ["drop", way] => {
                 let (from, to) = Self::way(way);
                 self.cluster()
@@ -144,6 +163,7 @@ impl Script {
         };
         let (mut voters, mut learners, mut spare) = (Vec::new(), Vec::new(), Vec::new());
         let mut kind = &mut voters;
+        let mut seed = 1;
         for word in words {
             match *word {
                 "+" => kind = &mut learners,
@@ -158,6 +178,7 @@ impl Script {
                             drift_per_mille: number(drift) as u32,
                         });
                     }
+                    Some(("seed", given)) => seed = number(given),
                     Some(("window", entries)) => settings.window_entries = number(entries) as usize,
                     Some(("message", entries)) => {
                         settings.message_entries = number(entries) as usize;
@@ -168,7 +189,7 @@ impl Script {
             }
         }
         let members = Membership::new(voters, learners);
-        self.cluster = Some(Cluster::new(&members, &spare, settings, 1));
+        self.cluster = Some(Cluster::new(&members, &spare, settings, seed));
     }
 
     /// What a node starts with: `disk 3 term=3 commit=2: S1 a b S3`.
@@ -223,6 +244,12 @@ impl Script {
         for _ in 0..count {
             let ready = self.cluster().tick(name);
             self.tell(name, ready);
+        }
+    }
+
+    fn tick_all(&mut self) {
+        for name in self.cluster().names() {
+            self.tick(name, 1);
         }
     }
 
