@@ -171,12 +171,30 @@ fn authority_params(cluster: &str, days: u32) -> Result<(CertificateParams, Naiv
     Ok((params, until))
 }
 
+/// Whether a name is what another node of this cluster is called.
+fn is_other_node(name: &str, node: &Node<'_>) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    let of_cluster = name.strip_suffix(&format!(".{}", node.cluster.to_ascii_lowercase()));
+    let id = of_cluster.and_then(|first| first.strip_prefix("node-"));
+    id.and_then(|id| id.parse().ok())
+        .is_some_and(|id: u64| id != node.id)
+}
+
 fn node_params(node: &Node<'_>, days: u32) -> Result<(CertificateParams, NaiveDate), String> {
     let own = node_name(NodeId(node.id), node.cluster);
     let mut names = vec![own.clone()];
     for name in node.names {
         if ServerName::try_from(name.as_str()).is_err() {
             return Err(format!("{name:?} is neither a host name nor an address"));
+        }
+        if is_other_node(name, node) {
+            return Err(format!(
+                "{name} names another node of this cluster, which whoever has the certificate \
+                 could pass for; leave it out, or make node {}'s own certificate",
+                name.get("node-".len()..)
+                    .and_then(|rest| rest.split('.').next())
+                    .unwrap_or_default()
+            ));
         }
         names.push(name.clone());
     }

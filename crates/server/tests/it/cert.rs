@@ -181,6 +181,10 @@ fn what_no_node_would_accept_is_not_made() {
         complaint.contains("\"a/b\" is neither a host name"),
         "{complaint}"
     );
+    for name in ["node-2.shop", "NODE-2.Shop"] {
+        let complaint = refused(path, &format!("node --cluster shop --node 1 --name {name}"));
+        assert!(complaint.contains("names another node"), "{complaint}");
+    }
     std::fs::write(path.join("authority.key"), "no key").unwrap();
     let complaint = refused(path, "node --cluster shop --node 1");
     assert!(complaint.contains("authority.key: "), "{complaint}");
