@@ -121,6 +121,8 @@ bugs! {
     PromiseAtOnce = "promise-at-once",
     /// A node tells others of a term before it is on its disk.
     ForgetTerm = "forget-term",
+    /// A vote is not kept on the disk.
+    ForgetVote = "forget-vote",
     /// With a lease, a node votes although it hears a leader.
     VoteInLease = "vote-in-lease",
     /// With a lease, a node votes as soon as it has started.
@@ -149,6 +151,7 @@ impl Bug {
                 | Self::AcknowledgeStaleTerm
                 | Self::PromiseAtOnce
                 | Self::ForgetTerm
+                | Self::ForgetVote
                 | Self::VoteInLease
                 | Self::VoteAfterStart
                 | Self::CheckpointUncommitted

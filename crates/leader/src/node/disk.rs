@@ -17,6 +17,7 @@ use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Writ
 use coeval_log::{HardState, Log, LogStream, Progress, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::Lsn;
+use coeval_types::planted::{Bug, is_planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::replay::Following;
@@ -282,7 +283,10 @@ impl Disk {
         };
         let promise = write.hard_state;
         let now = log.hard_state();
-        let vote = promise.vote.map(|node| node.0);
+        let mut vote = promise.vote.map(|node| node.0);
+        if is_planted(Bug::ForgetVote) {
+            vote = now.vote.filter(|_| promise.term == now.term);
+        }
         // The term comes first: entries of a term that this node has not heard of are
         // refused. That a crash leaves it without the entries does no harm.
         if (promise.term, vote) != (now.term, now.vote) {

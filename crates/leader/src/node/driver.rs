@@ -69,7 +69,7 @@ pub(super) struct Driver {
 
 /// A refusal that a node lives with. After one that says that data was lost, whatever it
 /// did would be built on that.
-fn not_fatal(refusal: Refusal) -> Result<Refusal, Error> {
+pub(super) fn not_fatal(refusal: Refusal) -> Result<Refusal, Error> {
     match refusal.remedy() {
         Remedy::Fatal => Err(Error::Contradiction(refusal)),
         _ => Ok(refusal),
@@ -164,7 +164,7 @@ impl Driver {
             }
             event = self.transfers.next() => {
                 self.make_up_for_ticks()?;
-                self.transfer_event(event);
+                self.transfer_event(event)?;
             }
             why = not_put => operation::give_up(&mut self.operation, why),
             event = inbox.next() => {

@@ -152,6 +152,11 @@ fn a_commit_without_a_majority_is_found() {
 }
 
 #[test]
+fn a_vote_that_is_not_kept_is_found() {
+    found(Bug::ForgetVote, 4);
+}
+
+#[test]
 fn log_before_the_mark_is_committed_is_found() {
     found(Bug::ForgetMarkRule, 8);
 }

@@ -91,6 +91,7 @@ pub const BENEATH: &[Bug] = &[
     Bug::AcknowledgeStaleTerm,
     Bug::PromiseAtOnce,
     Bug::ForgetTerm,
+    Bug::ForgetVote,
     Bug::VoteInLease,
     Bug::VoteAfterStart,
     Bug::CheckpointUncommitted,

@@ -48,6 +48,7 @@ use coeval_consensus::{Consensus, NodeId as Member};
 use coeval_types::Lsn;
 use tokio::sync::mpsc;
 
+use super::Error;
 use super::driver::Driver;
 use crate::peers::{Frame, Kind, Loss, NodeId, SendError};
 use message::Message;
@@ -158,11 +159,12 @@ impl Driver {
     }
 
     /// A task of a transfer has said something.
-    pub(super) fn transfer_event(&mut self, event: Event) {
+    pub(super) fn transfer_event(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::Send(to, transfer, event) => self.send_event(to, transfer, event),
-            Event::Receive(transfer, event) => self.receive_event(transfer, event),
+            Event::Receive(transfer, event) => self.receive_event(transfer, event)?,
         }
+        Ok(())
     }
 
     /// A tick has passed.

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use coeval_consensus::{Checkpoint, NodeId as Member};
+use coeval_consensus::NodeId as Member;
 use coeval_log::{CheckpointOffer, CheckpointReceiver, ReceivedCheckpoint};
 use tokio::sync::mpsc;
 
 use super::message::Message;
 use super::{PATIENCE, SIGN, Transfer, Transfers};
-use crate::node::driver::Driver;
+use crate::node::Error;
+use crate::node::driver::{Driver, not_fatal};
 use crate::node::entries;
 use crate::peers::{Frame, NodeId};
 
@@ -195,26 +196,26 @@ impl Driver {
         }
     }
 
-    pub(super) fn receive_event(&mut self, transfer: u64, event: Event) {
-        let Some(receiving) = &mut self.transfers.receiving else {
-            return self.not_wanted(event);
+    pub(super) fn receive_event(&mut self, transfer: u64, event: Event) -> Result<(), Error> {
+        let receiving = self.transfers.receiving.as_mut();
+        let Some(receiving) = receiving.filter(|receiving| receiving.transfer == transfer) else {
+            self.not_wanted(event);
+            return Ok(());
         };
-        if receiving.transfer != transfer {
-            return self.not_wanted(event);
-        }
         let from = receiving.from;
         match event {
             Event::Taken(at) => {
                 receiving.taken = at;
                 self.say_or_forget(from, transfer, &Message::Taken { at });
             }
-            Event::Whole(received) => self.whole(from, transfer, received),
+            Event::Whole(received) => self.whole(from, transfer, received)?,
             Event::Failed(reason) => {
                 tracing::error!(%from, reason, "a checkpoint was not taken");
                 self.transfers.receiving = None;
                 self.say_or_forget(from, transfer, &Message::Refused(reason));
             }
         }
+        Ok(())
     }
 
     /// A checkpoint came that was forgotten meanwhile. Its file goes with the next one.
@@ -227,13 +228,19 @@ impl Driver {
         }
     }
 
-    fn whole(&mut self, from: Member, transfer: u64, received: ReceivedCheckpoint) {
-        let installed = entries::checkpoint(&received)
-            .map_err(|error| error.to_string())
-            .and_then(|checkpoint: Checkpoint| {
-                let installed = self.consensus.install_checkpoint(checkpoint);
-                installed.map_err(|refusal| refusal.to_string())
-            });
+    fn whole(
+        &mut self,
+        from: Member,
+        transfer: u64,
+        received: ReceivedCheckpoint,
+    ) -> Result<(), Error> {
+        let installed = match entries::checkpoint(&received) {
+            Err(error) => Err(error.to_string()),
+            Ok(checkpoint) => match self.consensus.install_checkpoint(checkpoint) {
+                Ok(is_needed) => Ok(is_needed),
+                Err(refusal) => Err(not_fatal(refusal)?.to_string()),
+            },
+        };
         match installed {
             Ok(true) => {
                 if let Some(receiving) = &mut self.transfers.receiving {
@@ -252,6 +259,7 @@ impl Driver {
                 self.say_or_forget(from, transfer, &Message::Refused(reason));
             }
         }
+        Ok(())
     }
 
     /// The checkpoint is in force here.
