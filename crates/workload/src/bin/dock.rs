@@ -7,6 +7,8 @@
 //! cargo run -p coeval-workload --bin dock -- --kind power --level SERIALIZABLE
 //! cargo run -p coeval-workload --bin dock -- --kind kill --rounds 25 \
 //!     --workload list-append --workload rw-register --workload bank
+//! cargo run --release -p coeval-workload --bin dock -- --nodes 3 --whom leader --kind kill \
+//!     --rounds 50
 //! cargo run -p coeval-workload --bin dock -- --planted
 //! ```
 //!
@@ -27,7 +29,7 @@ use coeval_env as env;
 use coeval_types::planted::Bug;
 use coeval_workload::faults::dock::planted::{CATCHES, Outcome};
 use coeval_workload::faults::dock::{
-    self, Kind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, level_name,
+    self, Kind, LEVELS, Options, PATIENCE, Summary, Undecided, WORKLOADS, Whom, level_name,
 };
 use coeval_workload::faults::namespace::Namespace;
 use coeval_workload::server::{build_coeval, build_coeval_with};
@@ -54,6 +56,14 @@ struct Arguments {
     /// nothing goes wrong.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
+    /// How many nodes there are: a server alone, or a cluster, whose clients connect to all
+    /// of them.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=9))]
+    nodes: u64,
+    /// Of a cluster, whom the faults are for: leader, follower or all; several make a run
+    /// each.
+    #[arg(long, default_value = "leader")]
+    whom: Vec<String>,
     /// How many clients load it.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     clients: u64,
@@ -146,6 +156,11 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
         &arguments.workload,
         &WORKLOADS.map(|name| (name, name)),
     )?;
+    let whom = match arguments.nodes {
+        // Who else.
+        1 => vec![Whom::Leader],
+        _ => chosen("whom", &arguments.whom, &Whom::ALL)?,
+    };
     // Few, and for the whole run.
     let faults = arguments.fault.iter().map(|fault| &*fault.clone().leak());
     let faults: Vec<&'static str> = faults.collect();
@@ -158,22 +173,26 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
                 if arguments.quick && which != turn {
                     continue;
                 }
-                let mut options = Options {
-                    rounds: arguments.rounds,
-                    clients: usize::try_from(arguments.clients).unwrap_or(1),
-                    seed: arguments.seed,
-                    load_at_most: Duration::from_millis(arguments.load),
-                    operation_timeout: Duration::from_millis(arguments.timeout),
-                    loopback: arguments.loopback,
-                    planted: faults.clone(),
-                    patience: Duration::from_millis(arguments.patience),
-                    bug: arguments.bug,
-                    ..Options::new(workload, level, kind)
-                };
-                for &(name, value) in &arguments.set {
-                    options.set(name, value);
+                for &whom in &whom {
+                    let mut options = Options {
+                        nodes: usize::try_from(arguments.nodes).unwrap_or(1),
+                        whom,
+                        rounds: arguments.rounds,
+                        clients: usize::try_from(arguments.clients).unwrap_or(1),
+                        seed: arguments.seed,
+                        load_at_most: Duration::from_millis(arguments.load),
+                        operation_timeout: Duration::from_millis(arguments.timeout),
+                        loopback: arguments.loopback,
+                        planted: faults.clone(),
+                        patience: Duration::from_millis(arguments.patience),
+                        bug: arguments.bug,
+                        ..Options::new(workload, level, kind)
+                    };
+                    for &(name, value) in &arguments.set {
+                        options.set(name, value);
+                    }
+                    all.push(options);
                 }
-                all.push(options);
             }
         }
     }
@@ -195,7 +214,7 @@ async fn run(arguments: Arguments) -> Result<u8, Failure> {
     let skipped = asked - plan.len();
     let began = env::now();
     println!(
-        "{:<12} {:<16} {:<10} {:>6} {:>6} {:>10} {:>8} {:>8}  verdict",
+        "{:<12} {:<16} {:<18} {:>6} {:>6} {:>10} {:>8} {:>8}  verdict",
         "workload", "level", "kind", "rounds", "kills", "committed", "aborted", "unknown"
     );
     let (runs, at_once) = (plan.len(), arguments.jobs);
@@ -323,11 +342,15 @@ fn at_once_in_order(
 async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
     let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
     let result = dock::run(binary, folder.path(), options).await;
+    let of = match options.nodes {
+        1 => String::new(),
+        _ => format!(", {}", options.whom.name()),
+    };
     let mut text = format!(
-        "{:<12} {:<16} {:<10} ",
+        "{:<12} {:<16} {:<18} ",
         options.workload,
         level_name(options.level),
-        options.kind.name()
+        options.kind.name().to_owned() + &of
     );
     let objections: &[String] = match &result {
         Ok(summary) => {
@@ -429,8 +452,13 @@ mod tests {
     #[test]
     fn what_repeats_a_run_says_all_of_it() {
         let plain = Options::new("bank", LEVELS[1].0, Kind::Cut);
+        let several = Options {
+            nodes: 3,
+            whom: Whom::Follower,
+            ..plain.clone()
+        };
         let catches = CATCHES.iter().map(|catch| catch.options(7));
-        for options in catches.chain([plain]) {
+        for options in catches.chain([plain, several]) {
             let command = options.command();
             let (_, said) = command.split_once(" --bin ").unwrap();
             let said = words(said).into_iter().filter(|word| word != "--");

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use coeval_txn::Engine;
 use tokio_postgres::Config;
@@ -51,9 +52,12 @@ impl Database {
     /// On a server.
     #[must_use]
     pub fn over_wire(config: Config, tables: Vec<Table>) -> Self {
-        let simulated = false;
         Self {
-            place: Place::Server(Arc::new(Server { config, simulated })),
+            place: Place::Server(Arc::new(Server {
+                config,
+                simulated: false,
+                turn: AtomicUsize::new(0),
+            })),
             tables: tables.into(),
         }
     }
@@ -68,6 +72,7 @@ impl Database {
             Place::Server(server) => Place::Server(Arc::new(Server {
                 config: server.config.clone(),
                 simulated: true,
+                turn: AtomicUsize::new(0),
             })),
         };
         Self {

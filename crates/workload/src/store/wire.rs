@@ -16,6 +16,7 @@ use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coeval_env as env;
@@ -39,6 +40,8 @@ pub(super) struct Server {
     /// Through the env door alone, and without prepared statements, whose names no seed
     /// decides.
     pub(super) simulated: bool,
+    /// Counts connections, for whose turn it is among several hosts.
+    pub(super) turn: AtomicUsize,
 }
 
 /// A connection.
@@ -65,22 +68,23 @@ impl Drop for Connection {
     }
 }
 
-/// Connects as the configuration says: through the env door when the host is an
-/// address.
+/// Connects as the configuration says: through the env door when hosts are addresses. Of
+/// several it is the next one's turn each time; who is not there is passed over.
 pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
     let config = &server.config;
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let address: Option<IpAddr> = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) if name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
-        Some(Host::Tcp(name)) => name.parse().ok(),
-        _ => None,
-    };
     let is_simulated = server.simulated;
-    if let Some(address) = address {
-        match env::connect(SocketAddr::new(address, port)).await {
+    let addresses = addresses(config);
+    let first = server.turn.fetch_add(1, Ordering::Relaxed);
+    for turn in 0..addresses.len() {
+        let is_last = turn + 1 == addresses.len();
+        match env::connect(addresses[(first + turn) % addresses.len()]).await {
             Ok(stream) => {
                 let connected = config.connect_raw(stream, NoTls).await;
-                let (client, connection) = connected.map_err(|error| Failure::statement(&error))?;
+                let (client, connection) = match connected {
+                    Ok(connected) => connected,
+                    Err(error) if is_last => return Err(Failure::statement(&error)),
+                    Err(_) => continue,
+                };
                 let mover = env::spawn("connection", async move { drop(connection.await) });
                 return Ok(Connection {
                     client,
@@ -88,7 +92,7 @@ pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
                     is_simulated,
                 });
             }
-            Err(error) if is_simulated => return Err(Failure::lost(&error)),
+            Err(error) if is_simulated && is_last => return Err(Failure::lost(&error)),
             // Nobody there, which what follows says in its own words.
             Err(_) => {}
         }
@@ -102,6 +106,22 @@ pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
         mover,
         is_simulated,
     })
+}
+
+/// The addresses among the hosts, each with its port; one port may be for all.
+fn addresses(config: &Config) -> Vec<SocketAddr> {
+    let ports = config.get_ports();
+    let hosts = config.get_hosts().iter().enumerate();
+    let address = |(at, host): (usize, &Host)| {
+        let address: IpAddr = match host {
+            Host::Tcp(name) if name == "localhost" => Ipv4Addr::LOCALHOST.into(),
+            Host::Tcp(name) => name.parse().ok()?,
+            Host::Unix(_) => return None,
+        };
+        let port = ports.get(at).or(ports.first());
+        Some(SocketAddr::new(address, port.copied().unwrap_or(5432)))
+    };
+    hosts.filter_map(address).collect()
 }
 
 /// A connection with what has been prepared on it.

@@ -78,6 +78,33 @@ impl Kind {
     }
 }
 
+/// Which nodes of a cluster a fault is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// Who leads when it begins.
+    Leader,
+    /// One of the others.
+    Follower,
+    /// Every node at once.
+    All,
+}
+
+impl Whom {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 3] = [
+        (Self::Leader, "leader"),
+        (Self::Follower, "follower"),
+        (Self::All, "all"),
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(whom, _)| *whom == self);
+        named.map_or("", |(_, name)| name)
+    }
+}
+
 /// The isolation levels, with the names that SQL has for them.
 pub const LEVELS: [(Isolation, &str); 3] = [
     (Isolation::ReadCommitted, "READ COMMITTED"),
@@ -92,7 +119,7 @@ pub fn level_name(level: Isolation) -> &'static str {
     named.map_or("", |(_, name)| name)
 }
 
-/// What a server on one node promises with each of its levels.
+/// What a server promises with each of its levels, on one node or as a cluster.
 pub(super) const fn promised(level: Isolation) -> Level {
     match level {
         Isolation::ReadCommitted => Level::ReadCommitted,

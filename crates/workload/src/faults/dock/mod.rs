@@ -24,6 +24,10 @@
 //! | smallbank | its own end: the money is what was paid in |
 //! | tpcc | its own end: the twelve conditions, and no acknowledged order or payment gone |
 //!
+//! With several [nodes](Options::nodes) a cluster is in the dock: clients connect to all of
+//! them in turn, the fault is for whom [`Options::whom`] says, links are those between nodes,
+//! and it is noted how long nobody could write after a node was gone.
+//!
 //! What each kind of fault must end in: the server answers again, and the judges are
 //! content. One whose disk does not sync must have ended by itself before that. And while
 //! syncs are slow, no write in the history was acknowledged before one can have been over.
@@ -75,7 +79,7 @@ use crate::workload::Workload;
 
 use ground::Ground;
 use judge::Judges;
-pub use kind::{Kind, LEVELS, level_name};
+pub use kind::{Kind, LEVELS, Whom, level_name};
 
 /// How long anything may take that nothing is wrong with: a machine may be slow, and
 /// this is not there to measure it.
@@ -106,6 +110,10 @@ pub struct Options {
     pub level: Isolation,
     /// What is done to the server.
     pub kind: Kind,
+    /// How many nodes there are: a server alone, or a cluster.
+    pub nodes: usize,
+    /// Of a cluster, who is meant.
+    pub whom: Whom,
     /// How often; 0 for a run in which nothing goes wrong.
     pub rounds: u32,
     /// How many clients there are.
@@ -141,6 +149,8 @@ impl Options {
             workload,
             level,
             kind,
+            nodes: 1,
+            whom: Whom::Leader,
             rounds: 1,
             clients: 6,
             seed: 1,
@@ -172,6 +182,9 @@ impl Options {
     pub fn command(&self) -> String {
         let usual = Self::new(self.workload, self.level, self.kind);
         let mut further = String::new();
+        if self.nodes > 1 {
+            further += &format!(" --nodes {} --whom {}", self.nodes, self.whom.name());
+        }
         if self.loopback {
             further.push_str(" --loopback");
         }
@@ -265,6 +278,9 @@ pub struct Summary {
     pub unknown: u64,
     /// How the server was reached.
     pub reached: String,
+    /// After each time that a node of a cluster was taken away: how long it took until the
+    /// others wrote.
+    pub outages: Vec<Duration>,
     /// What cannot be.
     pub objections: Vec<String>,
 }
@@ -283,7 +299,18 @@ impl fmt::Display for Summary {
                 0 => "sound".to_owned(),
                 count => format!("WRONG in {count} ways"),
             }
-        )
+        )?;
+        let mut outages = self.outages.clone();
+        outages.sort_unstable();
+        match (outages.get(outages.len() / 2), outages.last()) {
+            (Some(median), Some(longest)) => write!(
+                formatter,
+                "; writes again after {} ms in the median, {} at most",
+                median.as_millis(),
+                longest.as_millis()
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -352,9 +379,11 @@ async fn with<W: Workload>(
     // Whatever happened: clients end, and what they know is judged and kept.
     let calm = ground.calm();
     let ended = clients.end().await;
+    let tally = ground.tally();
     let mut summary = Summary {
-        kills: ground.kills,
-        reached: ground.reached.clone(),
+        kills: tally.kills,
+        reached: tally.reached.clone(),
+        outages: tally.outages.clone(),
         ..Summary::default()
     };
     let (outcome, mut history) = match ended {
@@ -380,7 +409,7 @@ async fn with<W: Workload>(
     let looked = looked.map(|found| summary.objections.extend(found));
     let found = judge::objections(judges, options.level, &history);
     summary.objections.extend(found);
-    let found = judge::too_soon(&history, outcome.origin, &ground.slow);
+    let found = judge::too_soon(&history, outcome.origin, &ground.tally().slow);
     summary.objections.extend(found);
     let shown = async {
         looked?;

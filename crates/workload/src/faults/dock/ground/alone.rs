@@ -1,4 +1,4 @@
-//! The server in the dock and everything around it that can go wrong.
+//! A server alone, and everything around it that can go wrong.
 //!
 //! ```text
 //!   clients ──▶ proxy ─────────────▶ server ──▶ files
@@ -10,7 +10,6 @@
 )]
 
 use std::ffi::OsString;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
@@ -19,8 +18,9 @@ use coeval_env as env;
 use coeval_types::planted;
 use tokio_postgres::Config;
 
-use super::judge::Slow;
-use super::{Error, Kind, Options, within};
+use super::super::judge::Slow;
+use super::super::{Error, Kind, Options, within};
+use super::{Tally, bad_network, load, long};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
 use crate::faults::namespace::{Losses, Namespace};
@@ -40,22 +40,17 @@ enum Way {
 }
 
 /// See the [module](self).
-pub(super) struct Ground<'options> {
+pub(in super::super) struct Alone<'options> {
     options: &'options Options,
     launch: Launch,
     controls: Controls,
     way: Way,
     chance: Chance,
     server: Option<Server>,
-    /// How often it was killed.
-    pub(super) kills: u32,
-    /// When syncs were slow.
-    pub(super) slow: Vec<Slow>,
-    /// How it is reached, for people.
-    pub(super) reached: String,
+    pub(in super::super) tally: Tally,
 }
 
-impl<'options> Ground<'options> {
+impl<'options> Alone<'options> {
     /// With a server that answers.
     pub(super) async fn new(
         binary: &Path,
@@ -101,9 +96,10 @@ impl<'options> Ground<'options> {
             way,
             chance: Chance::of(options.seed, 1 << 32),
             server: None,
-            kills: 0,
-            slow: Vec::new(),
-            reached,
+            tally: Tally {
+                reached,
+                ..Tally::default()
+            },
         };
         ground.ready().await?;
         Ok(ground)
@@ -145,7 +141,7 @@ impl<'options> Ground<'options> {
 
     fn kill(&mut self) -> Result<(), Error> {
         if let Some(server) = self.server.take() {
-            self.kills += 1;
+            self.tally.kills += 1;
             server.kill()?;
         }
         Ok(())
@@ -153,18 +149,12 @@ impl<'options> Ground<'options> {
 
     /// Lets clients work for a while.
     pub(super) async fn load(&mut self) {
-        let longest = self.options.load_at_most.as_micros();
-        let longest = u64::try_from(longest).unwrap_or(u64::MAX).max(2);
-        let micros = self.chance.within(longest / 2..longest);
-        env::sleep(Duration::from_micros(micros)).await;
+        load(self.options, &mut self.chance).await;
     }
 
     /// The same, in one case of four for longer than clients wait for an answer.
     async fn long(&mut self) {
-        self.load().await;
-        if self.chance.once_in(4) {
-            env::sleep(self.options.operation_timeout).await;
-        }
+        long(self.options, &mut self.chance).await;
     }
 
     /// Does what the kind says. Then the server runs and answers, and nothing is wrong.
@@ -187,7 +177,7 @@ impl<'options> Ground<'options> {
             }
             Kind::Network => {
                 for _ in 0..4 {
-                    let policy = self.bad_network();
+                    let policy = bad_network(&mut self.chance);
                     self.link(policy, Losses::default())?;
                     self.load().await;
                 }
@@ -248,7 +238,7 @@ impl<'options> Ground<'options> {
                 let from = env::now();
                 self.load().await;
                 self.load().await;
-                self.slow.push(Slow {
+                self.tally.slow.push(Slow {
                     from,
                     until: env::now(),
                     takes: Duration::from_millis(milliseconds),
@@ -322,35 +312,5 @@ impl<'options> Ground<'options> {
             Way::Namespace(namespace) => namespace.lose(losses)?,
         }
         Ok(())
-    }
-
-    fn bad_network(&mut self) -> Policy {
-        let milliseconds = Duration::from_millis(self.chance.within(1..30));
-        let quiet = Policy::default();
-        match self.chance.within(0..4) {
-            0 => Policy {
-                delay: milliseconds,
-                ..quiet
-            },
-            1 => Policy {
-                jitter: milliseconds,
-                ..quiet
-            },
-            2 => Policy {
-                bytes_per_second: self.chance.within(1000..50_000),
-                ..quiet
-            },
-            _ => Policy {
-                requests_blocked: true,
-                answers_blocked: self.chance.once_in(2),
-                ..quiet
-            },
-        }
-    }
-}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
     }
 }

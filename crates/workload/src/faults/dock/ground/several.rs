@@ -1,0 +1,467 @@
+//! The nodes of a cluster, each a process, and everything between them that can go wrong.
+//!
+//! ```text
+//!   client 1 ──▶ node 1 ──proxy──▶ node 2       each node reaches each other one by a
+//!   client 2 ──▶ node 2 ──proxy──▶ node 3       proxy of its own, so that whom it does
+//!   client 3 ──▶ node 3 ──proxy──▶ node 1 …     not reach may well reach it
+//! ```
+//!
+//! Clients keep to no node: each connection is to the next one.
+#![expect(clippy::disallowed_methods, reason = "makes real folders")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use coeval_env as env;
+use coeval_types::planted;
+use tokio_postgres::{Config, SimpleQueryMessage};
+
+use super::super::judge::Slow;
+use super::super::{Error, Kind, Options, PATIENCE, Whom, within};
+use super::{Tally, bad_network, load, long};
+use crate::chance::Chance;
+use crate::faults::controls::{self, Controls};
+use crate::faults::proxy::{Policy, Proxy};
+use crate::server::{self, Launch, Server};
+
+/// Which cluster it is.
+const CLUSTER: &str = "000102030405060708090a0b0c0d0e0f";
+/// How long a node may take to end whose disk does not sync.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// How long a look at whether somebody writes waits for one node.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A node.
+struct Member {
+    launch: Launch,
+    controls: Controls,
+    server: Option<Server>,
+    /// By which it reaches each of the others.
+    ways: BTreeMap<usize, Proxy>,
+}
+
+/// See the [module](self).
+pub(in super::super) struct Several<'options> {
+    options: &'options Options,
+    /// Node 1 is the first.
+    members: Vec<Member>,
+    chance: Chance,
+    /// Rows that looks at whether somebody writes have made.
+    looks: u64,
+    pub(super) tally: Tally,
+}
+
+impl<'options> Several<'options> {
+    pub(super) async fn new(
+        binary: &Path,
+        folder: &Path,
+        options: &'options Options,
+    ) -> Result<Self, Error> {
+        let mut between = Vec::new();
+        for _ in 0..options.nodes {
+            between.push(server::free_port().await?);
+        }
+        let mut members = Vec::new();
+        for node in 0..options.nodes {
+            let folder = folder.join(format!("node-{}", node + 1));
+            members.push(member(binary, &folder, options, node, &between).await?);
+        }
+        let mut several = Self {
+            options,
+            members,
+            chance: Chance::of(options.seed, 1 << 32),
+            looks: 0,
+            tally: Tally {
+                reached: format!("{} nodes on loopback, proxies between them", options.nodes),
+                ..Tally::default()
+            },
+        };
+        several.ready().await?;
+        several.prepare_looks().await?;
+        Ok(several)
+    }
+
+    pub(super) fn plant(&self) -> Result<(), Error> {
+        self.set_all(&self.options.planted)
+    }
+
+    pub(super) fn config(&self) -> Config {
+        let mut config = Config::new();
+        for member in &self.members {
+            config.host(member.launch.host.to_string());
+            config.port(member.launch.port);
+        }
+        config.user("postgres");
+        config
+    }
+
+    pub(super) async fn ready(&mut self) -> Result<(), Error> {
+        // A majority is needed before anyone answers.
+        for member in &mut self.members {
+            if member.server.is_none() {
+                member.server = Some(member.launch.start()?);
+            }
+        }
+        for member in &mut self.members {
+            if let Some(server) = &mut member.server {
+                server.ready().await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn stop(&mut self) -> Result<(), Error> {
+        for member in &mut self.members {
+            if let Some(server) = member.server.take() {
+                server.stop().await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn load(&mut self) {
+        load(self.options, &mut self.chance).await;
+    }
+
+    async fn long(&mut self) {
+        long(self.options, &mut self.chance).await;
+    }
+
+    pub(super) async fn strike(&mut self) -> Result<(), Error> {
+        let victims = self.victims().await?;
+        let began = env::now();
+        match self.options.kind {
+            Kind::Kill => {
+                self.kill(&victims)?;
+                self.gone(&victims, began).await?;
+                if self.chance.once_in(4) {
+                    for victim in &victims {
+                        let member = &mut self.members[*victim];
+                        member.server = Some(member.launch.start()?);
+                    }
+                    env::sleep(Duration::from_millis(self.chance.within(1..60))).await;
+                    self.kill(&victims)?;
+                }
+            }
+            Kind::Power => {
+                self.kill(&victims)?;
+                self.gone(&victims, began).await?;
+            }
+            Kind::Stop => {
+                for victim in &victims {
+                    if let Some(server) = self.members[*victim].server.take() {
+                        server.stop().await?;
+                    }
+                }
+                self.gone(&victims, began).await?;
+            }
+            Kind::Pause => {
+                for victim in &victims {
+                    self.running(*victim)?.pause()?;
+                }
+                self.long().await;
+                for victim in &victims {
+                    self.running(*victim)?.resume()?;
+                }
+            }
+            Kind::Network => {
+                for _ in 0..4 {
+                    let policy = bad_network(&mut self.chance);
+                    self.links(&victims, policy, policy);
+                    self.load().await;
+                }
+            }
+            Kind::Cut => {
+                for _ in 0..4 {
+                    self.each_link(&victims, |way, _| way.cut());
+                    self.load().await;
+                }
+            }
+            Kind::Partition => {
+                self.links(&victims, lost(100, 100), lost(100, 100));
+                self.long().await;
+            }
+            Kind::OneWay => {
+                for (out, back) in [(100, 0), (0, 100)] {
+                    // What a node sends are requests by its own ways, and answers by
+                    // those of the others.
+                    self.links(&victims, lost(out, back), lost(back, out));
+                    self.long().await;
+                    self.links(&victims, lost(0, 0), lost(0, 0));
+                    self.load().await;
+                }
+            }
+            Kind::Loss => {
+                let percent = u8::try_from(self.chance.within(2..30)).unwrap_or(10);
+                self.links(&victims, lost(percent, percent), lost(percent, percent));
+                self.load().await;
+                self.load().await;
+            }
+            Kind::Sync => {
+                self.set(&victims, &["sync fails"])?;
+                for victim in &victims {
+                    let within = ENDS_WITHIN.min(self.options.patience);
+                    if self.running(*victim)?.ended(within).await?.is_none() {
+                        let what = format!("node {} goes on, whose disk does not sync", victim + 1);
+                        return Err(Error::Wrong(what));
+                    }
+                    self.members[*victim].server = None;
+                }
+            }
+            Kind::Write | Kind::Full => {
+                let fault = match self.options.kind {
+                    Kind::Write => "write fails",
+                    _ => "disk full",
+                };
+                self.set(&victims, &[fault])?;
+                self.load().await;
+                self.load().await;
+                self.set(&victims, &[])?;
+                // They may end, since they cannot write their log, or get over it.
+                for victim in &victims {
+                    let ended = self.running(*victim)?.ended(Duration::from_secs(1)).await?;
+                    if ended.is_some() {
+                        self.members[*victim].server = None;
+                    }
+                }
+            }
+            Kind::Slow => {
+                let milliseconds = self.chance.within(20..200);
+                self.set(&victims, &[&format!("sync takes {milliseconds}")])?;
+                let from = env::now();
+                self.load().await;
+                self.load().await;
+                // A majority without slow disks need not wait for them.
+                if 2 * victims.len() > self.members.len() {
+                    self.tally.slow.push(Slow {
+                        from,
+                        until: env::now(),
+                        takes: Duration::from_millis(milliseconds),
+                    });
+                }
+            }
+            Kind::Clock => {
+                for _ in 0..4 {
+                    let ahead = i64::try_from(self.chance.within(0..200_000_000)).unwrap_or(0);
+                    let line = format!("clock ahead {}", ahead - 100_000_000);
+                    self.set(&victims, &[&line])?;
+                    self.load().await;
+                }
+                if self.chance.once_in(2) {
+                    self.kill(&victims)?;
+                    self.ready().await?;
+                    self.load().await;
+                }
+            }
+        }
+        self.calm()?;
+        self.ready().await
+    }
+
+    pub(super) fn calm(&mut self) -> Result<(), Error> {
+        self.set_all(&[])?;
+        let all: Vec<usize> = (0..self.members.len()).collect();
+        self.links(&all, Policy::default(), Policy::default());
+        Ok(())
+    }
+
+    /// Whom the fault is for.
+    async fn victims(&mut self) -> Result<Vec<usize>, Error> {
+        let leader = match self.options.whom {
+            Whom::All => return Ok((0..self.members.len()).collect()),
+            Whom::Leader | Whom::Follower => self.leader().await?,
+        };
+        if self.options.whom == Whom::Leader {
+            return Ok(vec![leader]);
+        }
+        let others = self.members.len() - 1;
+        let others = self.chance.within(0..u64::try_from(others).unwrap_or(1));
+        let behind = 1 + usize::try_from(others).unwrap_or(0);
+        Ok(vec![(leader + behind) % self.members.len()])
+    }
+
+    /// Who leads, as whoever answers first has it.
+    async fn leader(&self) -> Result<usize, Error> {
+        const LEADER: &str = "SELECT node FROM coeval.cluster_members WHERE role = 'leader'";
+        let asking = async {
+            loop {
+                for member in &self.members {
+                    let port = member.launch.port;
+                    let answer = env::timeout(LOOK, async {
+                        let connection = crate::connect_to(member.launch.host, port).await.ok()?;
+                        connection.simple_query(LEADER).await.ok()
+                    });
+                    let Ok(Some(answer)) = answer.await else {
+                        continue;
+                    };
+                    let node = answer.iter().find_map(|message| match message {
+                        SimpleQueryMessage::Row(row) => row.get(0)?.parse::<usize>().ok(),
+                        _ => None,
+                    });
+                    if let Some(node) = node.and_then(|node| node.checked_sub(1))
+                        && node < self.members.len()
+                    {
+                        return Ok(node);
+                    }
+                }
+                env::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within("finding out who leads", asking).await
+    }
+
+    async fn prepare_looks(&self) -> Result<(), Error> {
+        const TABLE: &str = "CREATE TABLE IF NOT EXISTS looks (id bigint PRIMARY KEY)";
+        let wrong = |error: &dyn std::fmt::Display| Error::Wrong(format!("{TABLE}: {error}"));
+        let Launch { host, port, .. } = self.members[0].launch;
+        let connection = crate::connect_to(host, port).await;
+        let connection = connection.map_err(|error| wrong(&error))?;
+        let made = connection.batch_execute(TABLE).await;
+        made.map_err(|error| wrong(&error))
+    }
+
+    /// These are gone since then: notes how long it takes until the others write, if they
+    /// are a majority.
+    async fn gone(&mut self, victims: &[usize], since: env::Instant) -> Result<(), Error> {
+        if 2 * victims.len() >= self.members.len() {
+            return Ok(());
+        }
+        let writing = async {
+            loop {
+                for at in (0..self.members.len()).filter(|at| !victims.contains(at)) {
+                    self.looks += 1;
+                    let write = format!("INSERT INTO looks VALUES ({})", self.looks);
+                    let Launch { host, port, .. } = self.members[at].launch;
+                    let written = env::timeout(LOOK, async {
+                        let connection = crate::connect_to(host, port).await.ok()?;
+                        connection.batch_execute(&write).await.ok()
+                    });
+                    if matches!(written.await, Ok(Some(()))) {
+                        return Ok(since.elapsed());
+                    }
+                }
+                env::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let patience = self.options.patience.min(PATIENCE);
+        let outage = env::timeout(patience, writing).await;
+        let outage: Result<Duration, Error> = outage.unwrap_or(Err(Error::Endless(
+            "a write by those who are left",
+            patience,
+        )));
+        self.tally.outages.push(outage?);
+        Ok(())
+    }
+
+    fn kill(&mut self, victims: &[usize]) -> Result<(), Error> {
+        for victim in victims {
+            if let Some(server) = self.members[*victim].server.take() {
+                self.tally.kills += 1;
+                server.kill()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn running(&mut self, node: usize) -> Result<&mut Server, Error> {
+        let none = || Error::Wrong(format!("node {} does not run", node + 1));
+        self.members[node].server.as_mut().ok_or_else(none)
+    }
+
+    fn set(&self, victims: &[usize], lines: &[&str]) -> Result<(), Error> {
+        for victim in victims {
+            self.members[*victim].controls.set(lines)?;
+        }
+        Ok(())
+    }
+
+    fn set_all(&self, lines: &[&str]) -> Result<(), Error> {
+        for member in &self.members {
+            member.controls.set(lines)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the ways of these nodes to `own`, and those of others to them to `theirs`.
+    fn links(&self, victims: &[usize], own: Policy, theirs: Policy) {
+        self.each_link(victims, |way, is_own| {
+            way.set(if is_own { own } else { theirs })
+        });
+    }
+
+    fn each_link(&self, victims: &[usize], change: impl Fn(&Proxy, bool)) {
+        for (from, member) in self.members.iter().enumerate() {
+            for (to, way) in &member.ways {
+                if victims.contains(&from) {
+                    change(way, true);
+                } else if victims.contains(to) {
+                    change(way, false);
+                }
+            }
+        }
+    }
+}
+
+fn lost(requests: u8, answers: u8) -> Policy {
+    Policy {
+        requests_blocked: requests == 100,
+        answers_blocked: answers == 100,
+        lost_percent: requests.max(answers) % 100,
+        ..Policy::default()
+    }
+}
+
+/// A node that does not run yet; nodes listen for each other at these ports.
+async fn member(
+    binary: &Path,
+    folder: &Path,
+    options: &Options,
+    node: usize,
+    between: &[u16],
+) -> Result<Member, Error> {
+    std::fs::create_dir_all(folder)?;
+    let always: &[&str] = match options.kind {
+        Kind::Power => &["unsynced lost"],
+        _ => &[],
+    };
+    let controls = Controls::new(folder, always)?;
+    let mut ways = BTreeMap::new();
+    let mut members = Vec::new();
+    for (other, port) in between.iter().enumerate() {
+        let port = if other == node {
+            *port
+        } else {
+            let way = Proxy::start(*port, options.seed).await?;
+            let port = way.port();
+            ways.insert(other, way);
+            port
+        };
+        members.push(format!("{}=127.0.0.1:{port}", other + 1));
+    }
+    let mut launch = Launch::coeval(binary.to_owned(), folder, server::free_port().await?)?
+        .with(&options.settings);
+    for (name, value) in [
+        ("--cluster-id", CLUSTER.to_owned()),
+        ("--cluster-node", (node + 1).to_string()),
+        ("--cluster-listen", format!("127.0.0.1:{}", between[node])),
+        ("--cluster-members", members.join(",")),
+    ] {
+        launch.arguments.push(name.to_owned());
+        launch.arguments.push(value);
+    }
+    let mut variable = |name: &str, value: OsString| {
+        launch.environment.push((name.to_owned(), value));
+    };
+    variable(controls::VARIABLE, controls.path().into());
+    if let Some(bug) = options.bug {
+        variable(planted::VARIABLE, bug.name().into());
+    }
+    Ok(Member {
+        launch,
+        controls,
+        server: None,
+        ways,
+    })
+}
