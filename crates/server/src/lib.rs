@@ -25,6 +25,7 @@ mod bench;
 mod cert;
 pub mod cli;
 mod client;
+mod cluster;
 mod demo;
 mod dump;
 mod engine;

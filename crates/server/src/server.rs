@@ -26,6 +26,7 @@ use tracing::{info, warn};
 
 use crate::access::{FileError, Rules};
 use crate::admin::{Admin, Health};
+use crate::cluster;
 use crate::engine::{self, Found};
 use crate::memory::{self, MemoryReport};
 use crate::metrics::ServerHost;
@@ -200,6 +201,10 @@ impl Server {
             let following = reigns::follow(Arc::clone(&shared), effective);
             coeval_env::spawn("reigns", following)
         });
+        if of_node {
+            let watching = cluster::watch(Arc::downgrade(&shared));
+            coeval_env::spawn("cluster", watching);
+        }
         Ok(RunningServer {
             address,
             workers: Workers::start(&shared, listener),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::Settings;
 use crate::access::Rules;
+use crate::cluster::Seen;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::reign::{Lead, Reign};
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) lead: watch::Sender<Lead>,
     /// What takes part in the cluster, if there is one.
     pub(crate) node: Option<Node>,
+    /// How that stood when it was asked last.
+    pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Metrics,
     /// Why the engine has stopped, if it has.
@@ -53,6 +56,7 @@ impl Shared {
             settings,
             lead: watch::Sender::new(Lead::Nowhere),
             node,
+            cluster: Seen::default(),
             failure,
             access: Mutex::new(Arc::new(doors)),
         }

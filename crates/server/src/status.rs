@@ -140,7 +140,7 @@ fn screen(place: &str, data: &str, before: &Numbers, now: &Numbers) -> String {
         time(now.get("uptime_seconds"))
     )];
     let mut line = |what: &str, text: String| lines.push(format!("  {what:<12} {text}"));
-    line("role", "single node".to_owned());
+    line("role", role(now));
     line("data", data.to_owned());
     line("sessions", sessions(now));
     let elapsed = now.get("uptime_seconds") - before.get("uptime_seconds");
@@ -174,6 +174,19 @@ fn screen(place: &str, data: &str, before: &Numbers, now: &Numbers) -> String {
         },
     );
     lines.join("\n") + "\n"
+}
+
+fn role(now: &Numbers) -> String {
+    let Some(term) = now.find("cluster_term") else {
+        return "single node".to_owned();
+    };
+    let leads = match now.get("cluster_leader") {
+        0.0 => "nobody leads".to_owned(),
+        leader => format!("node {leader} leads"),
+    };
+    let reached = now.with_label("cluster_voters", "reachable", "yes");
+    let voters = now.sum("cluster_voters");
+    format!("cluster, term {term}: {leads}, {reached} of {voters} voters reachable")
 }
 
 fn sessions(now: &Numbers) -> String {

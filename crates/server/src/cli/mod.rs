@@ -1,10 +1,12 @@
 //! The command line: `coeval start`, `demo`, `sql`, `dump`, `backup`, `restore`, `verify`,
-//! `assess`, `bench`, `cert`, `check`, `status`, `config`, `completions`, `manual`, `version`.
+//! `assess`, `bench`, `cert`, `check`, `cluster`, `status`, `config`, `completions`, `manual`,
+//! `version`.
 
 mod assess;
 mod bench;
 mod cert;
 mod check;
+mod cluster;
 mod demo;
 mod shell_help;
 mod start;
@@ -153,6 +155,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("cert", matches)) => cert::run(matches),
         Some(("check", matches)) => check::run(matches),
         Some(("demo", matches)) => demo::run(matches),
+        Some(("cluster", matches)) => cluster::run(matches),
         Some(("assess", matches)) => assess::run(matches),
         Some(("status", matches)) => status::run(
             matches
@@ -319,6 +322,7 @@ fn command() -> Command {
                 ),
         )
         .subcommand(check::command())
+        .subcommand(cluster::command())
         .subcommand(assess::command())
         .subcommand(
             Command::new("status")

@@ -5,6 +5,7 @@
 
 use coeval_memory::counters::Distribution;
 use coeval_occ::{AbortCause, Statistics};
+use coeval_sql::session::{ClusterMember, ClusterTraffic};
 use coeval_sql::statement::StatementKind;
 
 use super::reading::Reading;
@@ -356,6 +357,99 @@ families! {
     Counter coeval_swept_versions_total [] "versions"
         "Old versions the sweeper has removed. Most are removed by writers, on their way."
         = |r, out| out.value(&[], r.engine.swept_versions as f64);
+
+    Gauge coeval_cluster_term [] "terms"
+        "The term that the node knows of. On a server that is no node of a cluster there are no metrics of a cluster."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            out.value(&[], cluster.term as f64);
+        };
+    Gauge coeval_cluster_leader [] "nodes"
+        "The number of the node that leads, as far as this one knows; 0 when it knows of none."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            out.value(&[], cluster.leader.unwrap_or(0) as f64);
+        };
+    Gauge coeval_cluster_voters ["reachable"] "nodes"
+        "Nodes that vote, by whether this one has a connection to them; to itself it always has."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            let (voters, reached) = cluster.voters();
+            out.value(&[("reachable", "yes")], reached as f64);
+            out.value(&[("reachable", "no")], (voters - reached) as f64);
+        };
+    Gauge coeval_cluster_member ["node", "kind"] "always 1"
+        "The members of the cluster, and what each is: leader, voter or learner."
+        = |r, out| for (node, member) in members(r) {
+            out.value(&[("node", &node), ("kind", member.role.name())], 1.0);
+        };
+    Gauge coeval_cluster_connected ["node"] "connections"
+        "Whether this node has a connection to that one: 1 or 0."
+        = |r, out| for (node, member) in members(r) {
+            out.value(&[("node", &node)], f64::from(u8::from(member.connected)));
+        };
+    Gauge coeval_cluster_log_end_bytes [] "bytes"
+        "Where the log of this node ends."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            out.value(&[], cluster.end as f64);
+        };
+    Gauge coeval_cluster_lag_bytes ["node", "stage"] "bytes"
+        "How much of the log was not sent to a node yet, or is not on its disk, known to it as committed, or in its tables. Of others only the leader knows, and only the first two."
+        = |r, out| for (node, member) in members(r) {
+            let end = r.cluster.as_ref().map_or(0, |cluster| cluster.end);
+            for (stage, reached) in member.progress.stages() {
+                if let Some(reached) = reached {
+                    let lag = end.saturating_sub(reached);
+                    out.value(&[("node", &node), ("stage", stage)], lag as f64);
+                }
+            }
+        };
+    Counter coeval_cluster_elections_total [] "elections"
+        "Elections that this node has heard of since it was started."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            out.value(&[], cluster.elections_seen as f64);
+        };
+    Counter coeval_cluster_frames_total ["node", "direction"] "frames"
+        "Frames sent to another node (out) and received from it (in)."
+        = |r, out| for (node, traffic) in traffic(r) {
+            out.value(&[("node", &node), ("direction", "out")], traffic.sent_frames as f64);
+            out.value(&[("node", &node), ("direction", "in")], traffic.received_frames as f64);
+        };
+    Counter coeval_cluster_traffic_bytes_total ["node", "direction"] "bytes"
+        "Bytes of frames sent to another node (out) and received from it (in)."
+        = |r, out| for (node, traffic) in traffic(r) {
+            out.value(&[("node", &node), ("direction", "out")], traffic.sent_bytes as f64);
+            out.value(&[("node", &node), ("direction", "in")], traffic.received_bytes as f64);
+        };
+    Counter coeval_cluster_connects_total ["node", "outcome"] "connections"
+        "Connections that this node has made to another (ok), and tries that came to none (failed)."
+        = |r, out| for (node, traffic) in traffic(r) {
+            out.value(&[("node", &node), ("outcome", "ok")], traffic.connects as f64);
+            out.value(&[("node", &node), ("outcome", "failed")], traffic.failures as f64);
+        };
+    Gauge coeval_cluster_round_trip_seconds ["node"] "seconds"
+        "How long the last ping to another node took to come back."
+        = |r, out| for (node, traffic) in traffic(r) {
+            if let Some(microseconds) = traffic.round_trip {
+                out.value(&[("node", &node)], microseconds as f64 / MICROSECONDS);
+            }
+        };
+    Counter coeval_cluster_refused_connections_total ["reason"] "connections"
+        "Connections to this node's address for nodes that came to nothing: refused in words, without a handshake, too slow, or pushed out by later ones."
+        = |r, out| if let Some(cluster) = &r.cluster {
+            for (reason, count) in &cluster.refused {
+                out.value(&[("reason", reason)], *count as f64);
+            }
+        };
+}
+
+/// The members of the cluster, with their numbers as labels.
+fn members(reading: &Reading) -> impl Iterator<Item = (String, &ClusterMember)> {
+    let cluster = reading.cluster.iter();
+    let members = cluster.flat_map(|cluster| &cluster.members);
+    members.map(|member| (member.node.to_string(), member))
+}
+
+/// What has gone to and fro with each of the others.
+fn traffic(reading: &Reading) -> impl Iterator<Item = (String, ClusterTraffic)> {
+    members(reading).filter_map(|(node, member)| Some((node, member.traffic?)))
 }
 
 /// Transactions that were undone because of others, by what kind of conflict it was.

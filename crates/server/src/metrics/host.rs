@@ -5,12 +5,15 @@ use std::sync::Weak;
 use coeval_memory::counters::Distribution;
 use coeval_occ::AbortCause;
 use coeval_sql::expression::EvaluationContext;
-use coeval_sql::session::{Host, HostMetric, HostSetting, Totals};
+use coeval_sql::session::{
+    Changing, Cluster, ClusterChange, Host, HostMetric, HostSetting, Totals,
+};
 use coeval_sql::statement::StatementKind;
 
 use super::exposition::write_labels;
 use super::families::{FAMILIES, Family, Samples};
 use super::reading::Reading;
+use crate::cluster;
 use crate::settings::{Effective, KEYS};
 use crate::shared::Shared;
 
@@ -103,6 +106,14 @@ impl Host for ServerHost {
 
     fn started(&self) -> i64 {
         self.started
+    }
+
+    fn cluster(&self) -> Option<Cluster> {
+        cluster::cluster(&*self.shared.upgrade()?)
+    }
+
+    fn change_cluster(&self, change: ClusterChange) -> Changing {
+        Box::pin(cluster::change(Weak::clone(&self.shared), change))
     }
 }
 

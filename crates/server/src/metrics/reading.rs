@@ -5,11 +5,12 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use coeval_sql::expression::EvaluationContext;
-use coeval_sql::session::AdmissionCounts;
 use coeval_sql::session::activity::{SessionState, Shown};
+use coeval_sql::session::{AdmissionCounts, Cluster};
 
 use super::sheet::Sum;
 use crate::admin::Problem;
+use crate::cluster;
 use crate::shared::Shared;
 
 /// What there is to know.
@@ -39,6 +40,8 @@ pub(crate) struct Reading {
     /// How long the start took.
     pub(crate) start: Duration,
     pub(crate) process: Process,
+    /// The cluster that the server is a node of.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 /// What the operating system says of the process. Zero where it says nothing.
@@ -100,6 +103,7 @@ impl Reading {
             now: coeval_env::wall_clock(),
             start: metrics.start.get().copied().unwrap_or_default(),
             process: Process::read(),
+            cluster: cluster::cluster(shared),
         }
     }
 }

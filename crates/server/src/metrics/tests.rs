@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coeval_sql::session::{Cluster, ClusterMember, ClusterProgress, ClusterRole, ClusterTraffic};
+
 use super::exposition::exposition;
 use super::families::{FAMILIES, Kind};
 use super::reading::{Process, Reading};
@@ -127,6 +129,42 @@ fn reading() -> Reading {
         now: std::time::Duration::from_secs(2),
         start: std::time::Duration::ZERO,
         process: Process::default(),
+        cluster: Some(cluster()),
+    }
+}
+
+/// A cluster of which one node is gone.
+fn cluster() -> Cluster {
+    let member = |node, role| ClusterMember {
+        node,
+        address: None,
+        role,
+        connected: node != 3,
+        heard: None,
+        fault: None,
+        progress: ClusterProgress {
+            flushed: Some(90),
+            ..ClusterProgress::default()
+        },
+        needs_checkpoint: false,
+        traffic: (node != 1).then(|| ClusterTraffic {
+            sent_bytes: 7,
+            round_trip: Some(1500),
+            ..ClusterTraffic::default()
+        }),
+    };
+    Cluster {
+        term: 4,
+        leader: Some(1),
+        end: 100,
+        members: vec![
+            member(1, ClusterRole::Leader),
+            member(2, ClusterRole::Voter),
+            member(3, ClusterRole::Voter),
+        ],
+        elections_seen: 2,
+        refused: vec![("slow", 3)],
+        ..Cluster::default()
     }
 }
 
@@ -155,7 +193,9 @@ fn names_and_values_are_as_prometheus_wants_them() {
         let (series, value) = line.rsplit_once(' ').expect("a series and its value");
         let value: f64 = value.parse().expect(line);
         assert!(series.starts_with(family), "{line} under {family}");
-        if let Some((series, limit)) = series.split_once("le=\"") {
+        if series.contains("_bucket{")
+            && let Some((series, limit)) = series.split_once("le=\"")
+        {
             let limit = limit.trim_end_matches("\"}");
             let limit: f64 = limit.replace("+Inf", "inf").parse().unwrap();
             let before = buckets.insert(series.to_owned(), value).unwrap_or(0.0);
@@ -168,6 +208,16 @@ fn names_and_values_are_as_prometheus_wants_them() {
         "coeval_sessions_waiting{type=\"Lock\",event=\"tuple\"} 3",
         "coeval_log_group_commits_bucket{le=\"+Inf\"} 0",
         "coeval_log_sync_seconds_bucket{le=\"0.000001\"} 0",
+        "coeval_cluster_term 4",
+        "coeval_cluster_leader 1",
+        "coeval_cluster_voters{reachable=\"no\"} 1",
+        "coeval_cluster_member{node=\"2\",kind=\"voter\"} 1",
+        "coeval_cluster_connected{node=\"3\"} 0",
+        "coeval_cluster_lag_bytes{node=\"2\",stage=\"flushed\"} 10",
+        "coeval_cluster_elections_total 2",
+        "coeval_cluster_traffic_bytes_total{node=\"2\",direction=\"out\"} 7",
+        "coeval_cluster_round_trip_seconds{node=\"3\"} 0.0015",
+        "coeval_cluster_refused_connections_total{reason=\"slow\"} 3",
     ] {
         assert!(text.lines().any(|line| line == expected), "{expected}");
     }

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use crate::client::{DEFAULT_URL, connect, explain, shown};
 use crate::script::{Piece, Splitter, wants_data};
 use copying::Copying;
-use table::Table;
+pub(crate) use table::Table;
 
 const HELP: &str = "\
 A statement ends with a semicolon, and may take several lines.

@@ -4,20 +4,31 @@ use std::fmt;
 
 /// A result, aligned when it is shown.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     names: Vec<String>,
     rows: Vec<Vec<Option<String>>>,
+    /// Whether it says how many rows it has.
+    counted: bool,
 }
 
 impl Table {
-    pub(super) fn new(names: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
         Self {
             names: names.into_iter().collect(),
             rows: Vec::new(),
+            counted: true,
         }
     }
 
-    pub(super) fn push(&mut self, row: Vec<Option<String>>) {
+    /// It does not say how many rows it has.
+    pub(crate) fn uncounted(self) -> Self {
+        Self {
+            counted: false,
+            ..self
+        }
+    }
+
+    pub(crate) fn push(&mut self, row: Vec<Option<String>>) {
         self.rows.push(row);
     }
 }
@@ -55,6 +66,9 @@ impl fmt::Display for Table {
                 }
             }
             writeln!(formatter)?;
+        }
+        if !self.counted {
+            return Ok(());
         }
         let rows = self.rows.len();
         writeln!(

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -14,7 +15,7 @@ use crate::wire::{Answer, Wire, bind, error, execute, kinds, message, packet, pa
 const CANCEL: u32 = 80_877_102;
 
 /// A cluster in a directory.
-struct Cluster {
+pub struct Cluster {
     directory: tempfile::TempDir,
     members: Vec<SocketAddr>,
     nodes: Vec<Option<Running>>,
@@ -22,21 +23,26 @@ struct Cluster {
     tls: bool,
 }
 
-/// Addresses that nobody listens at.
+/// Addresses that nobody listens at, and that no other test is given: below those that
+/// the kernel gives to whoever asks for any, so that nobody takes them on the way.
 #[expect(
     clippy::disallowed_methods,
     reason = "asks the kernel for ports that processes will listen at"
 )]
 fn addresses(count: usize) -> Vec<SocketAddr> {
-    let listeners: Vec<_> = (0..count)
-        .map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let addresses = listeners.iter().map(|listener| listener.local_addr());
-    addresses.map(Result::unwrap).collect()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id();
+    let ports = std::iter::repeat_with(|| {
+        let place = start.wrapping_mul(97) % 12_000 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(20_000 + place % 12_000).expect("a port");
+        SocketAddr::from(([127, 0, 0, 1], port))
+    });
+    let free = ports.filter(|address| std::net::TcpListener::bind(address).is_ok());
+    free.take(count).collect()
 }
 
 impl Cluster {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::start_with(false).await
     }
 
@@ -114,7 +120,7 @@ impl Cluster {
         self.nodes[node] = Some(Running::start_with(Path::new(&data), &arguments).await);
     }
 
-    fn address(&self, node: usize) -> SocketAddr {
+    pub fn address(&self, node: usize) -> SocketAddr {
         self.nodes[node].as_ref().expect("it runs").address
     }
 
@@ -123,7 +129,7 @@ impl Cluster {
     }
 
     /// Which node leads.
-    async fn leader(&self) -> usize {
+    pub async fn leader(&self) -> usize {
         loop {
             for (number, node) in self.nodes.iter().enumerate() {
                 if let Some(node) = node {
@@ -137,7 +143,7 @@ impl Cluster {
         }
     }
 
-    async fn kill(&mut self, node: usize) {
+    pub async fn kill(&mut self, node: usize) {
         let node = self.nodes[node].take().expect("it runs");
         node.signal(Signal::KILL);
         node.ended().await;
@@ -145,7 +151,7 @@ impl Cluster {
 }
 
 /// A follower, and the other one.
-fn others(leader: usize) -> (usize, usize) {
+pub fn others(leader: usize) -> (usize, usize) {
     ((leader + 1) % 3, (leader + 2) % 3)
 }
 

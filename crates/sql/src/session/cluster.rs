@@ -36,8 +36,14 @@ pub struct Cluster {
     pub committed: u64,
     /// Who takes part, by node; this node, too.
     pub members: Vec<ClusterMember>,
+    /// A change of members is not committed yet.
+    pub is_changing: bool,
+    /// To whom leadership is handed over, if it is.
+    pub handing_over: Option<u64>,
     /// The elections that this node knows of, the oldest first.
     pub elections: Vec<ClusterElection>,
+    /// How many it has heard of since it was started.
+    pub elections_seen: u64,
     /// Connections of other nodes to this one that came to nothing, by why.
     pub refused: Vec<(&'static str, u64)>,
 }
@@ -51,8 +57,6 @@ pub enum ClusterRole {
     Voter,
     /// It gets the log and does not vote.
     Learner,
-    /// It is known, and no member by what is in the log.
-    Outsider,
 }
 
 impl ClusterRole {
@@ -63,7 +67,6 @@ impl ClusterRole {
             Self::Leader => "leader",
             Self::Voter => "voter",
             Self::Learner => "learner",
-            Self::Outsider => "none",
         }
     }
 
@@ -91,6 +94,8 @@ pub struct ClusterMember {
     pub fault: Option<String>,
     /// How far it is, where that is known: of itself, and of all by the leader.
     pub progress: ClusterProgress,
+    /// The log that it lacks is gone: it waits for a checkpoint.
+    pub needs_checkpoint: bool,
     /// What has gone to and fro; nothing with itself.
     pub traffic: Option<ClusterTraffic>,
 }
@@ -219,12 +224,11 @@ impl Cluster {
         self.end.saturating_sub(reached)
     }
 
-    /// Whether everything is as it should be: somebody leads, and one voter may fail
-    /// without harm.
+    /// Whether everything is as it should be: somebody leads, and reaches all who vote.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let (voters, reached) = self.voters();
-        self.leader.is_some() && reached == voters && voters > 2
+        self.leader.is_some() && reached == voters
     }
 
     /// How it is, in words, the most important first.
@@ -238,6 +242,12 @@ impl Cluster {
             );
         }
         words.push(self.quorum());
+        if self.is_changing {
+            words.push("a change of members is under way".to_owned());
+        }
+        if let Some(node) = self.handing_over {
+            words.push(format!("node {node} is being handed leadership"));
+        }
         for member in &self.members {
             if !member.connected {
                 let mut text = format!("node {} is not connected", member.node);
@@ -252,6 +262,12 @@ impl Cluster {
                 if lag > FAR_BEHIND {
                     words.push(format!("node {} is {} behind", member.node, Bytes(lag)));
                 }
+            }
+            if member.needs_checkpoint {
+                words.push(format!(
+                    "node {} waits for a checkpoint: the log that it lacks is gone",
+                    member.node
+                ));
             }
             if member.role == ClusterRole::Learner {
                 words.push(format!(
@@ -342,6 +358,7 @@ mod tests {
             heard: None,
             fault: (!connected).then(|| "connection refused".to_owned()),
             progress: ClusterProgress::default(),
+            needs_checkpoint: false,
             traffic: None,
         }
     }
@@ -393,7 +410,7 @@ mod tests {
         for (voters, reached, words) in cases {
             let cluster = cluster(voters, reached);
             assert_eq!(cluster.condition()[0], words);
-            assert_eq!(cluster.is_sound(), voters == reached && voters > 2);
+            assert_eq!(cluster.is_sound(), voters == reached);
         }
     }
 
@@ -402,11 +419,15 @@ mod tests {
         let mut cluster = cluster(3, 2);
         cluster.end = 100 << 20;
         cluster.members[1].progress.flushed = Some(1 << 20);
+        cluster.members[1].needs_checkpoint = true;
+        cluster.handing_over = Some(2);
         cluster.members.push(member(4, ClusterRole::Learner, true));
         assert_eq!(
             cluster.condition()[1..],
             [
+                "node 2 is being handed leadership",
                 "node 2 is 99 MB behind",
+                "node 2 waits for a checkpoint: the log that it lacks is gone",
                 "node 3 is not connected: connection refused",
                 "node 4 does not vote: it is a learner until it has caught up",
             ]

@@ -34,6 +34,7 @@ fn member(node: u64, role: ClusterRole) -> ClusterMember {
             committed: Some(900),
             replayed: leads.then_some(1000),
         },
+        needs_checkpoint: false,
         traffic: (!leads).then(|| ClusterTraffic {
             round_trip: Some(1500),
             ..ClusterTraffic::default()
@@ -77,7 +78,7 @@ impl Host for Made {
                 at: 0,
                 cause: Some("the leader was silent".to_owned()),
             }],
-            refused: Vec::new(),
+            ..Cluster::default()
         })
     }
 
@@ -198,10 +199,6 @@ async fn what_cannot_be_asked_is_refused_in_words() {
     must(&mut session, "create table t (a int)").await;
     let transfer = "select coeval.cluster_transfer(2)";
     for (text, expected) in [
-        (
-            "select coeval.cluster_remove(9)",
-            "42704: node 9 is no member of the cluster",
-        ),
         (
             "select coeval.cluster_remove(0)",
             "22023: 0 is no number of a node",

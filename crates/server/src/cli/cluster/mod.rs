@@ -1,0 +1,202 @@
+//! `coeval cluster`: how a cluster is, and changing it.
+//!
+//! A client of the views `coeval.cluster_*` and the functions of the same name, through
+//! any node: what they say and do, they say and do at the leader.
+//!
+//! ```text
+//! $ coeval cluster status
+//! cluster 7c0f…, term 3: node 2 leads
+//!   2 of 3 voters reachable; one more failure stops writes
+//!   node 3 is not connected: connection refused
+//!
+//!  node     address       role   connected  sent  on disk  committed  replayed  ping ms
+//!  ----  --------------  ------  ---------  ----  -------  ---------  --------  -------
+//!     1  127.0.0.1:7001  voter   yes         0 B      0 B        0 B       0 B    0.104
+//! …
+//! ```
+//!
+//! - [`picture`]: what the views say, and how it is shown.
+//! - [`change`]: changing something, and waiting until it has come about.
+
+mod change;
+mod picture;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use super::url_argument;
+use crate::client::{self, DEFAULT_URL};
+use change::Change;
+use picture::Picture;
+
+/// Something is wrong with the cluster, or the change did not come about.
+const WRONG: u8 = 1;
+/// There is nobody to ask, or no cluster.
+const UNKNOWN: u8 = 3;
+
+const HELP: &str = "\
+Any node can be asked: it asks the leader. While nobody leads, none can answer.
+
+Exit codes:
+  0  sound: somebody leads, and reaches every voter; or: the change has come about
+  1  something is wrong, and is said; or: the change was refused, or took too long
+  2  the arguments make no sense
+  3  could not look: nobody answers, or the server is no node of a cluster
+
+Examples:
+  coeval cluster status
+  coeval cluster status --url postgres://ada@db1.example:5433/bank --json
+  coeval cluster add 4 192.0.2.14:7001
+  coeval cluster transfer 2 && coeval cluster remove 1";
+
+const STATUS_HELP: &str = "\
+Of each member: how many bytes of the leader's log were not sent to it yet, are not on
+its disk, are not known to it as committed, and are not in its tables. What the leader
+does not know is left empty.";
+
+const ADD_HELP: &str = "\
+The node is to run already, on an empty directory, with cluster_join. It gets the data
+and the log first, and votes once it has caught up.";
+
+const REMOVE_HELP: &str = "\
+The node does not count from then on, neither for commits nor for elections. Stop it
+afterwards. A leader hands over before it goes.";
+
+const TRANSFER_HELP: &str = "\
+The leader takes no more writes for a moment, waits until the node has the whole log, and
+lets it be elected. Clients stay connected; open transactions have to be run again.";
+
+/// The definition of `coeval cluster`.
+pub(super) fn command() -> Command {
+    let json = || {
+        Arg::new("json")
+            .long("json")
+            .action(ArgAction::SetTrue)
+            .help("Print JSON")
+    };
+    let node = |help| {
+        Arg::new("node")
+            .value_name("NODE")
+            .required(true)
+            .value_parser(value_parser!(u64).range(1..))
+            .help(help)
+    };
+    let wait = || {
+        Arg::new("wait")
+            .long("wait")
+            .value_name("SECONDS")
+            .value_parser(value_parser!(u64))
+            .default_value("300")
+            .help("How long to wait for it to come about")
+    };
+    let subcommand = |name: &'static str, about: &'static str, help: &'static str| {
+        Command::new(name)
+            .about(about)
+            .after_help(help)
+            .arg(url_argument())
+            .arg(json())
+    };
+    Command::new("cluster")
+        .about("Show how a cluster is, and change who takes part and who leads")
+        .after_help(HELP)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(subcommand(
+            "status",
+            "Show who leads, who takes part, and how far each node is behind",
+            STATUS_HELP,
+        ))
+        .subcommand(
+            subcommand("add", "Let another node take part", ADD_HELP)
+                .arg(node("Its number"))
+                .arg(
+                    Arg::new("address")
+                        .value_name("ADDRESS")
+                        .required(true)
+                        .value_parser(value_parser!(std::net::SocketAddr))
+                        .help("Where it listens for nodes (its cluster_listen), as seen by the others"),
+                )
+                .arg(wait()),
+        )
+        .subcommand(
+            subcommand("remove", "Let a node take part no more", REMOVE_HELP)
+                .arg(node("Its number"))
+                .arg(wait()),
+        )
+        .subcommand(
+            subcommand("transfer", "Have another node lead", TRANSFER_HELP)
+                .arg(node("The number of the one that is to lead"))
+                .arg(wait()),
+        )
+}
+
+/// Runs `coeval cluster`.
+pub(super) fn run(matches: &ArgMatches) -> ExitCode {
+    let Some((name, matches)) = matches.subcommand() else {
+        return ExitCode::from(2);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(ask(name, matches)),
+        Err(error) => Err(Failure::Unknown(error.to_string())),
+    };
+    let (message, code) = match ended {
+        Ok(picture) => {
+            let text = if matches.get_flag("json") {
+                picture.json()
+            } else {
+                picture.to_string()
+            };
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            // Whoever changes something is told whether that has come about.
+            return if picture.is_sound() || name != "status" {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(WRONG)
+            };
+        }
+        Err(Failure::Unknown(message)) => (message, UNKNOWN),
+        Err(Failure::Refused(message)) => (message, WRONG),
+    };
+    let _ = writeln!(std::io::stderr(), "coeval cluster {name}: {message}");
+    ExitCode::from(code)
+}
+
+/// Why a command came to nothing.
+#[derive(Debug)]
+enum Failure {
+    /// There is nobody to ask, or no cluster.
+    Unknown(String),
+    /// The change was refused, or did not come about.
+    Refused(String),
+}
+
+async fn ask(name: &str, matches: &ArgMatches) -> Result<Picture, Failure> {
+    let url = matches.get_one::<String>("url");
+    let url = url.map_or(DEFAULT_URL, String::as_str);
+    let node = || matches.get_one::<u64>("node").copied().unwrap_or(0);
+    let change = match name {
+        "add" => matches
+            .get_one("address")
+            .map(|address| Change::Add(node(), *address)),
+        "remove" => Some(Change::Remove(node())),
+        "transfer" => Some(Change::Transfer(node())),
+        _ => None,
+    };
+    let Some(change) = change else {
+        return picture(url).await.map_err(Failure::Unknown);
+    };
+    let seconds = matches.get_one::<u64>("wait").copied().unwrap_or(0);
+    change::make(change, url, Duration::from_secs(seconds)).await
+}
+
+/// Asks how the cluster is.
+async fn picture(url: &str) -> Result<Picture, String> {
+    let client = client::connect(url, "coeval cluster").await?;
+    Picture::read(&client).await
+}

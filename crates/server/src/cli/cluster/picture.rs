@@ -1,0 +1,348 @@
+//! How a cluster is: read from its views, and shown.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use tokio_postgres::{Client, SimpleQueryRow};
+
+use crate::client::rows;
+use crate::shell::Table;
+
+/// How many elections are shown to people.
+const SHOWN_ELECTIONS: usize = 3;
+
+const STATUS: &str = "SELECT cluster_id, node, term, leader, end_lsn, committed_lsn, voters, \
+    reachable_voters, sound, condition FROM coeval.cluster_status";
+
+const MEMBERS: &str = "SELECT node, address, role, connected, last_heard, fault, \
+    sent_lag_bytes, flushed_lag_bytes, committed_lag_bytes, replayed_lag_bytes, round_trip_ms, \
+    flushed_lsn FROM coeval.cluster_members ORDER BY node";
+
+const ELECTIONS: &str = "SELECT term, leader, elected_at, cause FROM coeval.cluster_elections \
+    ORDER BY term";
+
+/// A cluster, as its leader sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Picture {
+    id: String,
+    /// The node that says so.
+    node: Option<u64>,
+    term: Option<u64>,
+    leader: Option<u64>,
+    end: Option<u64>,
+    committed: Option<u64>,
+    voters: Option<u64>,
+    reachable: Option<u64>,
+    sound: bool,
+    /// In words, one line each.
+    condition: String,
+    members: Vec<Member>,
+    elections: Vec<Election>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Member {
+    node: u64,
+    address: Option<String>,
+    role: String,
+    connected: bool,
+    heard: Option<String>,
+    fault: Option<String>,
+    /// Bytes behind: sent, flushed, committed, replayed.
+    lags: [Option<u64>; 4],
+    round_trip: Option<f64>,
+    flushed: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Election {
+    term: u64,
+    leader: u64,
+    at: String,
+    cause: Option<String>,
+}
+
+fn text(row: &SimpleQueryRow, column: usize) -> Option<String> {
+    row.get(column).map(str::to_owned)
+}
+
+fn number(row: &SimpleQueryRow, column: usize) -> Option<u64> {
+    row.get(column)?.parse().ok()
+}
+
+impl Picture {
+    /// Asks a server.
+    pub(super) async fn read(client: &Client) -> Result<Self, String> {
+        let status = rows(client, STATUS).await.map_err(|error| {
+            format!("the server does not tell how the cluster is; is it Coeval?\n{error}")
+        })?;
+        let status = status.first().ok_or("the server says nothing")?;
+        let condition = text(status, 9).unwrap_or_default();
+        let Some(id) = text(status, 0) else {
+            return Err(condition);
+        };
+        let members = rows(client, MEMBERS).await?;
+        let elections = rows(client, ELECTIONS).await?;
+        Ok(Self {
+            id,
+            node: number(status, 1),
+            term: number(status, 2),
+            leader: number(status, 3),
+            end: number(status, 4),
+            committed: number(status, 5),
+            voters: number(status, 6),
+            reachable: number(status, 7),
+            sound: status.get(8) == Some("t"),
+            condition,
+            members: members.iter().map(Member::of).collect(),
+            elections: elections.iter().map(Election::of).collect(),
+        })
+    }
+
+    pub(super) fn is_sound(&self) -> bool {
+        self.sound
+    }
+
+    pub(super) fn leader(&self) -> Option<u64> {
+        self.leader
+    }
+
+    /// What a node is: `leader`, `voter` or `learner`; none if it does not take part.
+    pub(super) fn role(&self, node: u64) -> Option<&str> {
+        let member = self.members.iter().find(|member| member.node == node)?;
+        Some(&member.role)
+    }
+
+    /// How far a node is behind, in words.
+    pub(super) fn behind(&self, node: u64) -> Option<String> {
+        let member = self.members.iter().find(|member| member.node == node)?;
+        member.lags[1].map(size)
+    }
+
+    /// For programs: one object.
+    pub(super) fn json(&self) -> String {
+        let members: Vec<Value> = self.members.iter().map(Member::json).collect();
+        let elections: Vec<Value> = self.elections.iter().map(Election::json).collect();
+        let value = json!({
+            "cluster": self.id,
+            "node": self.node,
+            "term": self.term,
+            "leader": self.leader,
+            "end_lsn": self.end,
+            "committed_lsn": self.committed,
+            "voters": self.voters,
+            "reachable_voters": self.reachable,
+            "sound": self.sound,
+            "condition": self.condition.lines().collect::<Vec<_>>(),
+            "members": members,
+            "elections": elections,
+        });
+        format!("{value:#}\n")
+    }
+}
+
+impl Member {
+    fn of(row: &SimpleQueryRow) -> Self {
+        Self {
+            node: number(row, 0).unwrap_or(0),
+            address: text(row, 1),
+            role: text(row, 2).unwrap_or_default(),
+            connected: row.get(3) == Some("t"),
+            heard: text(row, 4),
+            fault: text(row, 5),
+            lags: [6, 7, 8, 9].map(|column| number(row, column)),
+            round_trip: row.get(10).and_then(|text| text.parse().ok()),
+            flushed: number(row, 11),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let [sent, flushed, committed, replayed] = self.lags;
+        json!({
+            "node": self.node,
+            "address": self.address,
+            "role": self.role,
+            "connected": self.connected,
+            "last_heard": self.heard,
+            "fault": self.fault,
+            "flushed_lsn": self.flushed,
+            "lag_bytes": {
+                "sent": sent,
+                "flushed": flushed,
+                "committed": committed,
+                "replayed": replayed,
+            },
+            "round_trip_ms": self.round_trip,
+        })
+    }
+}
+
+impl Election {
+    fn of(row: &SimpleQueryRow) -> Self {
+        Self {
+            term: number(row, 0).unwrap_or(0),
+            leader: number(row, 1).unwrap_or(0),
+            at: text(row, 2).unwrap_or_default(),
+            cause: text(row, 3),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "term": self.term,
+            "leader": self.leader,
+            "elected_at": self.at,
+            "cause": self.cause,
+        })
+    }
+}
+
+/// For people.
+impl fmt::Display for Picture {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let term = self.term.unwrap_or(0);
+        let leads = match self.leader {
+            Some(leader) => format!("node {leader} leads"),
+            None => "nobody leads".to_owned(),
+        };
+        writeln!(formatter, "cluster {}, term {term}: {leads}", self.id)?;
+        for line in self.condition.lines() {
+            writeln!(formatter, "  {line}")?;
+        }
+        writeln!(formatter)?;
+        let names = [
+            "node",
+            "address",
+            "role",
+            "connected",
+            "sent",
+            "on disk",
+            "committed",
+            "replayed",
+            "ping ms",
+        ];
+        let mut table = Table::new(names.map(str::to_owned)).uncounted();
+        for member in &self.members {
+            let mut row = vec![
+                Some(member.node.to_string()),
+                member.address.clone(),
+                Some(member.role.clone()),
+                Some(if member.connected { "yes" } else { "no" }.to_owned()),
+            ];
+            row.extend(member.lags.map(|lag| lag.map(size)));
+            row.push(member.round_trip.map(|time| format!("{time:.3}")));
+            table.push(row);
+        }
+        write!(formatter, "{table}")?;
+        writeln!(
+            formatter,
+            "\nfrom \"sent\" on: how much of the leader's log is missing there"
+        )?;
+        let last = self.elections.len().saturating_sub(SHOWN_ELECTIONS);
+        for election in &self.elections[last..] {
+            let Election {
+                term,
+                leader,
+                at,
+                cause,
+            } = election;
+            write!(formatter, "{at}: term {term} began, node {leader} leads")?;
+            match cause {
+                Some(cause) => writeln!(formatter, " ({cause})")?,
+                None => writeln!(formatter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{} kB", bytes / 1000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Picture {
+        let member = |node, role: &str, connected, lags| Member {
+            node,
+            address: Some(format!("127.0.0.1:700{node}")),
+            role: role.to_owned(),
+            connected,
+            lags,
+            ..Member::default()
+        };
+        Picture {
+            id: "7c".to_owned(),
+            node: Some(2),
+            term: Some(3),
+            leader: Some(2),
+            end: Some(20_000_000),
+            committed: Some(20_000_000),
+            voters: Some(3),
+            reachable: Some(2),
+            sound: false,
+            condition: "2 of 3 voters reachable; one more failure stops writes\n\
+                        node 3 is not connected: refused"
+                .to_owned(),
+            members: vec![
+                member(1, "voter", true, [Some(0), Some(44), Some(100_000), None]),
+                member(2, "leader", true, [Some(0); 4]),
+                member(3, "voter", false, [Some(0), Some(20_000_000), None, None]),
+            ],
+            elections: vec![Election {
+                term: 3,
+                leader: 2,
+                at: "2026-11-23 00:00:00+00".to_owned(),
+                cause: Some("node 1 was silent".to_owned()),
+            }],
+        }
+    }
+
+    #[test]
+    fn people_are_shown_lines_and_a_table() {
+        let shown = example().to_string();
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "cluster 7c, term 3: node 2 leads",
+                "  2 of 3 voters reachable; one more failure stops writes",
+                "  node 3 is not connected: refused",
+                "",
+                " node     address       role   connected  sent  on disk  committed  replayed  ping ms",
+                " ----  --------------  ------  ---------  ----  -------  ---------  --------  -------",
+                "    1  127.0.0.1:7001  voter   yes        0 B   44 B     100 kB",
+                "    2  127.0.0.1:7002  leader  yes        0 B   0 B      0 B        0 B",
+                "    3  127.0.0.1:7003  voter   no         0 B   20 MB",
+                "",
+                "from \"sent\" on: how much of the leader's log is missing there",
+                "2026-11-23 00:00:00+00: term 3 began, node 2 leads (node 1 was silent)",
+            ]
+        );
+    }
+
+    #[test]
+    fn programs_are_given_numbers() {
+        let value: Value = serde_json::from_str(&example().json()).unwrap();
+        assert_eq!(value["leader"], 2);
+        assert_eq!(value["sound"], false);
+        assert_eq!(value["condition"][1], "node 3 is not connected: refused");
+        assert_eq!(value["members"][0]["lag_bytes"]["committed"], 100_000);
+        assert_eq!(value["members"][0]["lag_bytes"]["replayed"], Value::Null);
+        assert_eq!(value["elections"][0]["term"], 3);
+    }
+
+    #[test]
+    fn who_takes_no_part_has_no_role() {
+        let picture = example();
+        assert_eq!(picture.role(1), Some("voter"));
+        assert_eq!(picture.role(4), None);
+        assert_eq!(picture.behind(3).as_deref(), Some("20 MB"));
+    }
+}

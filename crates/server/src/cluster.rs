@@ -1,0 +1,332 @@
+//! The cluster as SQL and metrics show it: what the node says of itself, in their words.
+//!
+//! A node answers when it gets to it, and who reads a view or a metric cannot wait. So it
+//! is asked several times a second, and what it said last is kept.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Role, Status};
+use coeval_leader::peers::{DoorStatus, NodeId, PeerStatus};
+use coeval_sql::expression::EvaluationContext;
+use coeval_sql::session::{
+    Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
+    ClusterTraffic, alone,
+};
+use coeval_sql::{Error, SqlState};
+
+use crate::shared::Shared;
+
+/// How often the node is asked.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// From the Unix epoch to the moment that SQL counts from, in microseconds.
+const SQL_EPOCH: i64 = 946_684_800_000_000;
+
+/// What the node said last.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<Last>);
+
+#[derive(Clone, Debug, Default)]
+struct Last {
+    status: Option<Arc<Status>>,
+    /// Elections that were heard of; the node remembers only the last.
+    elections: u64,
+}
+
+impl Seen {
+    fn last(&self) -> Last {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn note(&self, status: Status) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = |status: &Status| status.elections.last().map(|election| election.term);
+        let counted = last.status.as_deref().and_then(newest);
+        let new = status.elections.iter();
+        last.elections += new.filter(|election| Some(election.term) > counted).count() as u64;
+        last.status = Some(Arc::new(status));
+    }
+}
+
+/// Asks the node how it stands, until it or the server ends.
+pub(crate) async fn watch(shared: Weak<Shared>) {
+    while let Some(shared) = shared.upgrade() {
+        let Some(node) = &shared.node else { return };
+        let Ok(status) = node.status().await else {
+            return;
+        };
+        shared.cluster.note(status);
+        drop(shared);
+        coeval_env::sleep(INTERVAL).await;
+    }
+}
+
+/// The cluster that the server is a node of.
+pub(crate) fn cluster(shared: &Shared) -> Option<Cluster> {
+    let node = shared.node.as_ref()?;
+    let id = shared.settings.cluster_id.0;
+    let id = id.map(|id| id.to_string()).unwrap_or_default();
+    let seen = shared.cluster.last();
+    // It has only just started.
+    let Some(status) = seen.status else {
+        let standing = node.standing().borrow().clone();
+        return Some(Cluster {
+            id,
+            node: shared.settings.cluster_node,
+            term: standing.term.0.into(),
+            leader: standing.leader.map(|node| node.0),
+            end: standing.end.0,
+            committed: standing.committed.0,
+            ..Cluster::default()
+        });
+    };
+    Some(Cluster {
+        elections_seen: seen.elections,
+        ..picture(&status, id, EvaluationContext::clock())
+    })
+}
+
+/// What the node says, in SQL's terms; `now` as SQL counts.
+fn picture(status: &Status, id: String, now: i64) -> Cluster {
+    let members = status.members.iter();
+    Cluster {
+        id,
+        node: status.node.0,
+        term: status.term.0.into(),
+        leader: status.leader.map(|node| node.0),
+        end: status.end.0,
+        committed: status.committed.0,
+        members: members.map(|member| of(member, status, now)).collect(),
+        is_changing: status.is_changing,
+        handing_over: status.handing_over.map(|node| node.0),
+        elections: status.elections.iter().map(election).collect(),
+        refused: refused(&status.door),
+        ..Cluster::default()
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
+    let peer = member.peer.as_ref();
+    let own = member.link == Link::Own;
+    let (connected, fault, heard) = match &member.link {
+        Link::Own => (true, None, None),
+        Link::Connected { .. } => (
+            true,
+            None,
+            peer.and_then(|peer| peer.heard)
+                .map(|heard| heard.elapsed()),
+        ),
+        Link::Absent { reason, heard } => (false, Some(reason.clone()), *heard),
+    };
+    let leads = status.leader == Some(member.node);
+    ClusterMember {
+        node: member.node.0,
+        address: member.address,
+        role: match (leads, member.is_voter) {
+            (true, _) => ClusterRole::Leader,
+            (false, true) => ClusterRole::Voter,
+            (false, false) => ClusterRole::Learner,
+        },
+        connected,
+        heard: heard.map(|ago| now.saturating_sub(micros(ago))),
+        fault,
+        progress: ClusterProgress {
+            sent: member.progress.map(|progress| progress.sent.0),
+            flushed: member.progress.map(|progress| progress.durable.0),
+            committed: own.then_some(status.committed.0),
+            // A leader's tables have what it commits.
+            replayed: (own && status.role == Role::Leader).then_some(status.committed.0),
+        },
+        needs_checkpoint: member
+            .progress
+            .is_some_and(|progress| progress.needs_checkpoint),
+        traffic: peer.map(traffic),
+    }
+}
+
+fn traffic(peer: &PeerStatus) -> ClusterTraffic {
+    ClusterTraffic {
+        sent_frames: peer.sent.frames,
+        sent_bytes: peer.sent.bytes,
+        received_frames: peer.received.frames,
+        received_bytes: peer.received.bytes,
+        connects: peer.connects,
+        failures: peer.failures,
+        round_trip: peer
+            .round_trip
+            .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+    }
+}
+
+fn election(election: &Election) -> ClusterElection {
+    ClusterElection {
+        term: election.term.0.into(),
+        leader: election.leader.0,
+        at: micros(election.when).saturating_sub(SQL_EPOCH),
+        cause: match election.cause {
+            Cause::First => None,
+            Cause::Lost(node) => Some(format!("node {node} was not heard of any more")),
+            Cause::HandedOver(node) => Some(format!("node {node} handed over")),
+        },
+    }
+}
+
+fn refused(door: &DoorStatus) -> Vec<(&'static str, u64)> {
+    vec![
+        ("refused", door.refused),
+        ("no_handshake", door.failed),
+        ("slow", door.slow),
+        ("pushed_out", door.pushed_out),
+    ]
+}
+
+/// Has the node change the cluster, and waits for it.
+pub(crate) async fn change(shared: Weak<Shared>, change: ClusterChange) -> Result<(), Error> {
+    let shared = shared.upgrade().ok_or_else(alone)?;
+    let node = shared.node.as_ref().ok_or_else(alone)?;
+    let done = match change {
+        ClusterChange::Add { node: id, address } => node.add(NodeId(id), address).await,
+        ClusterChange::Remove { node: id } => node.remove(NodeId(id)).await,
+        ClusterChange::Transfer { node: id } => node.transfer(NodeId(id)).await,
+    };
+    done.map_err(|error| refusal(&error))
+}
+
+/// Why a change was not made, as a client is told.
+fn refusal(error: &OperationError) -> Error {
+    let state = match error {
+        OperationError::NotLeading { .. } | OperationError::Begins => SqlState("57P03"),
+        OperationError::Busy => SqlState::OBJECT_IN_USE,
+        OperationError::Unknown(_) => SqlState::UNDEFINED_OBJECT,
+        OperationError::AlreadyMember(_) => SqlState::DUPLICATE_OBJECT,
+        OperationError::Deposed => SqlState("40003"),
+        _ => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+    };
+    Error::new(state, error.to_string()).with_hint(match error {
+        OperationError::NotLeading { .. } | OperationError::Begins => {
+            "Ask again: sessions go to the new leader by themselves."
+        }
+        _ => "coeval.cluster_status and coeval.cluster_members say how the cluster is.",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use coeval_leader::node::MemberProgress;
+    use coeval_types::{Lsn, Term};
+
+    use super::*;
+
+    fn member(node: u64, is_voter: bool, link: Link, durable: u64) -> MemberStatus {
+        MemberStatus {
+            node: NodeId(node),
+            address: None,
+            is_voter,
+            link,
+            peer: None,
+            progress: Some(MemberProgress {
+                sent: Lsn(1000),
+                durable: Lsn(durable),
+                unsent: 0,
+                in_flight: 1000 - durable,
+                needs_checkpoint: node == 3,
+            }),
+        }
+    }
+
+    #[test]
+    fn what_the_node_says_is_what_is_shown() {
+        let absent = Link::Absent {
+            reason: "refused".to_owned(),
+            heard: Some(Duration::from_secs(2)),
+        };
+        let status = Status {
+            node: NodeId(1),
+            term: Term(4),
+            role: Role::Leader,
+            leader: Some(NodeId(1)),
+            committed: Lsn(900),
+            durable: Lsn(1000),
+            end: Lsn(1000),
+            is_changing: true,
+            handing_over: None,
+            members: vec![
+                member(1, true, Link::Own, 1000),
+                member(2, true, absent, 900),
+                member(
+                    3,
+                    false,
+                    Link::Connected {
+                        lasted: Duration::ZERO,
+                        round_trip: None,
+                    },
+                    0,
+                ),
+            ],
+            elections: vec![Election {
+                term: Term(4),
+                leader: NodeId(1),
+                when: Duration::from_micros(SQL_EPOCH as u64 + 7),
+                cause: Cause::HandedOver(NodeId(2)),
+            }],
+            others: Vec::new(),
+            door: DoorStatus {
+                slow: 3,
+                ..DoorStatus::default()
+            },
+        };
+        let seen = picture(&status, "c".to_owned(), 10_000_000);
+        let roles: Vec<_> = seen.members.iter().map(|member| member.role).collect();
+        assert_eq!(
+            roles,
+            [
+                ClusterRole::Leader,
+                ClusterRole::Voter,
+                ClusterRole::Learner
+            ]
+        );
+        assert_eq!(seen.members[0].progress.replayed, Some(900));
+        assert_eq!(seen.members[1].progress.flushed, Some(900));
+        assert_eq!(seen.members[1].heard, Some(8_000_000));
+        assert_eq!(
+            seen.condition(),
+            [
+                "1 of 2 voters reachable; writes wait until there are 2",
+                "a change of members is under way",
+                "node 2 is not connected: refused",
+                "node 3 waits for a checkpoint: the log that it lacks is gone",
+                "node 3 does not vote: it is a learner until it has caught up",
+            ]
+        );
+        assert_eq!(seen.elections[0].at, 7);
+        assert_eq!(
+            seen.elections[0].cause.as_deref(),
+            Some("node 2 handed over")
+        );
+        assert!(seen.refused.contains(&("slow", 3)));
+    }
+
+    #[test]
+    fn a_refusal_tells_programs_what_to_do() {
+        for (error, state) in [
+            (OperationError::Busy, "55006"),
+            (OperationError::Begins, "57P03"),
+            (OperationError::Unknown(NodeId(9)), "42704"),
+            (OperationError::AlreadyMember(NodeId(2)), "42710"),
+            (OperationError::LastVoter(NodeId(1)), "55000"),
+            (OperationError::Deposed, "40003"),
+        ] {
+            let refusal = refusal(&error);
+            assert_eq!(refusal.state().0, state, "{error}");
+            assert!(refusal.report().hint.is_some());
+        }
+    }
+}
