@@ -319,6 +319,15 @@ impl Engine {
         tending::tend_all(&self.shared);
     }
 
+    /// Whether all indexes and records agree, for tests; while nobody writes.
+    #[doc(hidden)]
+    pub fn check_indexes(&self) -> Result<(), String> {
+        let guard = self.shared.domain.pin();
+        let all = self.shared.all_storages();
+        all.iter()
+            .try_for_each(|storage| storage.check_indexes(&guard))
+    }
+
     /// Puts a fault back for a test that must notice it: SERIALIZABLE no longer
     /// validates predicates.
     #[doc(hidden)]

@@ -363,6 +363,44 @@ impl Storage {
         (ranges.sum::<usize>() + rows) as u64
     }
 
+    /// Whether indexes and records agree, while nobody writes: every newest row is led to,
+    /// and nothing leads to a record without the key.
+    pub(crate) fn check_indexes(&self, guard: &Guard<'_>) -> Result<(), String> {
+        for index in self.indexes().iter() {
+            let mut entry = Vec::new();
+            for rid in (0..self.records.high_water().0).map(Rid) {
+                let record = self.records.record(rid);
+                let version = record.and_then(|record| record.newest_committed(guard));
+                let Some(row) = version.and_then(|version| version.row()) else {
+                    continue;
+                };
+                index.entry(row, rid, &mut entry);
+                if index.entries.get(&entry, guard) != Some(rid) {
+                    return Err(format!("{:?} of {:?} misses {rid}", index.id, self.id));
+                }
+            }
+            let (all, mut its) = (Bound::Unbounded, Vec::new());
+            let checked = index.entries.scan_forward(all, all, guard, |entry, rid| {
+                let record = self.records.followed(rid);
+                let has_it = record.is_some_and(|record| {
+                    record.any_row(guard, |row| {
+                        index.entry(row, rid, &mut its);
+                        its == entry
+                    })
+                });
+                match has_it {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            });
+            if checked.is_break() {
+                let what = "leads to a record that has no such version";
+                return Err(format!("{:?} of {:?} {what}", index.id, self.id));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn index(&self, id: IndexId) -> Result<Arc<Index>, Error> {
         find(&self.indexes(), id).cloned()
     }

@@ -44,6 +44,7 @@ pub mod system;
 pub mod value;
 pub mod verify;
 
+pub use catalog::FollowedCatalog;
 pub use error::{Error, Result, SqlState};
 pub use session::{Database, Session, SessionOptions};
 pub use statement::Statement;

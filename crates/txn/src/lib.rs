@@ -34,6 +34,7 @@
 
 mod contention;
 pub mod contract;
+mod definitions;
 mod error;
 pub mod serial;
 mod wait;
@@ -44,6 +45,7 @@ pub use contract::{
     LockObserver, LockWait, LockedRow, Outcome, Savepoint, ScanProgress, ScanRequest, ScanSource,
     TableLock, Transaction, Update,
 };
+pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, Error, Place};
 pub use serial::Serial;
 pub use wait::{begin, build_index, commit, durable, insert, lock_row, lock_table, update};

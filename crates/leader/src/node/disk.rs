@@ -20,7 +20,7 @@ use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::replay::Following;
+use super::replay::{Following, How};
 use super::transfer::Receipt;
 use super::{Error, Settings, Watch, entries};
 
@@ -86,7 +86,7 @@ pub(super) struct Disk {
     directory: PathBuf,
     database: u128,
     engine: coeval_occ::Settings,
-    replay_ahead: u64,
+    replay: How,
     state: State,
     done: mpsc::UnboundedSender<Done>,
 }
@@ -113,7 +113,10 @@ impl Disk {
             directory,
             database,
             engine: settings.engine.clone(),
-            replay_ahead: settings.replay_ahead_bytes,
+            replay: How {
+                ahead: settings.replay_ahead_bytes,
+                definitions: settings.definitions.clone(),
+            },
             state: State::Nothing,
             done,
         };
@@ -161,8 +164,8 @@ impl Disk {
         tables.follow(&summary, threads);
         let from = log.hard_state().commit.max(log.begin());
         let replayer = log.replayer(tables.replay(), from);
-        let (ahead, done) = (self.replay_ahead, self.done.clone());
-        let following = Following::start(replayer, tables.clone(), ahead, done);
+        let (how, done) = (self.replay.clone(), self.done.clone());
+        let following = Following::start(replayer, tables.clone(), how, done);
         following.written(log.end());
         self.state = State::Follows(Box::new(log), tables, following);
         Ok(())

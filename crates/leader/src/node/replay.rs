@@ -12,9 +12,12 @@
 //! keeps what it has replaced in memory. Before the log is cut it has taken back what goes,
 //! and then reads nothing until the disk has cut it.
 
+use std::sync::Arc;
+
 use coeval_env::JoinHandle;
 use coeval_log::Replayer;
 use coeval_occ::FollowedTables;
+use coeval_txn::Definitions;
 use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot};
 
@@ -36,6 +39,15 @@ enum Order {
     Finish(Lsn),
 }
 
+/// How replay goes.
+#[derive(Clone, Debug)]
+pub(super) struct How {
+    /// So many bytes behind what is committed at most.
+    pub(super) ahead: u64,
+    /// With the indexes that these know of.
+    pub(super) definitions: Option<Arc<dyn Definitions>>,
+}
+
 /// A replay that is under way.
 #[derive(Debug)]
 pub(super) struct Following {
@@ -44,12 +56,11 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Goes on with a replayer, to so many bytes behind what is committed. When it fails
-    /// `done` hears of it.
+    /// Goes on with a replayer. When it fails `done` hears of it.
     pub(super) fn start(
         replayer: Replayer,
         tables: FollowedTables,
-        ahead: u64,
+        how: How,
         done: mpsc::UnboundedSender<Done>,
     ) -> Self {
         let (orders, received) = mpsc::unbounded_channel();
@@ -58,11 +69,12 @@ impl Following {
             committed: replayer.position(),
             replayer,
             tables,
-            ahead,
+            how,
             is_held: false,
             last: None,
         };
         let task = coeval_env::spawn_dedicated("node replay", move || async move {
+            replaying.define();
             let ended = replaying.run(received).await;
             ended.map_err(|error| {
                 // If nobody takes it the node has ended.
@@ -116,7 +128,7 @@ struct Replaying {
     tables: FollowedTables,
     written: Lsn,
     committed: Lsn,
-    ahead: u64,
+    how: How,
     /// Between the word that the log is cut and the next that it is written.
     is_held: bool,
     last: Option<Lsn>,
@@ -150,7 +162,7 @@ impl Replaying {
     /// Where it may go to now is behind where it is.
     fn may_go_on(&self) -> bool {
         let position = self.replayer.position();
-        let furthest = self.committed.0.saturating_add(self.ahead);
+        let furthest = self.committed.0.saturating_add(self.how.ahead);
         !self.is_held && position < self.written && position.0 < furthest
     }
 
@@ -182,7 +194,28 @@ impl Replaying {
 
     fn commit(&mut self, end: Lsn) {
         self.committed = self.committed.max(end);
-        self.tables.commit(self.committed);
+        self.make_visible();
+    }
+
+    /// What is replayed and committed is visible; if it says so, there are other indexes.
+    fn make_visible(&self) {
+        let changed = self.tables.commit(self.committed);
+        let definitions = self.how.definitions.as_ref();
+        if definitions.is_some_and(|definitions| {
+            let mut sources = definitions.sources().into_iter();
+            sources.any(|source| changed.contains(&source))
+        }) {
+            self.define();
+        }
+    }
+
+    fn define(&self) {
+        if let Some(definitions) = &self.how.definitions
+            && let Err(reason) = self.tables.define_by(&**definitions)
+        {
+            // Whoever leads with them will find out, and builds what is missing.
+            tracing::error!(reason, "the indexes that a follower keeps are not known");
+        }
     }
 
     fn cut(&mut self, at: Lsn) -> Result<(), Error> {
@@ -199,7 +232,7 @@ impl Replaying {
     async fn step(&mut self) -> Result<(), Error> {
         self.replayer.advance_by(self.written, STEP_BYTES).await?;
         self.tables.settle();
-        self.tables.commit(self.committed);
+        self.make_visible();
         Ok(())
     }
 }

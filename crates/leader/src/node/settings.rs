@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use coeval_txn::Definitions;
+
 use super::{Error, Observer};
 use crate::peers;
 
@@ -25,6 +27,9 @@ pub struct Settings {
     /// How far a follower that is connected may be behind before the log that it lacks is
     /// removed behind a checkpoint; then it is sent that.
     pub follower_log_bytes: u64,
+    /// Knows from rows which indexes there are: a follower keeps them as it replays, and
+    /// need not build them when it is elected.
+    pub definitions: Option<Arc<dyn Definitions>>,
     /// Of connections.
     pub peers: peers::Settings,
     /// Sees every step, in tests.
@@ -40,6 +45,7 @@ impl Default for Settings {
             engine: coeval_occ::Settings::default(),
             replay_ahead_bytes: 64 << 20,
             follower_log_bytes: 1 << 30,
+            definitions: None,
             peers: peers::Settings::default(),
             observer: None,
         }

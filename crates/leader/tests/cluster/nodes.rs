@@ -59,6 +59,7 @@ fn settings(court: &Shared) -> Settings {
             frame_bytes: 4352,
             ..coeval_leader::peers::Settings::default()
         },
+        definitions: Some(Arc::new(crate::table::Known)),
         observer: Some(Arc::new(court.lock().witness.clone())),
         ..Settings::default()
     }
@@ -156,6 +157,9 @@ pub async fn live(
 
 async fn work(node: Arc<Node>, engine: Arc<Engine>, court: Shared) {
     attach(&*engine);
+    if let Err(objection) = engine.check_indexes() {
+        return court.lock().object(objection);
+    }
     if bank::found(&engine).await.is_err() {
         return;
     }

@@ -160,3 +160,13 @@ fn a_vote_that_is_not_kept_is_found() {
 fn log_before_the_mark_is_committed_is_found() {
     found(Bug::ForgetMarkRule, 8);
 }
+
+#[test]
+fn a_rollback_that_forgets_the_index_is_found() {
+    found(Bug::ForgetIndex, 24);
+}
+
+#[test]
+fn a_reused_offset_taken_for_the_same_timestamp_is_found() {
+    found(Bug::ReusedOffset, 24);
+}

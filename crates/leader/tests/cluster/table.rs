@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use coeval_txn::{
-    BeginOptions, Bounds, Direction, Engine, Error, Isolation, LockWait, LockedRow, Outcome,
-    ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
+    BeginOptions, Bounds, Definitions, Direction, Engine, Error, Isolation, LockWait, LockedRow,
+    Outcome, Rows, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
 };
 use coeval_types::{
     ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, Rid, RowBuilder, RowRef,
@@ -14,6 +14,7 @@ use coeval_types::{
 
 const STORAGE: StorageId = StorageId(1);
 const PRIMARY: IndexId = IndexId(1);
+const SECONDARY: IndexId = IndexId(2);
 
 #[derive(Debug)]
 struct Key;
@@ -25,19 +26,52 @@ impl KeyExtractor for Key {
     }
 }
 
-/// Gives an engine that begins to lead its table.
-pub fn attach(engine: &dyn Engine) {
-    let index = IndexDefinition {
+#[derive(Debug)]
+struct Value;
+
+impl KeyExtractor for Value {
+    fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {
+        key.extend_from_slice(row.cell(1).expect("no nulls here"));
+        ExtractedKey::Comparable
+    }
+}
+
+/// The table, by its key and by its number.
+fn definition() -> StorageDefinition {
+    let primary = IndexDefinition {
         id: PRIMARY,
         kind: IndexKind::Primary,
         extractor: Arc::new(Key),
     };
-    let definition = StorageDefinition {
+    let secondary = IndexDefinition {
+        id: SECONDARY,
+        kind: IndexKind::Secondary,
+        extractor: Arc::new(Value),
+    };
+    StorageDefinition {
         id: STORAGE,
         schema_version: 1,
-        indexes: vec![index],
-    };
-    engine.attach_storage(definition).expect("once");
+        indexes: vec![primary, secondary],
+    }
+}
+
+/// Gives an engine that begins to lead its table.
+pub fn attach(engine: &dyn Engine) {
+    engine.attach_storage(definition()).expect("once");
+}
+
+/// What followers know of it.
+#[derive(Debug)]
+pub struct Known;
+
+impl Definitions for Known {
+    fn sources(&self) -> Vec<StorageId> {
+        Vec::new()
+    }
+
+    fn read(&self, _: Rows<'_>) -> Result<Vec<StorageDefinition>, String> {
+        Ok(vec![definition()])
+    }
 }
 
 fn bytes((key, value): (u64, u64)) -> Vec<u8> {

@@ -81,9 +81,10 @@
 //! 1. *A version is removed only when what has replaced it is visible*, and no view is older.
 //!    So everything that is not visible can be taken back.
 //! 2. *Visible is committed*, settled, and never taken back: that is refused.
-//! 3. *Between batches an index leads to every version that a record has*, except that a
-//!    key of a primary index leads to the one record whose newest version has it, if one
-//!    does. Nothing leads to a record that has no version with the key.
+//! 3. *Between batches an index leads to the newest version of every record*, and to those
+//!    before it that are not visible's past, except that a key of a primary index leads to
+//!    the one record whose newest version has it, if one does. Nothing leads to a record
+//!    that has no version with the key.
 //! 4. *A record's changes come in the order of the log*, from one thread at a time.
 //! 5. *Nobody reads while something is taken back*: views go in steps, and a cut waits for
 //!    the step. What it removes no view shows.
@@ -104,7 +105,7 @@
 //!
 //! Sources: QuorumX §5.4 for replay without waiting and for taking back; it leaves open what
 //! becomes of indexes and of places in the log that are used again. The journal and the
-//! order of settling are ours.
+//! order of settling are ours (decision 0027).
 
 mod journal;
 mod storage;
@@ -121,8 +122,8 @@ use coeval_log::{
     ReplicaLog,
 };
 use coeval_memory::epoch::Domain;
-use coeval_txn::Error;
-use coeval_types::{Lsn, StorageDefinition, StorageId, Timestamp};
+use coeval_txn::{Definitions, Error};
+use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp};
 
 use crate::Settings;
 use crate::checkpointer::Checkpointer;
@@ -131,6 +132,9 @@ use crate::recovery::Recovery;
 pub(crate) use storage::Recovered;
 use tables::Followed;
 pub use tables::FollowedView;
+
+/// Records that are read in one step.
+const STEP_RECORDS: usize = 256;
 
 /// The tables of a node that follows. See the module.
 #[derive(Clone)]
@@ -234,6 +238,25 @@ impl FollowedTables {
             followed.define(&definitions, &dropped);
             *defined = definitions;
         }
+    }
+
+    /// [`FollowedTables::define`], by what the visible rows say. Nobody replays meanwhile.
+    ///
+    /// # Errors
+    /// When they make no sense: nothing has changed then.
+    pub fn define_by(&self, definitions: &dyn Definitions) -> Result<(), String> {
+        let Some(view) = self.view() else {
+            return Ok(());
+        };
+        let defined = definitions.read(&mut |storage, visit| {
+            let mut next = Some(Rid(0));
+            while let Some(from) = next {
+                next = view.rows(storage, from, STEP_RECORDS, &mut |saved| visit(saved.row));
+            }
+        })?;
+        drop(view);
+        self.define(defined);
+        Ok(())
     }
 
     /// The last commit that is visible.

@@ -35,6 +35,7 @@
 
 mod bytes;
 mod description;
+mod followed;
 mod index;
 mod name;
 mod store;
@@ -44,6 +45,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use bytes::{Reader, count, damaged, string};
+pub use followed::FollowedCatalog;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, FirstCell, Store, lock_version};

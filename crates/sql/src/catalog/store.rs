@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 
 const VERSION_STORAGE: StorageId = StorageId(1);
 const VERSION_INDEX: IndexId = IndexId(1);
-const TABLES_STORAGE: StorageId = StorageId(2);
+pub(super) const TABLES_STORAGE: StorageId = StorageId(2);
 const TABLES_INDEX: IndexId = IndexId(2);
 const ACCESS_STORAGE: StorageId = StorageId(3);
 const ACCESS_INDEX: IndexId = IndexId(3);

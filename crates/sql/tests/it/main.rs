@@ -10,6 +10,7 @@ mod damage;
 mod disclosed;
 mod engines;
 mod extended;
+mod followed;
 mod fuzz;
 mod outcomes;
 mod reopen;

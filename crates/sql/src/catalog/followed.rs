@@ -1,0 +1,33 @@
+//! The catalog as one reads it who has only rows: a node that follows another's log.
+
+use coeval_txn::{Definitions, Rows};
+use coeval_types::{StorageDefinition, StorageId};
+
+use super::description;
+use super::store::{Store, TABLES_STORAGE};
+use crate::outcome;
+
+/// Knows which storages a database has: those of the catalog, those beside it, and those of
+/// the tables that the catalog describes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FollowedCatalog;
+
+impl Definitions for FollowedCatalog {
+    fn sources(&self) -> Vec<StorageId> {
+        vec![TABLES_STORAGE]
+    }
+
+    fn read(&self, rows: Rows<'_>) -> Result<Vec<StorageDefinition>, String> {
+        let mut storages = Vec::from(Store::definitions());
+        storages.push(outcome::definition());
+        let mut read = Ok(());
+        rows(
+            TABLES_STORAGE,
+            &mut |row| match description::decode(row.cell(1).unwrap_or_default()) {
+                Ok(table) => storages.push(table.definition()),
+                Err(error) => read = Err(error.to_string()),
+            },
+        );
+        read.map(|()| storages)
+    }
+}
