@@ -40,6 +40,7 @@ pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> 
     let listen = settings.cluster_address();
     let node = NodeId(settings.cluster_node);
     let addresses = settings.cluster_members.0.iter();
+    check_first_start(settings).await?;
     let place = Place {
         identity: Identity { cluster, node },
         listen: listen.ok_or_else(|| missing("cluster_listen"))?,
@@ -62,6 +63,31 @@ pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> 
     of_node.consensus.election_ticks = TICKS as u32;
     of_node.peers.insecure = settings.insecure;
     Ok(Node::start(place, of_node).await?)
+}
+
+/// A node with an empty directory must have been told what that means: one that has lost
+/// its data and founded its cluster once more could vote for others that lack what it had
+/// acknowledged.
+async fn check_first_start(settings: &Settings) -> Result<(), StartError> {
+    let control = settings.data_dir.join("CONTROL");
+    let there = coeval_env::fs::exists(&control).await;
+    let said = settings.cluster_found || settings.cluster_join;
+    // What cannot be looked at is said by whoever opens it.
+    if said || there.unwrap_or(true) {
+        return Ok(());
+    }
+    Err(StartError::Settings(SettingsError::Value {
+        name: "data_dir",
+        origin: None,
+        reason: format!(
+            "{} holds no database. If the cluster starts for the first time, say \
+             --cluster-found; if it is there already, --cluster-join. If this node's \
+             data was lost, have the others remove the node (coeval cluster remove {node}), and \
+             add this machine under a number that was never used",
+            settings.data_dir.display(),
+            node = settings.cluster_node,
+        ),
+    }))
 }
 
 async fn security(settings: &Settings, node: NodeId) -> Result<Security, StartError> {

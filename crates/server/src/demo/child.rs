@@ -91,7 +91,8 @@ impl Child {
             }
         }
         let spawned = command
-            .args(["start", "--stop-with-parent"])
+            // Whoever has an empty directory here founds the cluster.
+            .args(["start", "--stop-with-parent", "--cluster-found"])
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -111,6 +111,7 @@ impl Settings {
             let said = self.cluster_id.0.is_some()
                 || !self.cluster_members.0.is_empty()
                 || self.cluster_listen.is_some()
+                || self.cluster_found
                 || self.cluster_join;
             if said {
                 let reason = "other settings speak of a cluster; say which node of it this is, \
@@ -118,6 +119,10 @@ impl Settings {
                 return refuse("cluster_node", reason.into());
             }
             return Ok(());
+        }
+        if self.cluster_found && self.cluster_join {
+            let reason = "a node founds its cluster, or joins one that is there";
+            return refuse("cluster_join", reason.into());
         }
         if self.cluster_id.0.is_none() {
             let reason = "a node needs the id of its cluster: 32 hexadecimal digits, the same on \

@@ -183,8 +183,12 @@ settings! {
     /// cluster_members. Other machines are let in with TLS only, and with a certificate
     /// of the cluster's authority.
     cluster_listen: Option<SocketAddr> = None, "ADDRESS";
-    /// With a data directory that is empty, join a cluster that is there already instead
-    /// of founding it.
+    /// With a data directory that is empty, found the cluster, together with the others
+    /// that cluster_members names. It is said once, at each founder's first start, and so
+    /// cannot stand in the file: a node whose data was lost would take part as if there
+    /// had been none.
+    cluster_found: bool = false, "BOOL";
+    /// With a data directory that is empty, join a cluster that is there already.
     cluster_join: bool = false, "BOOL";
     /// The cluster's name in the certificates of its nodes: that of node 3 of shop is
     /// node-3.shop.

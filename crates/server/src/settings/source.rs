@@ -157,6 +157,13 @@ impl Effective {
     /// Takes one value.
     pub fn set(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), SettingsError> {
         let key = find(name, || origin.clone())?;
+        if key.name == "cluster_found" && text == "true" && matches!(origin, Origin::File(_)) {
+            return Err(SettingsError::Value {
+                name: key.name,
+                origin: Some(origin),
+                reason: "it is for a node's first start only; say --cluster-found then".into(),
+            });
+        }
         (key.set)(&mut self.settings, text).map_err(|reason| SettingsError::Value {
             name: key.name,
             origin: Some(origin.clone()),

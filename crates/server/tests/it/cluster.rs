@@ -109,6 +109,7 @@ impl Cluster {
             "00000000000000000000000000000007",
             "--cluster-members",
             &members,
+            "--cluster-found",
             "--cluster-election-timeout-milliseconds",
             "200",
             "--admin-listen",
@@ -535,5 +536,42 @@ fn a_demonstration_finds_its_data_again() {
             !refused.status.success() && said.contains("say --nodes 3"),
             "{said}"
         );
+    });
+}
+
+/// A node that lost its data, started as on every day.
+#[test]
+fn a_node_on_an_empty_directory_does_not_found_its_cluster_by_itself() {
+    in_runtime(async {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        let start = |further: &[&str]| {
+            let mut command = Command::new(COEVAL);
+            command
+                .args(["start", "--listen", "127.0.0.1:0", "--data-dir"])
+                .arg(&data)
+                .args(["--cluster-id", "00000000000000000000000000000007"])
+                .args(["--cluster-node", "3", "--cluster-members"])
+                .arg("1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3")
+                .args(further);
+            coeval_env::timeout(PATIENCE, command.output())
+        };
+        let file = directory.path().join("coeval.toml");
+        std::fs::write(&file, "[cluster]\nfound = true\n").unwrap();
+        let file = file.to_str().unwrap();
+        for (further, said) in [
+            (&[][..], "holds no database"),
+            (&[], "coeval cluster remove 3"),
+            (&["--config", file], "first start only"),
+            (
+                &["--cluster-found", "--cluster-join"],
+                "or joins one that is there",
+            ),
+        ] {
+            let refused = start(further).await.unwrap().unwrap();
+            let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(!refused.status.success() && words.contains(said), "{words}");
+        }
+        assert!(!data.join("CONTROL").exists());
     });
 }

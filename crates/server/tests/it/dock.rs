@@ -1,5 +1,6 @@
-//! A server process under faults: short forms of the dock command. And servers that are
-//! known to be bad, one under each kind of fault, all of which are caught.
+//! A server process, and clusters of three, under faults: short forms of the dock command.
+//! And servers that are known to be bad, one under each kind of fault, all of which are
+//! caught.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use coeval_check::history::{Format, read};
 use coeval_txn::Isolation;
 use coeval_types::planted::Bug;
 use coeval_workload::faults::dock::planted::{CATCHES, Catch, Outcome, SEEDS};
-use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary, Undecided};
+use coeval_workload::faults::dock::{self, Error, Kind, Options, Summary, Undecided, Whom};
 use coeval_workload::faults::namespace::Namespace;
 
 async fn run(options: &Options) -> Result<Summary, Undecided> {
@@ -21,13 +22,28 @@ async fn run(options: &Options) -> Result<Summary, Undecided> {
 }
 
 async fn withstands(workload: &'static str, level: Isolation, kind: Kind) {
+    passes(Options::new(workload, level, kind)).await;
+}
+
+/// The same as a cluster of three nodes, some of which are meant.
+async fn three_withstand(workload: &'static str, level: Isolation, kind: Kind, whom: Whom) {
+    let options = Options {
+        nodes: 3,
+        whom,
+        ..Options::new(workload, level, kind)
+    };
+    passes(options).await;
+}
+
+async fn passes(options: Options) {
+    let kind = options.kind;
     if kind.needs_debug_build() && !cfg!(debug_assertions) {
         eprintln!("skipped: faults within a server need a debug build");
         return;
     }
     let options = Options {
         load_at_most: Duration::from_millis(100),
-        ..Options::new(workload, level, kind)
+        ..options
     };
     let command = options.command();
     let summary = run(&options).await;
@@ -67,6 +83,30 @@ async fn a_failing_sync() {
 #[tokio::test]
 async fn a_full_disk() {
     withstands("ycsb", Isolation::SnapshotIsolation, Kind::Full).await;
+}
+
+#[tokio::test]
+async fn a_kill_of_the_leader() {
+    let level = Isolation::Serializable;
+    three_withstand("list-append", level, Kind::Kill, Whom::Leader).await;
+}
+
+#[tokio::test]
+async fn a_loss_of_power_of_all_nodes() {
+    let level = Isolation::ReadCommitted;
+    three_withstand("ledger", level, Kind::Power, Whom::All).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_reaches_nobody() {
+    let level = Isolation::SnapshotIsolation;
+    three_withstand("rw-register", level, Kind::Partition, Whom::Leader).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_of_a_follower() {
+    let level = Isolation::ReadCommitted;
+    three_withstand("ycsb", level, Kind::Full, Whom::Follower).await;
 }
 
 /// A run that comes to no verdict has shown something all the same.

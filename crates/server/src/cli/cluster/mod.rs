@@ -58,7 +58,7 @@ its disk, are not known to it as committed, and are not in its tables. What the 
 does not know is left empty.";
 
 const ADD_HELP: &str = "\
-The node is to run already, on an empty directory, with cluster_join. It gets the data
+The node is to run already, on an empty directory, with --cluster-join. It gets the data
 and the log first, and votes once it has caught up.";
 
 const REMOVE_HELP: &str = "\

@@ -451,6 +451,7 @@ async fn member(
         launch.arguments.push(name.to_owned());
         launch.arguments.push(value);
     }
+    launch.arguments.push("--cluster-found".to_owned());
     let mut variable = |name: &str, value: OsString| {
         launch.environment.push((name.to_owned(), value));
     };
