@@ -539,6 +539,38 @@ fn a_demonstration_finds_its_data_again() {
     });
 }
 
+/// Whether a commit happened can be asked of the next leader; what the last one left open
+/// has not.
+#[test]
+fn what_became_of_a_transaction_is_known_after_a_change_of_leader() {
+    in_runtime(async {
+        let mut cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, other) = others(leader);
+        let mut wire = cluster.connect(follower).await;
+        wire.rows("create table t (id int primary key)").await;
+        let mut numbers = Vec::new();
+        for end in ["commit", "rollback"] {
+            wire.rows("begin").await;
+            wire.rows("insert into t values (1)").await;
+            numbers.extend(wire.value("select txid_current()").await);
+            wire.rows(end).await;
+            wire.rows("delete from t").await;
+        }
+        wire.rows("begin").await;
+        wire.rows("insert into t values (2)").await;
+        numbers.extend(wire.value("select txid_current()").await);
+        cluster.kill(leader).await;
+        let mut asking = cluster.connect(other).await;
+        let mut became = Vec::new();
+        for number in numbers {
+            let ask = format!("select txid_status({number})");
+            became.extend(asking.value(&ask).await);
+        }
+        assert_eq!(became, ["committed", "aborted", "aborted"]);
+    });
+}
+
 /// A node that lost its data, started as on every day.
 #[test]
 fn a_node_on_an_empty_directory_does_not_found_its_cluster_by_itself() {
