@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "it aborts; the next test starts it in a process of its own"]
+    #[ignore = "it has to abort its process, so the next test, which judges it, runs it in one of its own"]
     fn a_panic_that_aborts() {
         let _watch = Watch::begin("cargo run -- which run it was".to_owned());
         let _aborts = Aborts;

@@ -126,7 +126,7 @@ fn no_acknowledged_transfer_is_lost_whatever_happens_to_nodes() {
 }
 
 #[test]
-#[ignore = "takes some minutes: for a look at many seeds"]
+#[ignore = "a search of some minutes; the test above runs six such seeds in every suite"]
 fn many_seeds() {
     seeds(1000..1200);
 }

@@ -137,7 +137,7 @@ fn changed_messages_are_refused_or_received_without_a_panic() {
 /// `cargo test -p coeval-consensus --test it -- --ignored write_corpus`.
 #[cfg(test)]
 #[test]
-#[ignore = "writes files beside the sources"]
+#[ignore = "no test: writes the first inputs of a fuzz target into fuzz/corpus, when messages change"]
 #[expect(clippy::disallowed_methods, reason = "the files are beside us")]
 fn write_corpus() {
     use crate::cluster::{Cluster, Packet};
