@@ -392,11 +392,17 @@ impl Disk {
             State::Follows(..) | State::Nothing => return Ok(()),
         };
         let mut stream = log.stream(fetch.from).ok_or(Error::LogEnded)?;
+        // Not from where a frame starts if the follower has another log than this one: it
+        // finds that out by what it is sent.
         let most = usize::try_from(fetch.space)
             .unwrap_or(usize::MAX)
             .min(64 << 20);
-        let found = match stream.read(most.max(1)).await {
+        let found = match stream.read_around(fetch.from, most.max(1)).await {
             Ok(Some(chunk)) => {
+                if chunk.start != fetch.from {
+                    let (to, from, start) = (fetch.to, fetch.from, chunk.start);
+                    tracing::error!(%to, %from, %start, "a follower asks from within an entry");
+                }
                 let mut found = entries::entries(self.database, &chunk)?;
                 found.retain(|entry| entry.end <= fetch.end);
                 found.truncate(fetch.entries.max(1));

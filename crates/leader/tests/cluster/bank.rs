@@ -35,6 +35,9 @@ pub async fn transfer(engine: Arc<Engine>, court: Shared) {
     loop {
         let pause = coeval_env::random_u64() % 60;
         coeval_env::sleep(Duration::from_millis(1 + pause)).await;
+        if court.lock().is_paused() {
+            continue;
+        }
         let Some(number) = court.lock().number() else {
             return;
         };

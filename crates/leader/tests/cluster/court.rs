@@ -15,6 +15,7 @@ pub struct Court {
     told: BTreeSet<u64>,
     next: u64,
     is_quiet: bool,
+    is_paused: bool,
     objections: Vec<String>,
     pub confirmed_reads: u64,
 }
@@ -34,6 +35,15 @@ impl Court {
     pub fn number(&mut self) -> Option<u64> {
         self.next += 1;
         (!self.is_quiet).then_some(self.next)
+    }
+
+    /// No transfer begins for now, or they do again.
+    pub fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
     }
 
     /// No transfer begins any more.

@@ -6,6 +6,7 @@ mod changes;
 mod checkpoints;
 mod court;
 mod faults;
+mod lost;
 mod nodes;
 mod planted;
 mod runs;

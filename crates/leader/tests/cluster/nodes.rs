@@ -20,8 +20,8 @@ use crate::court::Shared;
 use crate::table::{Work, attach};
 
 pub const NODES: u64 = 3;
-const CLUSTER: ClusterId = ClusterId(0xb4_4e);
-const DIRECTORY: &str = "/data";
+pub const CLUSTER: ClusterId = ClusterId(0xb4_4e);
+pub const DIRECTORY: &str = "/data";
 
 /// Small segments, small blocks: what is rare comes often.
 pub fn engine_settings() -> coeval_occ::Settings {

@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use coeval_leader::node::Role;
+use coeval_leader::peers::NodeId;
 use coeval_types::Term;
 use coeval_types::planted::{Bug, plant};
 
 use crate::faults::Plan;
-use crate::nodes::Cluster;
+use crate::nodes::{Cluster, address};
 use crate::runs::{compare, converge};
 
 /// What a run ends with: what was objected to.
@@ -124,12 +125,30 @@ fn late_words_of_a_leader(seed: u64) -> Vec<String> {
     })
 }
 
-/// What stands in `recovery` of consensus: a leader of a term between two others leaves nothing but its mark,
-/// where the leader before it, which leads once more, has something else.
+/// What stands in `recovery` of consensus: a leader of a term between two others leaves
+/// nothing but its mark, where the leader before it, which leads once more, has something
+/// else that is as long: a change of members, behind which it goes on.
 fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
     run(seed, async |cluster, old| {
         let before = term(cluster, old);
+        cluster.court.lock().pause(true);
+        cluster.world.wait(milliseconds(200)).await;
         cut_off(cluster, old);
+        let end = cluster.standing(old).map(|standing| standing.end);
+        let Some(node) = cluster.node(old) else {
+            return;
+        };
+        drop(cluster.world.spawn(cluster.machines[old], async move {
+            // In doubt, for it does not lead that long.
+            let _ = node.add(NodeId(4), address(4)).await;
+        }));
+        for _ in 0..100 {
+            cluster.world.wait(milliseconds(1)).await;
+            if cluster.standing(old).map(|standing| standing.end) != end {
+                break;
+            }
+        }
+        cluster.court.lock().pause(false);
         let others = [(old + 1) % 3, (old + 2) % 3];
         // Whoever is asked for a vote hears nothing more of who asks.
         let mut short = None;

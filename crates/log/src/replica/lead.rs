@@ -84,6 +84,17 @@ impl Leading {
         self.retired.lock().expect("no panic under this lock")
     }
 
+    /// Places at which it is known that a frame starts, in no order.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Lsn> {
+        let marks: Vec<Lsn> = self
+            .landmarks()
+            .marks
+            .iter()
+            .map(|mark| mark.start)
+            .collect();
+        marks.into_iter().chain([self.base, self.begin])
+    }
+
     /// From where on those who follow need the log.
     pub(crate) fn kept_for_followers(&self) -> Lsn {
         Lsn(self.kept_for_followers.load(Relaxed))

@@ -6,10 +6,13 @@ use coeval_types::Lsn;
 use tokio::sync::watch;
 
 use super::files::LogFiles;
-use super::window::{Frames, Look, Progress};
+use super::window::{Frames, Look, Progress, frame_starts};
 use crate::Error;
 use crate::frame::frame_bytes;
 use crate::shared::Shared;
+
+/// How much is read at once by whoever looks for a frame.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Reads a leader's log from a place on: what is new from memory, what is older from its
 /// files.
@@ -44,6 +47,48 @@ impl LogStream {
     /// Goes on at another place, where a frame starts.
     pub fn seek(&mut self, at: Lsn) {
         self.at = at;
+    }
+
+    /// As [`LogStream::read`], from the frame on that holds the place `at`. Where one starts
+    /// follows from this log alone: whoever asks from within one has another log, and that
+    /// is no damage of this one.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when this log itself is.
+    pub async fn read_around(&mut self, at: Lsn, most: usize) -> Result<Option<Frames>, Error> {
+        let window = &leading(&self.shared).window;
+        self.at = window.frame_around(at).unwrap_or(at);
+        match self.read(most).await {
+            Err(damaged @ Error::Damaged { .. }) if self.at == at => {
+                self.at = self.find_frame_around(at).await?;
+                match self.at == at {
+                    true => Err(damaged),
+                    false => self.read(most).await,
+                }
+            }
+            read => read,
+        }
+    }
+
+    /// Walks over the frames in the files, from the last place before `at` on at which it is
+    /// known that one starts.
+    async fn find_frame_around(&mut self, at: Lsn) -> Result<Lsn, Error> {
+        let leading = leading(&self.shared);
+        let starts = leading.starts().filter(|start| *start <= at);
+        let mut start = starts.max().unwrap_or(self.base);
+        let Look::InFiles(until) = leading.window.look(start) else {
+            return Ok(at);
+        };
+        while start <= at {
+            let bytes = self.files.read(start, until, BLOCK_BYTES).await?;
+            let end = Lsn(start.0 + bytes.len() as u64);
+            if end > at {
+                let starts = frame_starts(start, &bytes).take_while(|start| *start <= at);
+                return Ok(starts.last().unwrap_or(at));
+            }
+            start = end;
+        }
+        Ok(at)
     }
 
     /// The next frames if there are any: about as many as `most` bytes hold, and at least

@@ -20,6 +20,8 @@ use bytes::{Bytes, BytesMut};
 use coeval_types::Lsn;
 use tokio::sync::watch;
 
+use crate::frame::frame_bytes;
+
 /// Whole frames of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frames {
@@ -35,6 +37,18 @@ impl Frames {
     pub fn end(&self) -> Lsn {
         Lsn(self.start.0 + self.bytes.len() as u64)
     }
+}
+
+/// Where the frames start that these bytes are. They are sound, so their lengths are right.
+pub(super) fn frame_starts(start: Lsn, bytes: &[u8]) -> impl Iterator<Item = Lsn> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let length = bytes.get(at..)?.get(4..8)?;
+        let length = u32::from_le_bytes(length.try_into().expect("four bytes"));
+        let here = Lsn(start.0 + at as u64);
+        at += frame_bytes(u64::from(length)) as usize;
+        Some(here)
+    })
 }
 
 /// How far a leader's log has come.
@@ -141,6 +155,15 @@ impl Window {
     /// How far the log has come, to be watched.
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
+    }
+
+    /// Where the frame starts that holds this place, if it is here.
+    pub(super) fn frame_around(&self, at: Lsn) -> Option<Lsn> {
+        let state = self.state();
+        let behind = state.groups.partition_point(|group| group.end() <= at);
+        let group = state.groups.get(behind).filter(|group| group.start <= at)?;
+        let starts = frame_starts(group.start, &group.bytes);
+        starts.take_while(|start| *start <= at).last()
     }
 
     /// What there is from `from` on.

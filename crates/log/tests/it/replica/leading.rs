@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use coeval_env::fs;
 use coeval_log::{
     Error, FrameKind, Frames, HardState, Log, LogStream, Progress, ReplicaLog, RestoreOptions,
     RestoreTarget, Settings, Unpacker,
@@ -164,6 +165,47 @@ fn a_follower_gets_the_same_log_from_memory_and_from_files() {
         let (chunk, ended) = waits.await.unwrap();
         assert_eq!(chunk.unwrap().start, last.lsn());
         assert_eq!(ended, None);
+    });
+}
+
+#[test]
+fn a_place_within_a_frame_is_no_damage_and_damage_is_none_of_whoever_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    real(async {
+        let log = leader(directory.path()).await;
+        let mut starts = vec![log.marks()[0].start];
+        for round in 0..150_u64 {
+            let length = (round % 7 * 20) as usize;
+            let value = vec![round as u8; length];
+            let put = put(&log, &[(round % 50, &value)]).await.unwrap();
+            starts.push(put.lsn());
+        }
+        let end = commit_all(&log).await;
+        // All of it but the last 4096 bytes stands in files only.
+        let mut stream = log.stream(Lsn(FIRST)).unwrap();
+        for at in FIRST..end.0 {
+            let chunk = stream.read_around(Lsn(at), 1).await.unwrap().unwrap();
+            let holds = starts.partition_point(|start| start.0 <= at);
+            assert_eq!(chunk.start, starts[holds - 1], "{at}");
+            assert!(chunk.end() > Lsn(at));
+        }
+        assert_eq!(stream.read_around(end, 1).await.unwrap(), None);
+        // A bit of the tenth frame, in the first file.
+        let damaged = starts[10];
+        let files = fs::read_dir(&directory.path().join("log")).await.unwrap();
+        let file = fs::open(&files[0], fs::OpenOptions::WRITE).await.unwrap();
+        let offset = 4096 + (damaged.0 - FIRST) + 36;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset).await.unwrap();
+        file.write_at(&[byte[0] ^ 1], offset).await.unwrap();
+        for at in [damaged.0, damaged.0 + 8, starts[12].0 + 8] {
+            let mut stream = log.stream(Lsn(at)).unwrap();
+            let error = stream.read_around(Lsn(at), 1).await.unwrap_err();
+            assert!(matches!(error, Error::Damaged { .. }), "{at}: {error}");
+        }
+        let sound = stream.read_around(starts[12], 1).await.unwrap().unwrap();
+        assert_eq!(sound.start, starts[12]);
+        log.close().await.unwrap();
     });
 }
 
