@@ -3,7 +3,10 @@
 # What it does, and what makes the comparison unfair: bench/README.md.
 #
 #   bench/pgbench.sh [--seconds 10] [--scale 10] [--repeat 3] [--only NAME[,NAME…]]
-#                    [--coeval BINARY] [--folder DIR] [--no-record]
+#                    [--coeval BINARY] [--ceiling BINARY] [--folder DIR] [--no-record]
+#
+# Beside the two runs a server that does nothing at all (crates/workload/src/bin/ceiling.rs):
+# what it reaches is the most that pgbench and this machine's loopback allow.
 #
 # Ends with 0 when every answer was right, also when an aim was missed: a ratio is a
 # measurement, a wrong balance is a fault.
@@ -18,8 +21,9 @@ scale=10
 repeat=3
 only=
 coeval=
+ceiling=
 folder=${TMPDIR:-/tmp}
-read_options "seconds scale repeat only coeval folder" "$@"
+read_options "seconds scale repeat only coeval ceiling folder" "$@"
 
 # name, least ratio aimed at (- for none), clients, script, pgbench arguments
 LOADS=(
@@ -37,6 +41,38 @@ LOADS=(
 # shellcheck source=bench/balances.sh
 . "$here/balances.sh"
 
+if [ -z "$ceiling" ]; then
+    (cd "$root" && cargo build --release --quiet -p coeval-workload --bin ceiling)
+    ceiling=${CARGO_TARGET_DIR:-$root/target}/release/ceiling
+fi
+
+# Prints the transactions per second of one load of the server that does nothing, which has
+# no tables: pgbench's own scripts would look for them. Nothing for a load it has none for.
+run_ceiling() {
+    local name=$1 clients=$2 script=$3 mode=$4 turn=$5 output
+    [ "$script" = tpcb ] || [ "$script" = select ] || return 0
+    output=$record/$name.ceiling.$turn.txt
+    "$pgbench" -p "${port[ceiling]}" -n -M "$mode" -c "$clients" -j 2 -T "$seconds" \
+        -D "scale=$scale" -f "$here/$script.sql" >"$output" 2>&1 ||
+        { cat "$output" >&2; fail "$name on the server that does nothing failed"; }
+    sed -i "s#$root/##g" "$output"
+    awk '/^tps = / { printf "%.0f\n", $3 }' "$output"
+}
+
+# The most that each ratio could be, and how much of it is reached.
+ceilings() {
+    local name least most ours
+    printf '%-22s %12s %16s %22s\n' load 'does nothing' 'most ratio' 'coeval reaches of it'
+    for load in "${LOADS[@]}"; do
+        read -r name _ <<<"$load"
+        grep -q "^$name	.*	ceiling	" "$results" || continue
+        least=$(tps_of "$name" postgres) most=$(tps_of "$name" ceiling) ours=$(tps_of "$name" coeval)
+        awk -v name="$name" -v least="$least" -v most="$most" -v ours="$ours" 'BEGIN {
+            printf "%-22s %12.0f %16.2f %20.0f %%\n", name, most, most / least, 100 * ours / most }'
+    done
+}
+tps_of() { awk -F'\t' -v n="$1" -v s="$2" '$1 == n && $3 == s { print $4 }' "$results" | median; }
+
 run_facts() {
     facts "$work"
     echo "pgbench: $("$pgbench" --version)"
@@ -47,6 +83,10 @@ note "PostgreSQL: $("$pg_bin/postgres" --version), as $user"
 note "Coeval: $coeval"
 start_postgres
 start_coeval
+port[ceiling]=$(free_port)
+"$ceiling" --listen "127.0.0.1:${port[ceiling]}" >"$work/ceiling.log" 2>&1 &
+processes+=($!)
+wait_for ceiling
 run_facts >"$record/machine.txt"
 for system in postgres coeval; do
     note "filling $system, scale $scale"
@@ -74,6 +114,9 @@ for ((turn = 1; turn <= repeat; turn++)); do
             printf '%s\t%s\t%s\t%s\n' "$name" "$turn" "$system" "$tps" >>"$results"
             note "$(printf '%-18s turn %s/%s %-9s %8s tps' "$name" "$turn" "$repeat" "$system" "$tps")"
         done
+        read -r _ mode _ <<<"$arguments"
+        tps=$(run_ceiling "$name" "$clients" "$script" "$mode" "$turn")
+        [ -z "$tps" ] || printf '%s\t%s\t%s\t%s\n' "$name" "$turn" ceiling "$tps" >>"$results"
     done
 done
 
@@ -84,6 +127,8 @@ for load in "${LOADS[@]}"; do
 done
 {
     ratios "$results" "${aims[@]}"
+    echo
+    ceilings
     echo
     echo "transactions per second, medians of $repeat; balances verified after each run"
 } | tee "$record/summary.txt"

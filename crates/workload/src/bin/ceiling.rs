@@ -1,0 +1,204 @@
+//! A server that does nothing: what is left of a load over the wire when the server costs
+//! no more than receiving and sending, which no database can go below.
+//!
+//! ```text
+//! cargo run --release -p coeval-workload --bin ceiling -- --listen 127.0.0.1:7700
+//! pgbench -h 127.0.0.1 -p 7700 -n -M prepared -c 8 -j 2 -T 5 -D scale=10 -f bench/tpcb.sql
+//! ```
+//!
+//! It speaks as much of PostgreSQL's protocol as `pgbench` with a script and `psql` need. A
+//! statement that begins with `SELECT` answers with one row of one number, any other says
+//! that it is done; nothing is read of them, nothing kept, and no disk waited for. Threads,
+//! sockets and sends are as a real server of ours has them: an executor for each thread,
+//! whose sessions stay there, one receive and one send for each batch of messages. So the
+//! transactions in a second that `pgbench` reaches here are the most that it could reach
+//! with a server of this make, and their ratio to another server's the most that a ratio
+//! can be. `bench/pgbench.sh` runs it beside the others.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Parser;
+use coeval_env as env;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+/// Answers clients of PostgreSQL without doing anything.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where to listen.
+    #[arg(long)]
+    listen: SocketAddr,
+    /// How many threads.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    workers: u32,
+}
+
+/// What encryption is asked for with, by the number in the place of the version.
+const REQUESTS_OF_ENCRYPTION: [u32; 2] = [1234 << 16 | 5679, 1234 << 16 | 5680];
+
+const PARSE_COMPLETE: &[u8] = b"1\0\0\0\x04";
+const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
+const NO_DATA: &[u8] = b"n\0\0\0\x04";
+const READY: &[u8] = b"Z\0\0\0\x05I";
+const DONE: &[u8] = b"C\0\0\0\x0dUPDATE 1\0";
+const SELECTED: &[u8] = b"C\0\0\0\x0dSELECT 1\0";
+/// A column of int4 in text.
+const COLUMN: &[u8] =
+    b"T\0\0\0\x21\0\x01abalance\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
+const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x010";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let error = match serve(Arguments::parse()).await {
+        Ok(never) => match never {},
+        Err(error) => error,
+    };
+    eprintln!("ceiling: {error}");
+    ExitCode::FAILURE
+}
+
+/// Gives connections out in turns.
+async fn serve(arguments: Arguments) -> io::Result<std::convert::Infallible> {
+    let listener = env::listen(arguments.listen).await?;
+    let mut workers = Vec::new();
+    for _ in 0..arguments.workers {
+        let (sender, mut streams) = mpsc::unbounded_channel();
+        let thread = env::spawn_executor("worker", async move {
+            while let Some(stream) = streams.recv().await {
+                env::spawn("session", async move {
+                    // A client that goes is no fault of anybody's.
+                    let _ = session(stream).await;
+                });
+            }
+        });
+        workers.push((sender, thread));
+    }
+    loop {
+        for (worker, _) in &workers {
+            let (stream, _) = listener.accept().await?;
+            let _ = worker.send(stream);
+        }
+    }
+}
+
+/// Whether the statements that a client has prepared, and the one bound last, are queries.
+#[derive(Default)]
+struct Statements {
+    prepared: HashMap<Vec<u8>, bool>,
+    bound: bool,
+}
+
+async fn session(mut stream: env::Stream) -> io::Result<()> {
+    greet(&mut stream).await?;
+    let mut statements = Statements::default();
+    let mut input = Vec::with_capacity(8 << 10);
+    let mut output = Vec::with_capacity(8 << 10);
+    while stream.read_buf(&mut input).await? > 0 {
+        let mut at = 0;
+        while let Some(header) = input.get(at..at + 5) {
+            let length = length(&header[1..]);
+            let Some(contents) = input.get(at + 5..at + 1 + length) else {
+                break;
+            };
+            statements.answer(header[0], contents, &mut output);
+            at += 1 + length;
+        }
+        input.drain(..at);
+        if output.ends_with(READY) {
+            stream.write_all(&output).await?;
+            output.clear();
+        }
+    }
+    Ok(())
+}
+
+impl Statements {
+    fn answer(&mut self, kind: u8, contents: &[u8], output: &mut Vec<u8>) {
+        match kind {
+            b'Q' => {
+                self.bound = is_query(contents);
+                self.describe(output);
+                self.execute(output);
+                output.extend_from_slice(READY);
+            }
+            b'P' => {
+                let (name, text) = cut(contents);
+                self.prepared.insert(name.to_vec(), is_query(text));
+                output.extend_from_slice(PARSE_COMPLETE);
+            }
+            b'B' => {
+                let (_portal, rest) = cut(contents);
+                let (name, _) = cut(rest);
+                self.bound = self.prepared.get(name).copied().unwrap_or(false);
+                output.extend_from_slice(BIND_COMPLETE);
+            }
+            b'D' => {
+                self.describe(output);
+                if !self.bound {
+                    output.extend_from_slice(NO_DATA);
+                }
+            }
+            b'E' => self.execute(output),
+            b'S' => output.extend_from_slice(READY),
+            _ => {}
+        }
+    }
+
+    fn describe(&self, output: &mut Vec<u8>) {
+        if self.bound {
+            output.extend_from_slice(COLUMN);
+        }
+    }
+
+    fn execute(&self, output: &mut Vec<u8>) {
+        if self.bound {
+            output.extend_from_slice(ROW);
+        }
+        output.extend_from_slice(if self.bound { SELECTED } else { DONE });
+    }
+}
+
+/// Lets everybody in, without encryption.
+async fn greet(stream: &mut env::Stream) -> io::Result<()> {
+    loop {
+        let mut header = [0; 8];
+        stream.read_exact(&mut header).await?;
+        let length = length(&header);
+        let mut rest = vec![0; length.clamp(8, 16 << 10) - 8];
+        stream.read_exact(&mut rest).await?;
+        let version = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+        if !REQUESTS_OF_ENCRYPTION.contains(&version) {
+            break;
+        }
+        stream.write_all(b"N").await?;
+    }
+    let mut output = b"R\0\0\0\x08\0\0\0\0".to_vec();
+    for (name, value) in [("client_encoding", "UTF8"), ("server_version", "15.0")] {
+        output.push(b'S');
+        output.extend_from_slice(&(name.len() as u32 + value.len() as u32 + 6).to_be_bytes());
+        output.extend_from_slice(format!("{name}\0{value}\0").as_bytes());
+    }
+    output.extend_from_slice(READY);
+    stream.write_all(&output).await
+}
+
+/// What stands in front of a message's contents, itself included.
+fn length(bytes: &[u8]) -> usize {
+    let bytes = bytes.first_chunk().copied().unwrap_or_default();
+    (u32::from_be_bytes(bytes) as usize).max(4)
+}
+
+/// A text up to its zero byte, and what follows.
+fn cut(contents: &[u8]) -> (&[u8], &[u8]) {
+    let end = contents.iter().position(|&byte| byte == 0);
+    let (text, rest) = contents.split_at(end.unwrap_or(contents.len()));
+    (text, rest.get(1..).unwrap_or_default())
+}
+
+fn is_query(text: &[u8]) -> bool {
+    text.first_chunk()
+        .is_some_and(|word: &[u8; 6]| word.eq_ignore_ascii_case(b"select"))
+}
