@@ -3,9 +3,8 @@
 //! It writes whatever stands in the ring without a gap, syncs, publishes the new
 //! durable end, and looks again. While a sync is under way the next group gathers,
 //! so groups grow with the load and nobody ever sleeps a fixed delay; with nothing
-//! to do it waits to be told. Before a sync it offers its core to whoever is ready to
-//! run there: a group that is short of cores gets larger, and one that is not goes at
-//! once.
+//! to do it waits to be told. Before a sync it offers its core to whoever is about to
+//! commit (`gathering`).
 //!
 //! A write or a sync that fails stops the log for good. After a failed sync the
 //! kernel may have dropped what it could not write, and a second sync that succeeds
@@ -37,6 +36,7 @@ use tokio::sync::mpsc;
 use crate::Error;
 use crate::control::{Control, DataDirectory};
 use crate::frame::Seed;
+use crate::gathering::Gathering;
 use crate::recovery::Recovered;
 use crate::replica::Leading;
 use crate::segment::{Name, Segment, SegmentKind};
@@ -54,6 +54,7 @@ pub(crate) struct Flusher {
     /// The segment that is being written.
     current: Segment,
     supply: Supply,
+    gathering: Gathering,
 }
 
 enum End {
@@ -102,6 +103,7 @@ impl Flusher {
             directory,
             control,
             current,
+            gathering: Gathering::default(),
         };
         (flusher, summary)
     }
@@ -153,7 +155,15 @@ impl Flusher {
                 return Ok(End::Abandoned);
             }
             if self.shared.ring.completed() > self.reader.released() {
-                let end = self.gather();
+                let ring = &self.shared.ring;
+                let end = self.gathering.gather(
+                    || ring.completed(),
+                    || {
+                        let offered = coeval_env::now();
+                        coeval_env::give_way();
+                        offered.elapsed()
+                    },
+                );
                 self.flush(end).await?;
             } else if self.shared.closing.load(Ordering::Acquire) && self.shared.ring.is_quiet() {
                 return Ok(End::Closed);
@@ -161,24 +171,6 @@ impl Flusher {
                 self.shared.flusher.notified().await;
             }
         }
-    }
-
-    /// Lets those commit first who are about to, as long as one does so each time,
-    /// and returns how far the group reaches. A sync takes a core several times as
-    /// long as a commit, so where cores are short a larger group gets more done; where
-    /// one is idle, nobody is waited for.
-    fn gather(&self) -> u64 {
-        const MOST: usize = 8;
-        let mut end = self.shared.ring.completed();
-        for _ in 0..MOST {
-            coeval_env::give_way();
-            let now = self.shared.ring.completed();
-            if now == end {
-                break;
-            }
-            end = now;
-        }
-        end
     }
 
     /// Makes everything before `end` durable.

@@ -96,6 +96,7 @@ mod error;
 mod files;
 mod flusher;
 mod frame;
+mod gathering;
 mod log;
 mod older;
 mod recovery;
