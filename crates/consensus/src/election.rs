@@ -85,12 +85,13 @@ impl Consensus {
         self.reserved = self.reserved.max(promised);
     }
 
-    /// Asks whether a majority would vote for this node.
+    /// Asks whether a majority would vote for this node. One that does not know that it
+    /// may be elected has not heard of a leader all the same: others may need its vote.
     pub(crate) fn stand(&mut self) {
+        self.leader = None;
         if !self.may_stand() {
             return;
         }
-        self.leader = None;
         self.state = State::Candidate(Candidate {
             preliminary: true,
             votes: BTreeMap::new(),

@@ -1,66 +1,207 @@
 //! Schedules, drawn from a seed.
 
-use super::{Groups, Player};
+use std::collections::BTreeSet;
+
+use coeval_consensus::{Change, NodeId};
+
+use super::weather::{Chance, Way};
+use super::{ELECTION_TICKS, Groups, Player, reaches};
 
 /// One step of a schedule.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Only nodes of one group hear each other from now on.
-    Part(Groups),
-    /// All others have forgotten their leader, then this node stands.
-    Elect(u64),
+    /// Only nodes of one group hear each other from now on. Those who serve and hear of
+    /// nobody new may be asked at that moment how far a read must see. Leaders among the
+    /// others have the time to find out that a checkpoint was lost.
+    Part {
+        groups: Groups,
+        hear_more: BTreeSet<u64>,
+        reads: bool,
+    },
+    /// All others have forgotten their leader, then this node stands. Meanwhile nothing
+    /// gets by some ways, and what gets by the others does so at various speeds.
+    Elect {
+        node: u64,
+        lost: BTreeSet<Way>,
+        mixed: u64,
+    },
     /// This node stands, whatever the others have heard.
     Stand(u64),
     /// If this node serves, it is proposed this.
     Propose(u64, Vec<u8>),
+    /// If this node serves, which hears a majority, it is proposed these while packets are lost, late, repeated and
+    /// out of order, and this follower crashes and comes back.
+    Storm {
+        node: u64,
+        payloads: Vec<Vec<u8>>,
+        restarts: Option<u64>,
+        seed: u64,
+    },
+    /// If this node serves, it changes who takes part.
+    Change(u64, Change),
+    /// If this node serves, which hears a majority, it is proposed these, which do not get to another, and then it
+    /// is to hand over to that one.
+    Transfer {
+        node: u64,
+        to: u64,
+        behind: Vec<Vec<u8>>,
+    },
+    /// If this node serves, it is asked how far a read must see.
+    Read(u64),
     /// All that lead have so many ticks.
     Tick(u32),
     /// A node crashes and comes back.
     Restart(u64),
+    /// A node puts a checkpoint in place of what it knows to be committed.
+    Compact(u64),
 }
 
-/// Numbers from a seed (SplitMix64).
-pub struct Chance(pub u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % limit
-    }
+/// Who there is, and who hears whom.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// Those who are members, or may become so.
+    pub nodes: Vec<u64>,
+    /// Those who were removed. They answer whoever asks them.
+    pub removed: Vec<u64>,
+    pub groups: Groups,
 }
 
 /// The next step: mostly proposals to those who lead, while there are any.
-pub fn next(chance: &mut Chance, nodes: u64, player: &dyn Player) -> Step {
-    let node = 1 + chance.below(nodes);
-    let leaders: Vec<u64> = (1..=nodes)
-        .filter(|node| player.look(*node).leads)
+pub fn next(chance: &mut Chance, scene: &Scene, player: &dyn Player) -> Step {
+    let views: Vec<_> = scene
+        .nodes
+        .iter()
+        .map(|node| (*node, player.look(*node)))
         .collect();
-    match chance.below(20) {
-        0..3 => {
-            let mut groups: Groups = vec![Default::default(), Default::default()];
-            let together = chance.below(2) == 0;
-            for node in 1..=nodes {
-                let group = if together {
-                    0
-                } else {
-                    chance.below(2) as usize
-                };
-                groups[group].insert(node);
-            }
-            Step::Part(groups)
-        }
-        3..6 => Step::Elect(node),
-        6 => Step::Stand(node),
-        7..9 => Step::Restart(node),
-        9 => Step::Tick(super::ELECTION_TICKS),
+    let having = |what: &dyn Fn(u64, &super::Node) -> bool| -> Vec<u64> {
+        let views = views.iter().filter(|(node, view)| what(*node, view));
+        views.map(|(node, _)| *node).collect()
+    };
+    let voters = having(&|node, view| view.voters.contains(&node));
+    let leaders = having(&|_, view| view.role.leads);
+    let serving = having(&|_, view| view.role.serves);
+    let any = chance.pick(&scene.nodes).expect("nodes");
+    let voter = chance.pick(&voters).expect("voters");
+    let elect = |chance: &mut Chance| Step::Elect {
+        node: voter,
+        lost: lost_ways(chance, &scene.nodes),
+        mixed: chance.below(u64::MAX),
+    };
+    let Some(leader) = chance.pick(&leaders) else {
+        return match chance.below(4) {
+            0 => part(chance, scene),
+            _ => elect(chance),
+        };
+    };
+    let serving = chance.pick(&serving).unwrap_or(leader);
+    match chance.below(28) {
+        0..3 => part(chance, scene),
+        3..6 => elect(chance),
+        6 => Step::Stand(voter),
+        7..9 => Step::Restart(any),
+        9 => Step::Tick(ELECTION_TICKS),
         10 => Step::Tick(1 + chance.below(4) as u32),
-        _ if leaders.is_empty() => Step::Elect(node),
-        _ => {
-            let leader = leaders[chance.below(leaders.len() as u64) as usize];
-            Step::Propose(leader, chance.below(1000).to_string().into_bytes())
+        11 => Step::Compact(any),
+        12 => Step::Compact(leader),
+        13..16 => Step::Read(leader),
+        16..18 if decides(scene, serving, &player.look(serving).voters) => Step::Transfer {
+            node: serving,
+            to: any,
+            behind: payloads(chance, 3),
+        },
+        18..22 => match change(chance, scene, player, serving) {
+            Some(change) => Step::Change(serving, change),
+            None => Step::Read(leader),
+        },
+        22..25 if decides(scene, serving, &player.look(serving).voters) => {
+            let followers = having(&|_, view| !view.role.leads);
+            let restarts = chance.pick(&followers).filter(|_| chance.one_in(3));
+            Step::Storm {
+                node: serving,
+                payloads: payloads(chance, 6),
+                restarts,
+                seed: chance.below(u64::MAX),
+            }
         }
+        _ => Step::Propose(leader, payload(chance)),
     }
+}
+
+fn payload(chance: &mut Chance) -> Vec<u8> {
+    chance.below(1000).to_string().into_bytes()
+}
+
+fn payloads(chance: &mut Chance, limit: u64) -> Vec<Vec<u8>> {
+    let count = chance.below(limit + 1);
+    (0..count).map(|_| payload(chance)).collect()
+}
+
+fn part(chance: &mut Chance, scene: &Scene) -> Step {
+    let mut groups: Groups = vec![BTreeSet::new(), BTreeSet::new()];
+    let together = chance.one_in(2);
+    for node in scene.nodes.iter().chain(&scene.removed) {
+        let group = if together {
+            0
+        } else {
+            chance.below(2) as usize
+        };
+        groups[group].insert(*node);
+    }
+    parting(scene, groups, chance.one_in(2))
+}
+
+/// The step to these groups.
+pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> Step {
+    let hears_more = |node: &u64| {
+        let hears =
+            |other: &u64| reaches(&groups, *other, *node) && !reaches(&scene.groups, *other, *node);
+        scene.nodes.iter().any(hears)
+    };
+    let nodes = scene.nodes.iter().copied();
+    let hear_more = nodes.filter(hears_more).collect();
+    Step::Part {
+        groups,
+        hear_more,
+        reads,
+    }
+}
+
+/// Some ways, mostly none.
+fn lost_ways(chance: &mut Chance, nodes: &[u64]) -> BTreeSet<Way> {
+    if !chance.one_in(3) {
+        return BTreeSet::new();
+    }
+    let ways = nodes
+        .iter()
+        .flat_map(|from| nodes.iter().map(move |to| (*from, *to)));
+    ways.filter(|_| chance.one_in(4)).collect()
+}
+
+/// A change that makes sense, leaves the leader its vote and two voters at least, and that
+/// a leader can commit at once.
+fn change(chance: &mut Chance, scene: &Scene, player: &dyn Player, leader: u64) -> Option<Change> {
+    let view = player.look(leader);
+    let node = chance.pick(&scene.nodes)?;
+    let (is_voter, is_learner) = (view.voters.contains(&node), view.learners.contains(&node));
+    let mut voters = view.voters.clone();
+    let change = match chance.below(3) {
+        0 if !is_learner => Change::Learner(NodeId(node)),
+        1 if is_voter || is_learner => Change::Remove(NodeId(node)),
+        2 if !is_voter => Change::Voter(NodeId(node)),
+        _ => return None,
+    };
+    match change {
+        Change::Voter(_) => voters.insert(node),
+        Change::Learner(_) | Change::Remove(_) => voters.remove(&node),
+    };
+    let is_decided = decides(scene, leader, &view.voters) && decides(scene, leader, &voters);
+    (node != leader && voters.len() >= 2 && is_decided).then_some(change)
+}
+
+/// Whether a leader hears a majority of these voters.
+fn decides(scene: &Scene, leader: u64, voters: &BTreeSet<u64>) -> bool {
+    let heard = voters
+        .iter()
+        .filter(|voter| reaches(&scene.groups, leader, **voter));
+    heard.count() > voters.len() / 2
 }

@@ -1,0 +1,172 @@
+//! How a step is carried out, by whichever player.
+
+use std::collections::BTreeSet;
+
+use super::schedule::Step;
+use super::weather::{Chance, Weather};
+use super::{ELECTION_TICKS, Player};
+
+/// After so many rounds of messages somebody talks for ever.
+const ROUNDS: usize = 1000;
+
+/// Carries out a step among these nodes. Reads are named by numbers from `read` on. Which
+/// proposals were taken.
+pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64) -> Vec<bool> {
+    let mut taken = Vec::new();
+    match step {
+        Step::Part {
+            groups,
+            hear_more,
+            reads,
+        } => {
+            player.part(groups);
+            for node in nodes {
+                if *reads && !hear_more.contains(node) && player.role(*node).serves {
+                    player.read(*node, read + node);
+                }
+            }
+            settle(player, &mut Weather::Fair);
+            for node in hear_more {
+                if player.role(*node).leads {
+                    tick_leader(player, *node, ELECTION_TICKS);
+                }
+            }
+        }
+        Step::Elect { node, lost, mixed } => {
+            for other in nodes {
+                if other != node && !player.role(*other).leads {
+                    player.forget_leader(*other);
+                }
+            }
+            player.lose(lost);
+            stand(player, *node);
+            settle(player, &mut Weather::Mixed(*mixed));
+            player.lose(&BTreeSet::new());
+            miss_answers(player, nodes);
+        }
+        Step::Stand(node) => stand(player, *node),
+        Step::Propose(node, payload) => taken.push(propose(player, *node, payload)),
+        Step::Storm {
+            node,
+            payloads,
+            restarts,
+            seed,
+        } => {
+            let mut weather = Weather::Storm(Chance(*seed));
+            for (at, payload) in payloads.iter().enumerate() {
+                taken.push(propose(player, *node, payload));
+                player.deliver(&mut weather, 3);
+                if at == 2
+                    && let Some(follower) = restarts
+                {
+                    player.restart(*follower);
+                }
+                if at % 2 == 0 && player.role(*node).leads {
+                    player.tick(*node);
+                }
+            }
+            settle(player, &mut Weather::Fair);
+            miss_answers(player, nodes);
+        }
+        Step::Change(node, change) => {
+            if player.role(*node).serves {
+                player.change(*node, *change);
+            }
+        }
+        Step::Transfer { node, to, behind } => {
+            player.lose(&BTreeSet::from([(*node, *to)]));
+            for payload in behind {
+                taken.push(propose(player, *node, payload));
+                settle(player, &mut Weather::Fair);
+            }
+            player.lose(&BTreeSet::new());
+            transfer(player, *node, *to, &mut taken);
+        }
+        Step::Read(node) => {
+            if player.role(*node).serves {
+                player.read(*node, read);
+            }
+        }
+        Step::Tick(ticks) => {
+            for node in nodes {
+                if player.role(*node).leads {
+                    tick_leader(player, *node, *ticks);
+                }
+            }
+        }
+        Step::Restart(node) => player.restart(*node),
+        Step::Compact(node) => player.compact(*node),
+    }
+    settle(player, &mut Weather::Fair);
+    // A heartbeat says what is committed, and finds what was lost.
+    for node in nodes {
+        if player.role(*node).leads {
+            player.tick(*node);
+        }
+    }
+    settle(player, &mut Weather::Fair);
+    taken
+}
+
+/// Followers find out that what they have asked their leader was lost.
+fn miss_answers(player: &mut dyn Player, nodes: &[u64]) {
+    let leaders = nodes.iter().filter(|node| player.role(**node).leads);
+    let leaders: Vec<u64> = leaders.copied().collect();
+    for leader in leaders {
+        tick_leader(player, leader, 1);
+        let term = player.role(leader).term;
+        if !player.role(leader).leads {
+            continue;
+        }
+        for node in nodes {
+            let role = player.role(*node);
+            if player.hears(*node, leader) && role.term == term && !role.leads {
+                (0..ELECTION_TICKS - 1).for_each(|_| player.tick(*node));
+            }
+        }
+    }
+}
+
+fn settle(player: &mut dyn Player, weather: &mut Weather) {
+    assert!(player.deliver(weather, ROUNDS), "nodes talk for ever");
+}
+
+fn stand(player: &mut dyn Player, node: u64) {
+    let view = player.look(node);
+    if !view.role.leads && view.voters.contains(&node) {
+        player.stand(node);
+    }
+}
+
+/// Whether a node that serves takes it.
+fn propose(player: &mut dyn Player, node: u64, payload: &[u8]) -> bool {
+    player.role(node).serves && player.propose(node, payload)
+}
+
+fn tick_leader(player: &mut dyn Player, node: u64, ticks: u32) {
+    for _ in 0..ticks {
+        if !player.role(node).leads {
+            return;
+        }
+        player.tick(node);
+        settle(player, &mut Weather::Fair);
+    }
+}
+
+/// A successor that cannot be heard is waited for, in vain, and nothing is taken meanwhile.
+fn transfer(player: &mut dyn Player, node: u64, to: u64, taken: &mut Vec<bool>) {
+    if !player.role(node).serves {
+        return;
+    }
+    let ticks = player.ticks_of_transfer(node);
+    player.transfer(node, to);
+    settle(player, &mut Weather::Fair);
+    player.tick(node);
+    settle(player, &mut Weather::Fair);
+    let view = player.look(node);
+    if view.role.leads && view.voters.contains(&to) && to != node {
+        taken.push(propose(player, node, b"meanwhile"));
+        tick_leader(player, node, ticks - 1);
+    }
+    taken.push(propose(player, node, b"afterwards"));
+}
