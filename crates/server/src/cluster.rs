@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Role, Status};
-use coeval_leader::peers::{DoorStatus, NodeId, PeerStatus};
+use coeval_leader::peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::session::{
     Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
@@ -15,6 +15,7 @@ use coeval_sql::session::{
 };
 use coeval_sql::{Error, SqlState};
 
+use crate::settings::MOST_NODES;
 use crate::shared::Shared;
 
 /// How often the node is asked.
@@ -42,6 +43,19 @@ impl Seen {
             .clone()
     }
 
+    /// Whether the others have removed this node, as one of them has said.
+    pub(crate) fn is_removed(&self) -> bool {
+        let last = self.last();
+        last.status.is_some_and(|status| {
+            let members = status
+                .members
+                .iter()
+                .filter_map(|member| member.peer.as_ref());
+            let mut peers = members.chain(&status.others);
+            peers.any(|peer| peer.refusal == Some(Reason::Removed))
+        })
+    }
+
     fn note(&self, status: Status) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = |status: &Status| status.elections.last().map(|election| election.term);
@@ -63,6 +77,11 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
         drop(shared);
         coeval_env::sleep(INTERVAL).await;
     }
+}
+
+/// What a node says of itself that takes no part any more.
+pub(crate) fn removed_words(node: u64) -> String {
+    format!("node {node} has been removed from its cluster")
 }
 
 /// The cluster that the server is a node of.
@@ -192,6 +211,12 @@ fn refused(door: &DoorStatus) -> Vec<(&'static str, u64)> {
 pub(crate) async fn change(shared: Weak<Shared>, change: ClusterChange) -> Result<(), Error> {
     let shared = shared.upgrade().ok_or_else(alone)?;
     let node = shared.node.as_ref().ok_or_else(alone)?;
+    if let ClusterChange::Add { node: id, .. } = change
+        && id > MOST_NODES
+    {
+        let wrong = format!("{id} is no number of a node: they are from 1 to {MOST_NODES}");
+        return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, wrong));
+    }
     let done = match change {
         ClusterChange::Add { node: id, address } => node.add(NodeId(id), address).await,
         ClusterChange::Remove { node: id } => node.remove(NodeId(id)).await,

@@ -16,6 +16,9 @@
 //! new node has what the log held at its beginning. One that took no longer than an
 //! election has shown that the node keeps pace; it may vote.
 //!
+//! A new node that does not come up, because nobody is where it was said to be, is waited
+//! for. Who asks meanwhile to remove it, or to add it at another address, need not wait.
+//!
 //! Invariants: one operation at a time, and none outlives the term in which it began but
 //! by hearing that it is done. A change of members is only begun if those who can be
 //! talked to are a majority of the voters after it.
@@ -94,6 +97,9 @@ pub enum OperationError {
         /// For how long it has come no further.
         waited: Duration,
     },
+    /// Retry, after a look: somebody else has asked otherwise.
+    #[error("node {0} is waited for no longer: somebody has asked to remove it, or to add it anew")]
+    Overtaken(NodeId),
     /// Retry: the other did not become leader.
     #[error("node {0} has not taken over in time")]
     NotTaken(NodeId),
@@ -120,6 +126,7 @@ impl OperationError {
             | Self::Begins
             | Self::Busy
             | Self::NotCaughtUp { .. }
+            | Self::Overtaken(_)
             | Self::NotTaken(_)
             | Self::Deposed
             | Self::Log(_) => Remedy::Retry,
@@ -215,6 +222,7 @@ impl Driver {
         if matches!(wish, Wish::Transfer(_)) && self.operation.is_none() {
             self.log_moved().await?;
         }
+        self.overtake(wish);
         match self.first_step(wish) {
             Ok(Some(stage)) => {
                 let term = self.consensus.role().term;
@@ -229,6 +237,22 @@ impl Driver {
             Err(refusal) => drop(answer.send(Err(refusal))),
         }
         Ok(())
+    }
+
+    /// Gives up waiting for a new node of which something else is asked.
+    fn overtake(&mut self, wish: Wish) {
+        let of = match wish {
+            Wish::Add(node, _) | Wish::Remove(node) => node,
+            Wish::Transfer(_) => return,
+        };
+        let operation = self.operation.as_ref();
+        let waits = |operation: &Operation| match &operation.stage {
+            Step::CatchUp(round) => round.node == of,
+            Step::Transfer { .. } | Step::Change(_) => false,
+        };
+        if operation.is_some_and(waits) {
+            give_up(&mut self.operation, OperationError::Overtaken(of));
+        }
     }
 
     /// None when there is nothing to do.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use coeval_env::Instant;
 
 use super::identity::NodeId;
+use super::refusal::Reason;
 
 /// How a connection of ours to a node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct PeerStatus {
     pub connection: Connection,
     /// Why there is none, or why the last one ended.
     pub fault: Option<String>,
+    /// What kind of reason that is, if it is that the node refuses this one.
+    pub refusal: Option<Reason>,
     /// Why the last of its connections to here ended.
     pub fault_of_its: Option<String>,
     /// Frames sent to it, and their bytes on the wire.
@@ -126,6 +129,7 @@ impl Flow {
 pub(super) struct Notes {
     pub(super) connection: Connection,
     pub(super) fault: Option<String>,
+    pub(super) refusal: Option<Reason>,
     pub(super) fault_of_its: Option<String>,
     pub(super) heard: Option<Instant>,
     pub(super) round_trip: Option<Duration>,

@@ -32,7 +32,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
                 {
                     let mut notes = peer.counters.notes();
                     notes.connection = Connection::Standing(coeval_env::now());
-                    notes.fault = None;
+                    (notes.fault, notes.refusal) = (None, None);
                 }
                 tracing::info!(node = peer.node.0, "connected");
                 // Whoever sends because of the event finds the queue open; and whoever
@@ -82,6 +82,10 @@ impl Drop for Closed<'_> {
 fn note(peer: &Peer, fault: &Fault) {
     let said = fault.to_string();
     let mut notes = peer.counters.notes();
+    notes.refusal = match fault {
+        Fault::Refused(refusal) => Some(refusal.reason),
+        _ => None,
+    };
     if notes.fault.as_ref() != Some(&said) {
         let address = peer.address();
         tracing::warn!(node = peer.node.0, %address, reason = %said, "no connection");

@@ -131,6 +131,7 @@ impl Peer {
             address: self.address(),
             connection: notes.connection.clone(),
             fault: notes.fault.clone(),
+            refusal: notes.refusal,
             fault_of_its: notes.fault_of_its.clone(),
             sent: counters.sent.read(),
             received: counters.received.read(),

@@ -161,10 +161,14 @@ impl Health {
                 let leader = node.to_string();
                 state(&[], &[("role", "follower"), ("leader", &leader)])
             }
-            (Lead::Nowhere, _) => (
-                false,
-                object(&[("status", "leaderless"), ("reason", "no node leads")]),
-            ),
+            (Lead::Nowhere, _) => {
+                let reason = match shared.cluster.is_removed() {
+                    true => "this node has been removed from the cluster",
+                    false => "no node leads",
+                };
+                let said = [("status", "leaderless"), ("reason", reason)];
+                (false, object(&said))
+            }
         }
     }
 }

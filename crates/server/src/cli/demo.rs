@@ -13,7 +13,7 @@ go on. A node that has ended is started again after a few seconds. It is a demon
 and no way to run a database: all nodes are on this machine, and everybody on it is let in.
 
 Exit codes:
-  0  ended by Ctrl-C or SIGTERM, and all nodes with it
+  0  ended by Ctrl-C, SIGTERM or SIGHUP, and all nodes with it
   1  could not start: says why
   2  the arguments make no sense
 

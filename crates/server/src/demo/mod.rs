@@ -69,8 +69,12 @@ fn say(text: &str) {
 
 async fn play(demo: &Demo) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| error.to_string());
-    let mut interrupt = handler(SignalKind::interrupt())?;
-    let mut terminate = handler(SignalKind::terminate())?;
+    // The last comes when somebody closes the terminal.
+    let mut signals = [
+        handler(SignalKind::interrupt())?,
+        handler(SignalKind::terminate())?,
+        handler(SignalKind::hangup())?,
+    ];
     let directory = Directory::open(demo.directory.as_deref(), demo.nodes)?;
     let mut nodes = Vec::new();
     for node in 1..=demo.nodes {
@@ -83,7 +87,7 @@ async fn play(demo: &Demo) -> Result<(), String> {
         let watching = watch(&mut nodes, &directory);
         tokio::select! {
             biased;
-            () = either(&mut interrupt, &mut terminate) => Ok(()),
+            () = any(&mut signals) => Ok(()),
             ended = watching => ended,
         }
     }
@@ -101,18 +105,19 @@ async fn play(demo: &Demo) -> Result<(), String> {
     tokio::select! {
         biased;
         () = stopping => {}
-        () = either(&mut interrupt, &mut terminate) => nodes.iter_mut().for_each(Child::kill),
+        () = any(&mut signals) => nodes.iter_mut().for_each(Child::kill),
     }
     drop(nodes);
     directory.close()?;
     ended
 }
 
-async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
+async fn any([interrupt, terminate, hang_up]: &mut [Signal; 3]) {
     tokio::select! {
         biased;
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
     }
 }
 
@@ -193,7 +198,10 @@ fn show(nodes: &[Child], directory: &Directory) {
         ));
     }
     let leader = nodes.iter().find(|node| node.leads());
-    if let Some(process) = leader.and_then(Child::process) {
+    // Of fewer nodes none can be spared.
+    if nodes.len() >= 3
+        && let Some(process) = leader.and_then(Child::process)
+    {
         text.push_str(&format!(
             "\nConnect to one that does not lead, then kill the one that does, and go on:\n\n  \
              kill -9 {process}\n"

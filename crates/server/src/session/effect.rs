@@ -22,19 +22,34 @@ pub(super) enum Effect {
 /// Longer texts are not looked through.
 const LONGEST: usize = 16 << 10;
 
+/// Statements that change something, and leave a transaction that is open as it is.
+const CHANGES: [&str; 24] = [
+    "alter", "analyze", "comment", "copy", "create", "declare", "delete", "drop", "execute",
+    "explain", "fetch", "grant", "insert", "listen", "lock", "merge", "move", "notify", "revoke",
+    "truncate", "unlisten", "update", "vacuum", "with",
+];
+
 impl Effect {
+    /// That of what may be anything.
+    pub(super) const UNKNOWN: Self = Self::Several { may_end: true };
+
     /// That of a text.
     pub(super) fn of(text: &[u8]) -> Self {
         let text = trim(text);
-        let body = match text.iter().position(|&byte| byte == b';') {
-            Some(at) if trim(&text[at + 1..]).is_empty() => &text[..at],
-            Some(_) => {
-                let may_end = text.len() > LONGEST || mentions_an_end(text);
-                return Self::Several { may_end };
-            }
-            None => text,
-        };
-        let mut words = Words(body);
+        match text.iter().position(|&byte| byte == b';') {
+            Some(at) if trim(&text[at + 1..]).is_empty() => Self::of_one(&text[..at]),
+            Some(_) => Self::Several {
+                may_end: text.len() > LONGEST || mentions_an_end(text),
+            },
+            None => Self::of_one(text),
+        }
+    }
+
+    /// That of a text which is one statement, as prepared ones are; of one that PREPARE
+    /// has prepared the text may be that of PREPARE.
+    pub(super) fn of_one(text: &[u8]) -> Self {
+        let text = trim(text);
+        let mut words = Words(text);
         match &*words.next_lower() {
             "begin" | "start" => Self::Begin,
             "commit" | "end" => Self::Commit,
@@ -43,28 +58,55 @@ impl Effect {
                 "work" | "transaction" if words.next_lower() == "to" => Self::Nothing,
                 _ => Self::Rollback,
             },
-            "" if trim(body).is_empty() => Self::Nothing,
+            "prepare" if words.next_lower() != "transaction" => Self::Change,
+            "select" | "values" | "table" if may_change_the_cluster(text) => Self::Change,
             "select" | "show" | "values" | "table" | "set" | "reset" | "savepoint" | "release"
             | "deallocate" | "discard" => Self::Nothing,
-            _ => Self::Change,
+            "" if matches!(text, [] | [b';', ..]) => Self::Nothing,
+            "" if text.starts_with(b"(") => Self::Change,
+            change if CHANGES.contains(&change) => Self::Change,
+            _ => Self::UNKNOWN,
         }
     }
 }
 
-/// Without blanks and comments in front.
+/// Without blanks and comments in front, but for a comment that does not end.
 fn trim(mut text: &[u8]) -> &[u8] {
     loop {
         text = text.trim_ascii_start();
         if text.starts_with(b"--") {
-            let end = text.iter().position(|&byte| byte == b'\n');
+            let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             text = &text[end.unwrap_or(text.len())..];
-        } else if text.starts_with(b"/*") {
-            let end = text.windows(2).position(|two| two == b"*/");
-            text = end.map_or(&[][..], |end| &text[end + 2..]);
+        } else if let Some(end) = block_comment(text) {
+            text = &text[end..];
         } else {
             return text;
         }
     }
+}
+
+/// Where a block comment at the beginning ends; they nest.
+fn block_comment(text: &[u8]) -> Option<usize> {
+    if !text.starts_with(b"/*") {
+        return None;
+    }
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(two) = text.get(at..at + 2) {
+        match two {
+            b"/*" => (depth, at) = (depth + 1, at + 2),
+            b"*/" if depth == 1 => return Some(at + 2),
+            b"*/" => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// Whether a query may call what changes the cluster, which no transaction takes back.
+fn may_change_the_cluster(text: &[u8]) -> bool {
+    let name = b"cluster_";
+    let mut windows = text.windows(name.len());
+    text.len() > LONGEST || windows.any(|window| window.eq_ignore_ascii_case(name))
 }
 
 fn mentions_an_end(text: &[u8]) -> bool {
@@ -119,6 +161,14 @@ mod tests {
                 Effect::Several { may_end: true },
             ),
             ("select ';end'", Effect::Several { may_end: true }),
+            ("/* /* */ select */ commit", Effect::Commit),
+            ("/* select */ /* commit", Effect::UNKNOWN),
+            ("-- select\rcommit", Effect::Commit),
+            ("\u{b}commit", Effect::UNKNOWN),
+            ("something new", Effect::UNKNOWN),
+            ("prepare x as select 1", Effect::Change),
+            ("prepare transaction 'x'", Effect::UNKNOWN),
+            ("select coeval.Cluster_remove(3)", Effect::Change),
         ] {
             assert_eq!(Effect::of(text.as_bytes()), effect, "{text}");
         }

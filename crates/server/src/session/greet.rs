@@ -10,7 +10,7 @@ use coeval_leader::peers::PeerStream;
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::{Limits as BufferLimits, ReadBuffer};
 use coeval_sql::catalog::MAX_NAME_BYTES;
-use coeval_sql::session::{Carried, Session, SessionOptions};
+use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Error, SqlState};
 use coeval_types::{Remedy, Timestamp};
 use tokio::io::AsyncWriteExt;
@@ -22,9 +22,8 @@ use super::first::{First, Request, first, say};
 use super::input::Input;
 use super::opening::{self, ACCEPTED, NOT_LEADING, Opening, Origin};
 use super::output::Output;
-use super::relay::{self, Beginning, Leader, Relay};
+use super::relay::{self, Leader, Relay};
 use super::signal::Signal;
-use super::tracker::Tracker;
 use super::transport::{ReadHalf, Transport, WriteHalf};
 use super::{Here, Place, report, resume};
 use crate::audit::{self, Client};
@@ -138,20 +137,13 @@ async fn let_in(
         Ok(Found::Here(reign)) => reign,
         Ok(Found::Leader(leader, entry, signal, origin)) => {
             let (read, write) = start.transport.into_split();
-            let beginning = Beginning {
-                origin,
-                entry,
-                signal,
+            let line = relay::Line {
                 input: Input::new(read, start.buffer, Arc::clone(sheet)),
                 output: write,
                 rest: Vec::new(),
-                sheet: Arc::clone(sheet),
-                carried: Carried::default(),
-                tracker: Tracker::new(relay::IDLE, false),
-                is_admitted: false,
             };
             let mut leader = leader;
-            let mut relay = Box::new(Relay::new(shared, beginning));
+            let mut relay = Box::new(Relay::new(shared, origin, (entry, signal), line, sheet));
             if !relay.admit(shared, &mut leader).await {
                 sheet.refused();
                 return None;
@@ -193,6 +185,9 @@ enum Found {
     Leader(Leader, Entry, Arc<Signal>, Box<Origin>),
 }
 
+/// How often to look whether there is a leader, and whether this node takes part.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Finds whoever leads the cluster, for a new session.
 async fn leader(
     shared: &Shared,
@@ -206,6 +201,9 @@ async fn leader(
         let mut leads = shared.lead.subscribe();
         loop {
             let lead = leads.borrow_and_update().clone();
+            if !matches!(lead, Lead::Here(_)) && shared.cluster.is_removed() {
+                return Err(relay::removed(shared));
+            }
             let wait = match lead {
                 Lead::Here(reign) => return Ok(Found::Here(reign)),
                 Lead::There(node) => {
@@ -221,12 +219,13 @@ async fn leader(
                         request: request.clone(),
                     });
                     let opening = opening::session(&origin, None);
-                    if let Some(leader) = relay::open(&streams, node, &opening).await {
+                    let opened = relay::open_unless_replaced(&streams, node, &opening, &leads);
+                    if let Some(leader) = opened.await {
                         return Ok(Found::Leader(leader, entry, signal, origin));
                     }
                     relay::BETWEEN
                 }
-                Lead::Nowhere => patience,
+                Lead::Nowhere => LOOK,
             };
             // Whether it has changed or not, it is looked at again.
             let _ = coeval_env::timeout(wait, leads.changed()).await;

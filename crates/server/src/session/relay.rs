@@ -30,14 +30,17 @@ use coeval_pgwire::frame::{HEADER, kind};
 use coeval_sql::session::Carried;
 use coeval_sql::{Error, SqlState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
 use tracing::debug;
 
+use super::effect::Effect;
 use super::input::Input;
 use super::opening::{self, CARRIED, Origin, Resumed};
 use super::signal::Signal;
 use super::tracker::{Status, Tracker, Verdict, answer};
 use super::transport::WriteHalf;
 use super::{report, shutdown};
+use crate::cluster;
 use crate::metrics::Sheet;
 use crate::registry::Entry;
 use crate::reign::{Lead, Reign};
@@ -167,8 +170,26 @@ fn frame(out: &mut Vec<u8>, message: u8, contents: &[u8]) {
 }
 
 /// Opens a stream for a session; `None` when that node cannot be reached or does not
-/// lead.
-pub(super) async fn open(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
+/// lead, or is known not to lead any more: one that hangs answers nobody.
+pub(super) async fn open_unless_replaced(
+    streams: &Streams,
+    node: NodeId,
+    opening: &[u8],
+    leads: &watch::Receiver<Lead>,
+) -> Option<Leader> {
+    let mut now = leads.clone();
+    let elsewhere = |lead: &Lead| match lead {
+        Lead::There(other) => *other != node,
+        Lead::Here(_) | Lead::Nowhere => true,
+    };
+    tokio::select! {
+        biased;
+        opened = open(streams, node, opening) => opened,
+        _ = now.wait_for(elsewhere) => None,
+    }
+}
+
+async fn open(streams: &Streams, node: NodeId, opening: &[u8]) -> Option<Leader> {
     let opened = coeval_env::timeout(OPENING, begin(streams, node, opening)).await;
     opened.ok().flatten()
 }
@@ -204,6 +225,12 @@ pub(super) async fn cancel(streams: &Streams, leader: NodeId, process_id: i32, s
     }
 }
 
+/// 57P03: nobody leads that this node knows of, for it is a member no more.
+pub(super) fn removed(shared: &Shared) -> Error {
+    let words = cluster::removed_words(shared.settings.cluster_node);
+    Error::new(SqlState("57P03"), words).with_hint("Connect to another node, and stop this one.")
+}
+
 /// 57P03: there is no leader.
 pub(super) fn nobody_leads() -> Error {
     Error::new(SqlState("57P03"), "no node leads the cluster at the moment")
@@ -211,49 +238,43 @@ pub(super) fn nobody_leads() -> Error {
         .with_hint("Try again when enough nodes of the cluster run.")
 }
 
-/// What a relay begins with.
-pub(super) struct Beginning {
-    pub(super) origin: Box<Origin>,
-    pub(super) entry: Entry,
-    pub(super) signal: Arc<Signal>,
+/// The two directions of a client's connection.
+pub(super) struct Line {
     pub(super) input: Input,
     pub(super) output: WriteHalf,
     /// What the client gets first.
     pub(super) rest: Vec<u8>,
-    pub(super) sheet: Arc<Sheet>,
-    pub(super) carried: Carried,
-    pub(super) tracker: Tracker,
-    pub(super) is_admitted: bool,
 }
 
 impl Relay {
-    pub(super) fn new(shared: &Shared, beginning: Beginning) -> Self {
-        let Beginning {
-            origin,
-            entry,
-            signal,
-            input,
-            output,
-            rest,
-            sheet,
-            carried,
-            tracker,
-            is_admitted,
-        } = beginning;
+    /// Of a client that has not been let in.
+    pub(super) fn new(
+        shared: &Shared,
+        origin: Box<Origin>,
+        (entry, signal): (Entry, Arc<Signal>),
+        line: Line,
+        sheet: &Arc<Sheet>,
+    ) -> Self {
         Self {
             origin,
             entry,
             signal,
-            input,
-            sheet,
-            carried,
-            tracker,
-            client: Side::new(output, rest),
-            is_admitted,
+            input: line.input,
+            sheet: Arc::clone(sheet),
+            carried: Carried::default(),
+            tracker: Tracker::new(Status::Idle, false),
+            client: Side::new(line.output, line.rest),
+            is_admitted: false,
             is_ended: false,
             waits_since: None,
             patience: Duration::from_millis(shared.settings.cluster_wait_milliseconds),
         }
+    }
+
+    /// Of one that was let in, and whose session carries this.
+    pub(super) fn go_on(&mut self, carried: Carried, tracker: Tracker) {
+        (self.carried, self.tracker) = (carried, tracker);
+        self.is_admitted = true;
     }
 
     /// What was not sent to the client yet, and the stream to it.
@@ -396,33 +417,22 @@ impl Relay {
                 }
                 Lead::There(node) => {
                     let opening = opening::session(&self.origin, Some(&resumed));
-                    let mut now = leads.clone();
-                    let elsewhere = move |lead: &Lead| match lead {
-                        Lead::There(other) => *other != node,
-                        Lead::Here(_) | Lead::Nowhere => true,
-                    };
-                    let opening = async {
-                        tokio::select! {
-                            biased;
-                            opened = open(&streams, node, &opening) => opened,
-                            _ = now.wait_for(elsewhere) => None,
-                        }
-                    };
-                    if let Some(leader) = self.meanwhile(opening).await? {
+                    let opening = open_unless_replaced(&streams, node, &opening, &leads);
+                    if let Some(leader) = self.meanwhile(shared, opening).await? {
                         self.waits_since = None;
                         return Ok(Found::Leader(leader));
                     }
                     let changed = async {
                         let _ = coeval_env::timeout(BETWEEN, leads.changed()).await;
                     };
-                    self.meanwhile(changed).await?;
+                    self.meanwhile(shared, changed).await?;
                 }
                 Lead::Nowhere => {
                     let changed = async {
                         // The sender lives as long as the server.
                         let _ = leads.changed().await;
                     };
-                    self.meanwhile(changed).await?;
+                    self.meanwhile(shared, changed).await?;
                 }
             }
         }
@@ -430,13 +440,18 @@ impl Relay {
 
     /// Waits for something, and serves the client as far as that is possible without a
     /// leader.
-    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+    async fn meanwhile<T>(
+        &mut self,
+        shared: &Shared,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
         let mut work = pin!(work);
         let mut late = None;
         poll_fn(|context| {
             if let Poll::Ready(output) = work.as_mut().poll(context) {
                 return Poll::Ready(Ok(output));
             }
+            let mut is_canceled = self.signal.is_canceled() && !self.signal.is_deposed();
             if let Some(stop) = self.poll_signal(context, None) {
                 return Poll::Ready(Err(stop));
             }
@@ -459,12 +474,17 @@ impl Relay {
                     let at = since + self.patience;
                     let late = late.get_or_insert_with(|| Box::pin(coeval_env::sleep_until(at)));
                     let is_late = late.as_mut().poll(context).is_ready();
-                    if (is_late || self.tracker.is_skipping())
-                        && let Some(stop) = self.refuse(is_late)
-                    {
+                    let refusal = if std::mem::take(&mut is_canceled) {
+                        Some(Error::canceled())
+                    } else if shared.cluster.is_removed() {
+                        Some(removed(shared))
+                    } else {
+                        is_late.then(nobody_leads)
+                    };
+                    if let Some(stop) = self.refuse(refusal.as_ref()) {
                         return Poll::Ready(Err(stop));
                     }
-                    moved |= is_late;
+                    moved |= refusal.is_some();
                 }
                 if !self.input.buffer.has_frame() {
                     (self.waits_since, late) = (None, None);
@@ -477,15 +497,18 @@ impl Relay {
         .await
     }
 
-    /// Answers what the client has sent without a leader; only what it has to skip
-    /// anyway, unless it has waited for long enough.
-    fn refuse(&mut self, is_late: bool) -> Option<Stop> {
-        while is_late || self.tracker.is_skipping() {
+    /// Answers what the client has sent without a leader, with this error; without one,
+    /// only what it has to skip anyway.
+    fn refuse(&mut self, error: Option<&Error>) -> Option<Stop> {
+        while error.is_some() || self.tracker.is_skipping() {
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) if next.kind == kind::TERMINATE => return Some(Stop::Client),
                 Ok(Some(next)) => {
                     let out = &mut self.client.buffer;
-                    self.tracker.refuse(next.kind, &nobody_leads(), out);
+                    match error {
+                        Some(error) => self.tracker.refuse(next.kind, error, out),
+                        None => self.tracker.skip(next.kind, out),
+                    }
                 }
                 Ok(None) => return None,
                 Err(error) => return Some(Stop::Nonsense(report::from_wire(&error))),
@@ -494,13 +517,19 @@ impl Relay {
         None
     }
 
+    /// Whether the session ends now. If this node stops, what runs at the leader is waited
+    /// for, as it would be here; should it take too long, it is canceled.
+    fn shall_end(&self, has_leader: bool) -> bool {
+        self.signal.is_terminated() && !(has_leader && self.tracker.waits())
+    }
+
     fn poll_signal(
         &self,
         context: &Context<'_>,
         leader: Option<(&Streams, NodeId)>,
     ) -> Option<Stop> {
         self.signal.register(context);
-        if self.signal.is_terminated() {
+        if self.shall_end(leader.is_some()) {
             return Some(Stop::Terminated);
         }
         if self.signal.is_deposed() {
@@ -549,6 +578,9 @@ impl Relay {
                 let mut moved = false;
                 if let Some(stop) = self.poll_answers(leader, context, &mut moved) {
                     return Poll::Ready(stop);
+                }
+                if self.shall_end(true) {
+                    return Poll::Ready(Stop::Terminated);
                 }
                 if self.client.poll_send(context, &mut moved).is_err() {
                     return Poll::Ready(Stop::Client);
@@ -626,10 +658,17 @@ impl Relay {
         context: &mut Context<'_>,
         moved: &mut bool,
     ) -> Option<Stop> {
-        while !leader.side.is_full() {
+        // Who is about to end begins nothing.
+        let takes = |relay: &Self| !relay.signal.is_terminated() || relay.tracker.is_copying();
+        while takes(self) && !leader.side.is_full() {
             match self.input.buffer.next_frame() {
                 Ok(Some(next)) => {
-                    match self.tracker.client(next.kind, next.contents) {
+                    let carried = &self.carried;
+                    let prepared = |name: &[u8]| {
+                        let text = carried.prepared(str::from_utf8(name).ok()?)?;
+                        Some(Effect::of_one(text.as_bytes()))
+                    };
+                    match self.tracker.client(next.kind, next.contents, prepared) {
                         Verdict::Pass => {
                             frame(&mut leader.side.buffer, next.kind, next.contents);
                         }
@@ -694,6 +733,3 @@ pub(super) fn limits(shared: &Shared) -> Limits {
         ..Limits::default()
     }
 }
-
-/// The status of a client that has just been let in.
-pub(super) const IDLE: Status = Status::Idle;

@@ -16,7 +16,7 @@ use super::greet::{Arrival, new_output, options};
 use super::input::Input;
 use super::opening::{Origin, Resumed};
 use super::output::Output;
-use super::relay::{self, Beginning, Relay};
+use super::relay::{self, Relay};
 use super::signal::Signal;
 use super::{Here, Place, report};
 use crate::audit::Client;
@@ -48,19 +48,14 @@ pub(super) fn elsewhere(
     signal.has_left();
     let (output, mut rest) = output.into_rest();
     rest.append(&mut told);
-    let beginning = Beginning {
-        origin,
-        entry,
-        signal,
+    let line = relay::Line {
         input,
         output,
         rest,
-        sheet,
-        carried,
-        tracker,
-        is_admitted: true,
     };
-    Relay::new(shared, beginning)
+    let mut relay = Relay::new(shared, origin, (entry, signal), line, &sheet);
+    relay.go_on(carried, tracker);
+    relay
 }
 
 /// A session that was relayed, and goes on here. Returns where it is then; nowhere, when

@@ -12,7 +12,8 @@
 //! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL. `assess`: what of
 //!   a script would not run. `status`: one screen. `client_tls`: whom they trust.
 //! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
-//!   `cluster_command`: looking at them, and changing who takes part and who leads.
+//!   `cluster_sessions`: those whose client and leader are at different nodes.
+//!   `cluster_command`: looking at them, and changing who takes part and who leads. `demo`.
 //! - `activity`: what sessions learn of each other and of the server.
 //! - `admin`: metrics and health over HTTP. `disk`: a process whose disk is full or fails.
 //!   `slow`: slow statements in the log.
@@ -36,9 +37,11 @@ mod checkpoints;
 mod client_tls;
 mod cluster;
 mod cluster_command;
+mod cluster_sessions;
 mod copy;
 mod crash;
 mod damage;
+mod demo;
 mod disk;
 mod dock;
 mod drivers;

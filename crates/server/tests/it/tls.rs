@@ -30,12 +30,12 @@ fn ssl_request() -> Vec<u8> {
 }
 
 /// A certificate for localhost, and its key, in a directory that goes with it.
-struct Certificate {
+pub struct Certificate {
     directory: tempfile::TempDir,
 }
 
 impl Certificate {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let certificate = Self { directory };
         certificate.renew();
@@ -50,11 +50,11 @@ impl Certificate {
         std::fs::write(self.key(), made.signing_key.serialize_pem()).unwrap();
     }
 
-    fn certificate(&self) -> PathBuf {
+    pub fn certificate(&self) -> PathBuf {
         self.directory.path().join("certificate.pem")
     }
 
-    fn key(&self) -> PathBuf {
+    pub fn key(&self) -> PathBuf {
         self.directory.path().join("key.pem")
     }
 
@@ -71,7 +71,7 @@ impl Certificate {
     }
 
     /// A client that trusts this certificate and no other.
-    fn client(&self) -> Connect {
+    pub fn client(&self) -> Connect {
         let mut roots = RootCertStore::empty();
         roots.add(self.der()).unwrap();
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
@@ -90,10 +90,10 @@ impl Certificate {
 
 /// tokio-postgres' way to TLS, by rustls.
 #[derive(Clone)]
-struct Connect {
+pub struct Connect {
     connector: TlsConnector,
     /// What a channel to this server is bound to.
-    binding: Vec<u8>,
+    pub binding: Vec<u8>,
 }
 
 impl MakeTlsConnect<tokio_postgres::Socket> for Connect {
@@ -123,7 +123,7 @@ impl TlsConnect<tokio_postgres::Socket> for Connect {
     }
 }
 
-struct Encrypted {
+pub struct Encrypted {
     stream: TlsStream<tokio_postgres::Socket>,
     binding: Vec<u8>,
 }
@@ -163,7 +163,7 @@ impl AsyncWrite for Encrypted {
 }
 
 /// Connects with TLS, which has to be granted.
-async fn connect(
+pub async fn connect(
     address: SocketAddr,
     connect: Connect,
     user: &str,

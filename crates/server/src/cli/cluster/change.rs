@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::{Failure, Picture, picture};
 use crate::client::{self, explain};
+use crate::cluster::removed_words;
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(200);
@@ -41,6 +42,14 @@ impl Change {
         }
     }
 
+    /// Whether what went wrong with looking is that it has come about.
+    fn is_why(self, error: &str) -> bool {
+        match self {
+            Self::Remove(node) => error.contains(&removed_words(node)),
+            Self::Add(..) | Self::Transfer(_) => false,
+        }
+    }
+
     /// How far it has come, in words.
     fn stage(self, picture: &Picture) -> String {
         match self {
@@ -58,6 +67,18 @@ impl Change {
     }
 }
 
+/// What a change has come to.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// The cluster shows it.
+    Seen(Box<Picture>),
+    /// The node that was asked is the one that was removed, and says so.
+    AskedItself,
+}
+
+/// Another change is under way (object_in_use).
+const BUSY: &str = "55006";
+
 /// Whether a change that ended so may have come about, or may when it is asked for again.
 fn is_final(error: &tokio_postgres::Error) -> bool {
     let Some(report) = error.as_db_error() else {
@@ -65,19 +86,26 @@ fn is_final(error: &tokio_postgres::Error) -> bool {
         return false;
     };
     let code = report.code().code();
-    // The leader has changed or stops, or somebody stopped waiting for the answer.
-    !(code.starts_with("08") || code.starts_with("57") || code.starts_with("40"))
+    // The leader has changed or stops, or somebody stopped waiting for the answer; or it is
+    // not this one's turn yet.
+    !(code == BUSY || code.starts_with("08") || code.starts_with("57") || code.starts_with("40"))
 }
 
 /// Has the leader make the change and waits for it.
-pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Picture, Failure> {
+pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Made, Failure> {
     // Whether there is a cluster, and whom it has.
-    let before = picture(url).await.map_err(Failure::Unknown)?;
-    if change.is_done(&before) {
-        return Ok(before);
+    match picture(url).await {
+        Ok(before) if change.is_done(&before) => {
+            let _ = writeln!(std::io::stderr(), "there is nothing to do");
+            return Ok(Made::Seen(Box::new(before)));
+        }
+        Ok(_) => {}
+        Err(error) if change.is_why(&error) => return Ok(Made::AskedItself),
+        Err(error) => return Err(Failure::Unknown(error)),
     }
     let mut asked = pin!(ask(change, url));
     let mut answered = false;
+    let mut again = None;
     let mut said = String::new();
     let until = coeval_env::now() + wait;
     loop {
@@ -86,19 +114,21 @@ pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Pi
         } else {
             match coeval_env::timeout(LOOK, &mut asked).await {
                 Ok(Err(refused)) => return Err(Failure::Refused(refused)),
-                Ok(Ok(done)) => {
-                    answered = done;
-                    if !done {
-                        coeval_env::sleep(LOOK).await;
-                        asked.set(ask(change, url));
-                    }
+                Ok(Ok(Asked::Done)) => (answered, again) = (true, None),
+                Ok(Ok(Asked::Again(reason))) => {
+                    again = reason;
+                    coeval_env::sleep(LOOK).await;
+                    asked.set(ask(change, url));
                 }
                 Err(coeval_env::Elapsed) => {}
             }
         }
         let stage = match picture(url).await {
-            Ok(picture) if change.is_done(&picture) => return Ok(picture),
-            Ok(picture) => change.stage(&picture),
+            Ok(picture) if change.is_done(&picture) => {
+                return Ok(Made::Seen(Box::new(picture)));
+            }
+            Ok(picture) => again.clone().unwrap_or_else(|| change.stage(&picture)),
+            Err(error) if change.is_why(&error) => return Ok(Made::AskedItself),
             Err(error) => error,
         };
         if coeval_env::now() >= until {
@@ -115,14 +145,26 @@ pub(super) async fn make(change: Change, url: &str, wait: Duration) -> Result<Pi
     }
 }
 
-/// Asks for the change. False when it should be asked for again.
-async fn ask(change: Change, url: &str) -> Result<bool, String> {
+/// What asking has come to.
+enum Asked {
+    /// It is done, as the leader says.
+    Done,
+    /// It should be asked for again, perhaps for this reason.
+    Again(Option<String>),
+}
+
+/// Asks for the change.
+async fn ask(change: Change, url: &str) -> Result<Asked, String> {
     let Ok(client) = client::connect(url, "coeval cluster").await else {
-        return Ok(false);
+        return Ok(Asked::Again(None));
     };
     match client.simple_query(&change.statement()).await {
-        Ok(_) => Ok(true),
+        Ok(_) => Ok(Asked::Done),
         Err(error) if is_final(&error) => Err(explain(&error)),
-        Err(_) => Ok(false),
+        Err(error) => {
+            let report = error.as_db_error();
+            let busy = report.filter(|report| report.code().code() == BUSY);
+            Ok(Asked::Again(busy.map(|report| report.message().to_owned())))
+        }
     }
 }

@@ -29,13 +29,17 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::url_argument;
 use crate::client::{self, DEFAULT_URL};
-use change::Change;
+use change::{Change, Made};
 use picture::Picture;
 
 /// Something is wrong with the cluster, or the change did not come about.
 const WRONG: u8 = 1;
 /// There is nobody to ask, or no cluster.
 const UNKNOWN: u8 = 3;
+
+/// How long a node may take to say how the cluster is: one that knows no leader waits for
+/// one first, for as long as `cluster_wait_milliseconds`.
+const ANSWER: Duration = Duration::from_secs(30);
 
 const HELP: &str = "\
 Any node can be asked: it asks the leader. While nobody leads, none can answer.
@@ -146,7 +150,13 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
         Err(error) => Err(Failure::Unknown(error.to_string())),
     };
     let (message, code) = match ended {
-        Ok(picture) => {
+        Ok(Made::AskedItself) => {
+            let message = "the node that was asked has been removed; ask another one how the \
+                           cluster is";
+            let _ = writeln!(std::io::stderr(), "{message}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Made::Seen(picture)) => {
             let text = if matches.get_flag("json") {
                 picture.json()
             } else {
@@ -176,7 +186,7 @@ enum Failure {
     Refused(String),
 }
 
-async fn ask(name: &str, matches: &ArgMatches) -> Result<Picture, Failure> {
+async fn ask(name: &str, matches: &ArgMatches) -> Result<Made, Failure> {
     let url = matches.get_one::<String>("url");
     let url = url.map_or(DEFAULT_URL, String::as_str);
     let node = || matches.get_one::<u64>("node").copied().unwrap_or(0);
@@ -189,7 +199,8 @@ async fn ask(name: &str, matches: &ArgMatches) -> Result<Picture, Failure> {
         _ => None,
     };
     let Some(change) = change else {
-        return picture(url).await.map_err(Failure::Unknown);
+        let seen = picture(url).await.map_err(Failure::Unknown)?;
+        return Ok(Made::Seen(Box::new(seen)));
     };
     let seconds = matches.get_one::<u64>("wait").copied().unwrap_or(0);
     change::make(change, url, Duration::from_secs(seconds)).await
@@ -197,6 +208,13 @@ async fn ask(name: &str, matches: &ArgMatches) -> Result<Picture, Failure> {
 
 /// Asks how the cluster is.
 async fn picture(url: &str) -> Result<Picture, String> {
-    let client = client::connect(url, "coeval cluster").await?;
-    Picture::read(&client).await
+    let asked = async {
+        let client = client::connect(url, "coeval cluster").await?;
+        Picture::read(&client).await
+    };
+    let asked = coeval_env::timeout(ANSWER, asked).await;
+    asked.unwrap_or_else(|coeval_env::Elapsed| {
+        let (url, seconds) = (client::shown(url), ANSWER.as_secs());
+        Err(format!("{url}: no answer within {seconds} s"))
+    })
 }

@@ -134,6 +134,14 @@ impl Carried {
         self.bytes == 0
     }
 
+    /// The text of the prepared statement of this name, if that is carried: of one that
+    /// was prepared by PREPARE, that statement's.
+    #[must_use]
+    pub fn prepared(&self, name: &str) -> Option<&str> {
+        let statement = self.statements.get(name)?;
+        Some(&statement.text)
+    }
+
     /// Takes over what has changed. When it fails, what came before the mistake has been
     /// taken over.
     pub fn apply(&mut self, piece: &[u8]) -> Result<(), Malformed> {
