@@ -29,6 +29,13 @@ pub trait KeyExtractor: fmt::Debug + Send + Sync {
     /// Appends the key of `row` to `key`.
     fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey;
 
+    /// Whether the row has this key, if that can be told without making its key: a read by
+    /// key asks for every row that it shows.
+    fn has_key(&self, row: RowRef<'_>, key: &[u8]) -> Option<bool> {
+        let _ = (row, key);
+        None
+    }
+
     /// Whether both rows have the same key, as far as can be told without making their
     /// keys: when this is false they may have it all the same. An update that leaves the
     /// key alone asks several times.

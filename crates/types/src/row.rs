@@ -79,6 +79,7 @@ impl<'row> RowRef<'row> {
 
     /// Takes bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has
     /// accepted before.
+    #[inline]
     #[must_use]
     pub fn trusted(bytes: &'row [u8]) -> Self {
         debug_assert!(Self::parse(bytes).is_ok());
@@ -86,16 +87,19 @@ impl<'row> RowRef<'row> {
     }
 
     /// The whole row.
+    #[inline]
     #[must_use]
     pub fn bytes(self) -> &'row [u8] {
         self.0
     }
 
+    #[inline]
     fn head(self) -> u16 {
         u16::from_le_bytes([self.0[0], self.0[1]])
     }
 
     /// How many cells it has.
+    #[inline]
     #[must_use]
     pub fn len(self) -> usize {
         usize::from(self.head() & !WIDE)
@@ -134,21 +138,77 @@ impl<'row> RowRef<'row> {
     #[inline]
     #[must_use]
     pub fn cell(self, column: usize) -> Option<&'row [u8]> {
+        self.place(column).map(|place| &self.0[place])
+    }
+
+    /// Where in the row the bytes of a cell are; `None` for a null and for a column that
+    /// the row does not have.
+    #[inline]
+    fn place(self, column: usize) -> Option<Range<usize>> {
+        let head = self.head();
+        if head & WIDE != 0 {
+            return self.place_in_wide(column);
+        }
+        let columns = usize::from(head);
+        if column >= columns {
+            return None;
+        }
+        // The end word and the one before it; for the first cell that is the row's head.
+        let at = column * 2;
+        let words: [u8; 4] = self.0[at..at + 4].try_into().expect("four bytes");
+        let end = u16::from_le_bytes([words[2], words[3]]);
+        if end & NULL_16 != 0 {
+            return None;
+        }
+        let before = u16::from_le_bytes([words[0], words[1]]) & !NULL_16;
+        let start = if column == 0 { 0 } else { before };
+        let data = HEAD_BYTES + columns * 2;
+        Some(data + usize::from(start)..data + usize::from(end))
+    }
+
+    #[cold]
+    fn place_in_wide(self, column: usize) -> Option<Range<usize>> {
         if column >= self.len() || self.end(column).1 {
             return None;
         }
-        Some(&self.0[self.place(column)])
-    }
-
-    /// Where in the row the bytes of a cell are that it has.
-    #[inline]
-    fn place(self, column: usize) -> Range<usize> {
         let start = match column {
             0 => 0,
             _ => self.end(column - 1).0,
         };
         let data = self.data_start();
-        data + start..data + self.end(column).0
+        Some(data + start..data + self.end(column).0)
+    }
+
+    /// Appends to `out` this row with another cell in one column, which it has.
+    pub fn with_cell(self, column: usize, cell: Option<&[u8]>, out: &mut Vec<u8>) {
+        assert!(column < self.len(), "a column of the row");
+        let start = match column {
+            0 => 0,
+            _ => self.end(column - 1).0,
+        };
+        let (end, _) = self.end(column);
+        let head = self.data_start();
+        let (before, bytes) = (end - start, cell.map_or(0, <[u8]>::len));
+        let wide = usize::from(NULL_16);
+        if self.is_wide() || self.0.len() - head - before + bytes >= wide {
+            let mut builder = RowBuilder::new();
+            for (at, its) in self.cells().enumerate() {
+                builder.push(if at == column { cell } else { its });
+            }
+            return builder.finish(out);
+        }
+        let row = out.len();
+        out.reserve(self.0.len() + bytes);
+        out.extend_from_slice(&self.0[..head + start]);
+        out.extend_from_slice(cell.unwrap_or_default());
+        out.extend_from_slice(&self.0[head + end..]);
+        for at in column..self.len() {
+            let (end, null) = self.end(at);
+            let null = if at == column { cell.is_none() } else { null };
+            let end = (end - before + bytes) as u16 | if null { NULL_16 } else { 0 };
+            let word = row + HEAD_BYTES + at * 2;
+            out[word..word + 2].copy_from_slice(&end.to_le_bytes());
+        }
     }
 
     /// All cells in order.
@@ -181,7 +241,17 @@ impl RowBuilder {
         Self::default()
     }
 
+    /// An empty row with room for so many cells, and so many bytes in them.
+    #[must_use]
+    pub fn with_capacity(cells: usize, bytes: usize) -> Self {
+        Self {
+            ends: Vec::with_capacity(cells),
+            data: Vec::with_capacity(bytes),
+        }
+    }
+
     /// Appends a cell.
+    #[inline]
     pub fn push(&mut self, cell: Option<&[u8]>) {
         match cell {
             None => self.push_null(),
@@ -214,12 +284,16 @@ impl RowBuilder {
         let head = self.ends.len() as u16 | if wide { WIDE } else { 0 };
         out.reserve(HEAD_BYTES + self.ends.len() * 4 + self.data.len());
         out.extend_from_slice(&head.to_le_bytes());
-        for &end in &self.ends {
-            if wide {
-                out.extend_from_slice(&end.to_le_bytes());
-            } else {
-                let null = if end & NULL_32 != 0 { NULL_16 } else { 0 };
-                out.extend_from_slice(&((end & !NULL_32) as u16 | null).to_le_bytes());
+        if wide {
+            let words = self.ends.iter().flat_map(|end| end.to_le_bytes());
+            out.extend(words);
+        } else {
+            let words = out.len();
+            out.resize(words + self.ends.len() * 2, 0);
+            for (word, &end) in out[words..].as_chunks_mut().0.iter_mut().zip(&self.ends) {
+                // Ends below this leave the null's bit where it is in half a word.
+                let null = (end >> 16) as u16;
+                *word = (end as u16 | null).to_le_bytes();
             }
         }
         out.extend_from_slice(&self.data);
@@ -252,6 +326,32 @@ mod tests {
         assert_eq!(row.cell(2), Some(&b""[..]));
         assert_eq!(row.cell(3), Some(&b"xyz"[..]));
         assert_eq!(row.cell(4), None, "a column added later reads as null");
+    }
+
+    #[test]
+    fn one_cell_is_replaced() {
+        let long = vec![7; 40_000];
+        let cells: [&[Option<&[u8]>]; 2] = [
+            &[Some(b"a"), None, Some(b""), Some(b"xyz")],
+            &[Some(b"a"), Some(&long), None],
+        ];
+        for cells in cells {
+            let before = row(cells);
+            for column in 0..cells.len() {
+                for cell in [
+                    None,
+                    Some(&b""[..]),
+                    Some(b"longer than before"),
+                    Some(&long),
+                ] {
+                    let mut expected = cells.to_vec();
+                    expected[column] = cell;
+                    let mut made = vec![9];
+                    RowRef::trusted(&before).with_cell(column, cell, &mut made);
+                    assert_eq!(made[1..], row(&expected), "{column}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -94,23 +94,49 @@ impl RowRef<'_> {
         let count_at = patch.len();
         patch.extend_from_slice(&[0; COUNT_BYTES]);
         let mut count: u16 = 0;
-        for column in 0..newer.len() {
-            let cell = newer.cell(column);
-            if cell == self.cell(column) {
-                continue;
-            }
+        let mut note = |column: usize| {
             count += 1;
             patch.extend_from_slice(&(column as u16).to_le_bytes());
-            match cell {
+            match newer.cell(column) {
                 None => patch.extend_from_slice(&u32::MAX.to_le_bytes()),
                 Some(bytes) => {
                     patch.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
                     patch.extend_from_slice(bytes);
                 }
             }
+        };
+        if self.has_layout_of(newer) {
+            self.each_changed_in_place(newer, note);
+        } else {
+            let changed = |&column: &usize| newer.cell(column) != self.cell(column);
+            (0..newer.len()).filter(changed).for_each(&mut note);
         }
         patch[count_at..count_at + COUNT_BYTES].copy_from_slice(&count.to_le_bytes());
         true
+    }
+
+    /// Whether all cells are of the same lengths, and the same ones null.
+    fn has_layout_of(self, other: RowRef<'_>) -> bool {
+        let data = self.data_start();
+        other.0.get(..data) == Some(&self.0[..data])
+    }
+
+    /// The cells that differ from those of a row with the same layout. What is equal is
+    /// compared as a whole, not cell by cell: rows are wide and changes are small.
+    fn each_changed_in_place(self, newer: RowRef<'_>, mut note: impl FnMut(usize)) {
+        let data = self.data_start();
+        let (old, new) = (&self.0[data..], &newer.0[data..]);
+        let (mut at, mut column) = (0, 0);
+        while let Some(same) = first_difference(&old[at..], &new[at..]) {
+            at += same;
+            // Nulls end where the cell before them does.
+            while self.end(column).0 <= at {
+                column += 1;
+            }
+            note(column);
+            at = self.end(column).0;
+            column += 1;
+        }
     }
 
     /// Appends to `out` this row with `patch` applied. On an error `out` is as it
@@ -132,6 +158,18 @@ impl RowRef<'_> {
         builder.finish(out);
         Ok(())
     }
+}
+
+/// Where two strings of bytes differ first, if they do where both are.
+fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
+    const EACH: usize = 8;
+    let mut pairs = one.chunks_exact(EACH).zip(other.chunks_exact(EACH));
+    let whole = pairs.position(|(one, other)| one != other);
+    let rest = whole.unwrap_or(one.len().min(other.len()) / EACH) * EACH;
+    let mut bytes = one[rest..].iter().zip(&other[rest..]);
+    bytes
+        .position(|(one, other)| one != other)
+        .map(|at| rest + at)
 }
 
 /// A row that its holder may change, nobody else having it.
@@ -162,8 +200,8 @@ impl<'row> RowMut<'row> {
         }
         let mut cells = Cells::of(patch)?;
         while let Some((column, cell)) = cells.take(columns)? {
-            if let Some(cell) = cell {
-                let place = RowRef(&*self.0).place(column);
+            let place = RowRef(&*self.0).place(column);
+            if let (Some(cell), Some(place)) = (cell, place) {
                 self.0[place].copy_from_slice(cell);
             }
         }

@@ -45,28 +45,79 @@ impl Columns {
     }
 }
 
+/// A number of 32 bits as keys have it, from what a cell has.
+#[inline]
+fn int(cell: [u8; 4]) -> [u8; 4] {
+    (u32::from_le_bytes(cell) ^ (1 << 31)).to_be_bytes()
+}
+
+/// A number of 64 bits.
+#[inline]
+fn bigint(cell: [u8; 8]) -> [u8; 8] {
+    (u64::from_le_bytes(cell) ^ (1 << 63)).to_be_bytes()
+}
+
+/// Whether two cells are the same; those of numbers without a call.
+#[inline]
+fn is_same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else {
+        return one == other;
+    };
+    if let (Ok(one), Ok(other)) = (<[u8; 4]>::try_from(one), <[u8; 4]>::try_from(other)) {
+        return one == other;
+    }
+    one == other
+}
+
 impl KeyExtractor for Columns {
     fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {
         for &(column, kind) in &self.0 {
-            if kind == Kind::Text {
-                key.extend_from_slice(row.cell(column).unwrap_or_default());
-                key.push(0);
-            } else {
-                push_integer(kind, row.integer(column), key);
+            let cell = row.cell(column).unwrap_or_default();
+            match kind {
+                Kind::Int if let Ok(cell) = cell.try_into() => key.extend_from_slice(&int(cell)),
+                Kind::Bigint if let Ok(cell) = cell.try_into() => {
+                    key.extend_from_slice(&bigint(cell));
+                }
+                Kind::Int | Kind::Bigint => push_integer(kind, row.integer(column), key),
+                Kind::Text => {
+                    key.extend_from_slice(cell);
+                    key.push(0);
+                }
             }
         }
         ExtractedKey::Comparable
     }
 
+    fn has_key(&self, row: RowRef<'_>, key: &[u8]) -> Option<bool> {
+        let mut rest = key;
+        for &(column, kind) in &self.0 {
+            let cell = row.cell(column)?;
+            let behind = match kind {
+                Kind::Int => rest.strip_prefix(&int(cell.try_into().ok()?)),
+                Kind::Bigint => rest.strip_prefix(&bigint(cell.try_into().ok()?)),
+                Kind::Text => {
+                    let behind = rest.strip_prefix(cell);
+                    behind.and_then(|behind| behind.strip_prefix(&[0]))
+                }
+            };
+            match behind {
+                Some(behind) => rest = behind,
+                None => return Some(false),
+            }
+        }
+        Some(rest.is_empty())
+    }
+
     fn is_surely_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
         let mut columns = self.0.iter();
-        columns.all(|&(column, _)| one.cell(column) == other.cell(column))
+        columns.all(|&(column, _)| is_same(one.cell(column), other.cell(column)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Maker, Row};
 
     #[test]
     fn keys_sort_as_numbers_do() {
@@ -80,6 +131,52 @@ mod tests {
                 })
                 .collect();
             assert!(keys.is_sorted());
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_key_that_is_extracted_from_it_and_no_other() {
+        let table = Table::new(
+            "t",
+            1,
+            &[
+                ("a", Kind::Int),
+                ("b", Kind::Text),
+                ("c", Kind::Bigint),
+                ("d", Kind::Text),
+            ],
+        );
+        let columns = Columns::of(&table, &[0, 1, 2]);
+        let mut rows = Vec::new();
+        for (a, b, c) in [
+            (-3, "BAR", 7),
+            (-3, "BARBAR", 7),
+            (2, "BAR", -7),
+            (2, "", 0),
+        ] {
+            let (mut maker, mut row) = (Maker::new(), Row::default());
+            maker.integer(&table, a).text(b).integer(&table, c);
+            maker.text("beside").finish(&mut row);
+            rows.push(row);
+        }
+        let (mut maker, mut nulls) = (Maker::new(), Row::default());
+        maker.null().null().null().null().finish(&mut nulls);
+        rows.push(nulls);
+        for one in &rows {
+            let mut key = Vec::new();
+            columns.extract(one.row(), &mut key);
+            for other in &rows {
+                let mut its = Vec::new();
+                columns.extract(other.row(), &mut its);
+                assert_ne!(columns.has_key(other.row(), &key), Some(its != key));
+                assert_eq!(columns.is_surely_same(one.row(), other.row()), its == key);
+            }
+            assert_ne!(
+                columns.has_key(one.row(), &key[..key.len() - 1]),
+                Some(true)
+            );
+            key.push(0);
+            assert_ne!(columns.has_key(one.row(), &key), Some(true));
         }
     }
 

@@ -48,24 +48,16 @@ impl Cells for RowRef<'_> {
 }
 
 /// A row of one's own. Reused from one read to the next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Row {
+    /// Nothing at all when it has no columns.
     bytes: Vec<u8>,
     /// Which record it is of, where that is known.
     pub(super) rid: Option<Rid>,
 }
 
-impl Default for Row {
-    /// A row without columns.
-    fn default() -> Self {
-        let mut row = Self {
-            bytes: Vec::new(),
-            rid: None,
-        };
-        RowBuilder::new().finish(&mut row.bytes);
-        row
-    }
-}
+/// A row without columns.
+const EMPTY: &[u8] = &[0; 2];
 
 impl Cells for Row {
     fn integer(&self, column: usize) -> i64 {
@@ -86,7 +78,10 @@ impl Row {
     /// The encoded row.
     #[must_use]
     pub fn row(&self) -> RowRef<'_> {
-        RowRef::trusted(&self.bytes)
+        RowRef::trusted(match &*self.bytes {
+            [] => EMPTY,
+            bytes => bytes,
+        })
     }
 
     /// Becomes a copy of a row that was read.
@@ -116,16 +111,11 @@ impl Row {
             self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
             return;
         }
-        let mut builder = RowBuilder::new();
-        for (position, cell) in self.row().cells().enumerate() {
-            builder.push(if position == column {
-                Some(bytes)
-            } else {
-                cell
-            });
+        if column < self.row().len() {
+            let mut changed = Vec::with_capacity(self.bytes.len() + bytes.len());
+            self.row().with_cell(column, Some(bytes), &mut changed);
+            self.bytes = changed;
         }
-        self.bytes.clear();
-        builder.finish(&mut self.bytes);
     }
 
     /// Takes over these columns of another row.
@@ -149,10 +139,20 @@ fn encode(kind: Kind, value: i64, buffer: &mut [u8; 8]) -> &[u8] {
 }
 
 /// Makes rows cell by cell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Maker {
     builder: RowBuilder,
     at: usize,
+}
+
+impl Default for Maker {
+    fn default() -> Self {
+        // More than most rows have.
+        Self {
+            builder: RowBuilder::with_capacity(32, 512),
+            at: 0,
+        }
+    }
 }
 
 impl Maker {
