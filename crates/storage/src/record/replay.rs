@@ -154,6 +154,16 @@ impl Record {
         prefetch(value.cast::<u8>().wrapping_add(CACHE_LINE));
     }
 
+    /// Asks for the version that a write by the lock's holder will put away: nobody has
+    /// looked at it for a while, and its length and its keys are needed then.
+    #[inline]
+    pub(crate) fn prefetch_replaced(&self) {
+        let secondary = self.region(self.word().primary().other());
+        let value = secondary.value.load(Ordering::Relaxed);
+        prefetch(value);
+        prefetch(value.cast::<u8>().wrapping_add(CACHE_LINE));
+    }
+
     /// Takes the lock for one entry. Waits while another thread has it, for as long
     /// as one entry takes.
     #[inline]

@@ -86,7 +86,11 @@ impl<'table> RecordRef<'table> {
 
     /// Takes the lock if nobody has it. Never waits for a transaction.
     pub fn try_lock(&self, id: TransactionId) -> TryLock {
-        self.record.try_lock(id)
+        let locked = self.record.try_lock(id);
+        if locked == TryLock::Locked {
+            self.record.prefetch_replaced();
+        }
+        locked
     }
 
     /// Makes `value` the holder's private version. The version it is to replace

@@ -13,7 +13,6 @@
 //! Each goes one step in turn, and asks for what its next step will look at. A step that
 //! meets a writer leaves its key to a look-up of its own.
 
-use coeval_memory::prefetch::prefetch;
 use coeval_types::Rid;
 
 use super::Access;
@@ -29,7 +28,8 @@ const GROUP: usize = 16;
 enum Step<'tree, const W: usize> {
     /// Looks for the key in a child that was asked for.
     Enter(Seen<'tree, W>, *const Node<W>),
-    /// Reads the RID that was asked for.
+    /// Looks whether the slot that was asked for has the key, or else one behind it, and
+    /// reads its RID.
     Read(Seen<'tree, W>, Shape, usize),
     Done,
 }
@@ -73,10 +73,7 @@ impl<const W: usize> Access<'_, W> {
                     let next = match std::mem::replace(step, Step::Done) {
                         Step::Done => continue,
                         Step::Enter(parent, child) => self.go_down(parent, child, key.as_ref()),
-                        Step::Read(at, shape, slot) => {
-                            let rid = Rid(at.node.value(shape, slot).get());
-                            at.validate().map(|()| Err(Some(rid)))
-                        }
+                        Step::Read(at, shape, slot) => read(at, shape, slot, key.as_ref()).map(Err),
                     };
                     *step = self.advance(next, key.as_ref(), &mut |rid| {
                         left -= 1;
@@ -133,12 +130,26 @@ impl<const W: usize> Access<'_, W> {
             Node::prefetch(child);
             return Ok(Ok(Step::Enter(at, child)));
         }
-        let (slot, exact) = at.node.find(shape, key, at.version)?;
-        if exact {
-            prefetch(at.node.value(shape, slot));
-            return Ok(Ok(Step::Read(at, shape, slot)));
+        let slot = at.node.first_slot(shape, key);
+        if slot == shape.count {
+            at.validate()?;
+            return Ok(Err(None));
         }
-        at.validate()?;
-        Ok(Err(None))
+        at.node.prefetch_slot(shape, slot);
+        Ok(Ok(Step::Read(at, shape, slot)))
     }
+}
+
+/// The RID of the key in a leaf, if it is there, from the first slot that may have it.
+#[inline]
+fn read<const W: usize>(
+    at: Seen<'_, W>,
+    shape: Shape,
+    slot: usize,
+    key: &[u8],
+) -> Result<Option<Rid>, Restart> {
+    let (slot, exact) = at.node.find_from(shape, slot, key, at.version)?;
+    let found = exact.then(|| Rid(at.node.value(shape, slot).get()));
+    at.validate()?;
+    Ok(found)
 }

@@ -165,6 +165,13 @@ impl<const W: usize> Node<W> {
         prefetch(&self.body[W - 1]);
     }
 
+    /// Asks for what a slot has beside its head.
+    #[inline]
+    pub(super) fn prefetch_slot(&self, shape: Shape, slot: usize) {
+        prefetch(self.value(shape, slot));
+        prefetch(&self.body[2 * shape.capacity + slot / MARKS]);
+    }
+
     /// Asks for heads, values and marks of several slots.
     #[inline]
     pub(super) fn prefetch_slots(&self, shape: Shape, slots: Range<usize>) {

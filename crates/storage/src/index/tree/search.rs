@@ -88,8 +88,26 @@ impl<const W: usize> Node<W> {
         key: &[u8],
         version: Version,
     ) -> Result<(usize, bool), Restart> {
+        let slot = self.first_slot(shape, key);
+        self.find_from(shape, slot, key, version)
+    }
+
+    /// The first slot whose head is not below the key's. Looks at heads only.
+    #[inline]
+    pub(super) fn first_slot(&self, shape: Shape, key: &[u8]) -> usize {
+        self.first_head(shape, word_at(key, shape.prefix))
+    }
+
+    /// What [`Node::find`] says, from the slot that [`Node::first_slot`] has said.
+    #[inline]
+    pub(super) fn find_from(
+        &self,
+        shape: Shape,
+        slot: usize,
+        key: &[u8],
+        version: Version,
+    ) -> Result<(usize, bool), Restart> {
         let head = word_at(key, shape.prefix);
-        let slot = self.first_head(shape, head);
         if slot == shape.count || self.head(shape, slot) != head {
             return Ok((slot, false));
         }

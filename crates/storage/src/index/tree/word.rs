@@ -67,12 +67,23 @@ pub(super) fn word_at(key: &[u8], at: usize) -> u64 {
     match key.last_chunk::<8>() {
         // The last eight bytes, without those before `at`.
         Some(bytes) => u64::from_be_bytes(*bytes) << (8 * missing),
-        None => {
-            let mut bytes = [0; 8];
-            bytes[..key.len() - at].copy_from_slice(&key[at..]);
-            u64::from_be_bytes(bytes)
-        }
+        None => short_word(&key[at..]),
     }
+}
+
+/// The same of one to seven bytes, which are all there are. Loads overlap, and agree where
+/// they do.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    let count = bytes.len();
+    let behind = 8 * (8 - count);
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_be_bytes(*first), u32::from_be_bytes(*last));
+        return u64::from(first) << 32 | u64::from(last) << behind;
+    }
+    let (first, middle, last) = (bytes[0], bytes[count / 2], bytes[count - 1]);
+    let middle = u64::from(middle) << (8 * (7 - count / 2));
+    u64::from(first) << 56 | middle | u64::from(last) << behind
 }
 
 /// How many bytes two keys have in common at their beginning.
