@@ -11,13 +11,13 @@
 //! ```
 //!
 //! A state on a shelf remembers the storages it has worked with, since the next
-//! transaction of the same thread probably wants the same. A storage that is dropped
-//! is taken from all shelves, and from a state in use when that comes back: the
-//! *generation* tells that something was dropped meanwhile.
+//! transaction of the same thread probably wants the same, and their indexes. A storage
+//! or an index that is dropped is taken from all shelves, and from a state in use when
+//! that comes back: the *generation* tells that something was dropped meanwhile.
 //!
 //! # Invariant
 //!
-//! No state on a shelf holds a storage that was dropped before [`Pool::forget_storages`]
+//! No state on a shelf holds a storage or an index that was dropped before [`Pool::forget_storages`]
 //! began. Both that and giving back hold the shelf's lock while they look at a state
 //! there, and the generation is raised before the first shelf is locked.
 
@@ -38,7 +38,7 @@ type Shelf = Mutex<Vec<Box<State>>>;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     shelves: Sharded<Shelf>,
-    /// How many times storages have been dropped.
+    /// How many times storages or indexes have been dropped.
     generation: CachePadded<AtomicU64>,
 }
 

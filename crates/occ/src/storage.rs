@@ -148,7 +148,15 @@ impl Index {
     }
 
     /// Whether the row has exactly this key.
+    #[inline]
     pub(crate) fn has_key(&self, row: RowRef<'_>, key: &[u8]) -> bool {
+        match self.extractor.has_key(row, key) {
+            Some(has) => has,
+            None => self.makes_key(row, key),
+        }
+    }
+
+    fn makes_key(&self, row: RowRef<'_>, key: &[u8]) -> bool {
         with_buffers(|buffer, _| {
             self.key(row, buffer);
             buffer == key
@@ -165,6 +173,14 @@ impl Index {
                 Err(there) => there == rid,
             }
         })
+    }
+
+    /// [`Index::add`] for a primary index, of a key that has been made.
+    pub(crate) fn add_key(&self, key: &[u8], rid: Rid, guard: &Guard<'_>) -> bool {
+        match self.entries.insert_if_absent(key, rid, guard) {
+            Ok(()) => true,
+            Err(there) => there == rid,
+        }
     }
 
     /// Takes the row's entry out.
@@ -262,6 +278,8 @@ pub(crate) struct Storage {
     /// at the beginning.
     rows: Option<RangeMap>,
     indexes: ArcSwap<Vec<Arc<Index>>>,
+    /// How often indexes have come or gone.
+    index_changes: AtomicU64,
     limits: Limits,
     /// Whether there may be garbage that the sweeper has not seen.
     written: AtomicBool,
@@ -322,6 +340,7 @@ impl Storage {
             locks: TableLocks::new(),
             rows: (primaries == 0).then(|| RangeMap::new(space, limits)),
             indexes: ArcSwap::from_pointee(indexes),
+            index_changes: AtomicU64::new(0),
             limits,
             written: AtomicBool::new(false),
         })
@@ -343,6 +362,27 @@ impl Storage {
 
     pub(crate) fn indexes(&self) -> Indexes {
         self.indexes.load()
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn all_indexes(&self) -> Arc<Vec<Arc<Index>>> {
+        self.indexes.load_full()
+    }
+
+    /// How often [`Storage::indexes`] has changed: those that are loaded after a look at
+    /// this are in force until it says something else.
+    #[inline]
+    pub(crate) fn index_changes(&self) -> u64 {
+        self.index_changes.load(Ordering::Acquire)
+    }
+
+    fn change_indexes(&self, mut change: impl FnMut(&mut Vec<Arc<Index>>)) {
+        self.indexes.rcu(|indexes| {
+            let mut indexes = Vec::clone(indexes);
+            change(&mut indexes);
+            indexes
+        });
+        self.index_changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Memory that the indexes and logical ranges take, in bytes.
@@ -417,18 +457,10 @@ impl Storage {
     }
 
     pub(crate) fn add_index(&self, index: Arc<Index>) {
-        self.indexes.rcu(|indexes| {
-            let mut indexes = Vec::clone(indexes);
-            indexes.push(Arc::clone(&index));
-            indexes
-        });
+        self.change_indexes(|indexes| indexes.push(Arc::clone(&index)));
     }
 
     pub(crate) fn remove_index(&self, id: IndexId) {
-        self.indexes.rcu(|indexes| {
-            let mut indexes = Vec::clone(indexes);
-            indexes.retain(|index| index.id != id);
-            indexes
-        });
+        self.change_indexes(|indexes| indexes.retain(|index| index.id != id));
     }
 }

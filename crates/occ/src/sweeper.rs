@@ -215,6 +215,7 @@ fn forget_retired(shared: &Shared) {
             Some(index) => {
                 if let Ok(storage) = shared.storage(storage) {
                     storage.remove_index(index);
+                    shared.pool.forget_storages();
                 }
             }
         }

@@ -19,22 +19,23 @@
 //! waited for it sees in its next statement what was done under it. That can mean
 //! waiting for earlier commits to be installed; they never wait for this one.
 
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll, ready};
 
+use coeval_log::EntryBuilder;
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
 use coeval_txn::{Error, GaveWay, Outcome};
 use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{IndexId, RowRef, Timestamp, TransactionId};
+use coeval_types::{IndexId, RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
-use super::state::{Footing, Held, State};
+use super::handle::Handle;
+use super::state::{Footing, State, StorageAt};
 use crate::memory;
 use crate::ranges::map::RangeMap;
-use crate::storage::Storage;
+use crate::storage::find;
 
 /// After how many bytes of entries to look whether there is memory for more.
 const ENTRIES_BETWEEN_LOOKS: usize = 16 << 20;
@@ -152,130 +153,56 @@ impl Run<'_> {
     /// written. Fails when there is no memory for entries that are very many.
     fn prepare(&mut self) -> Result<bool, Error> {
         let shared = self.shared;
-        let id = self.state.id;
         let logged = !shared.log.is_ephemeral();
+        self.state.written = 0;
+        if self.state.held.is_empty() {
+            return Ok(false);
+        }
         let guard = shared.domain.pin();
-        let mut writes = false;
-        self.state.entries.clear();
-        self.state.footings.clear();
-        self.state.bytes.clear();
-        let mut held = std::mem::take(&mut self.state.held);
-        // Those without anything to install go to the back; the front is installed.
-        let mut installed = 0;
-        let mut looked_at = 0;
-        for at in 0..held.len() {
-            let row = held[at];
-            let table = Arc::clone(&self.state.storages[row.storage]);
-            let record = table.records.record(row.rid).expect("it is locked");
-            if !has_effect(&record, id, &guard) {
-                continue;
-            }
-            writes = true;
-            held.swap(installed, at);
-            installed += 1;
-            if logged {
-                self.log_entry(&table, &record, &guard);
-                if self.state.entries.len() > looked_at + ENTRIES_BETWEEN_LOOKS {
-                    looked_at = self.state.entries.len();
-                    if let Err(error) = memory::check_reserve(shared) {
-                        self.state.held = held;
-                        return Err(error);
-                    }
-                }
-            }
-            self.footings(row, &table, &record, &guard);
-        }
-        self.state.held = held;
-        self.state.written = installed;
         let State {
-            footings, bytes, ..
-        } = &mut *self.state;
-        footings.sort_unstable_by(|one, other| {
-            (one.storage, one.index, &bytes[one.start..one.end]).cmp(&(
-                other.storage,
-                other.index,
-                &bytes[other.start..other.end],
-            ))
-        });
-        Ok(writes)
-    }
-
-    fn log_entry(&mut self, table: &Storage, record: &RecordRef<'_>, guard: &Guard<'_>) {
-        let id = self.state.id;
-        let (storage, rid) = (table.id, record.rid());
-        let entries = &mut self.state.entries;
-        let Some(row) = private_row(record, id, guard) else {
-            if !is_planted(Bug::ForgetTombstone) {
-                entries.delete(storage, rid);
-            }
-            return;
-        };
-        let newest = record.newest_committed(guard);
-        if let Some((version, old)) = newest.and_then(|version| Some((version, version.row()?)))
-            && record.patches_since_image(id) < self.shared.settings.image_every
-        {
-            let patch = &mut self.state.scratch;
-            patch.clear();
-            if old.diff(row, patch) && patch.len() < row.bytes().len() {
-                entries.patch(storage, rid, version.cts(), patch);
-                let patches = record.patches_since_image(id) + 1;
-                record.set_patches_since_image(id, patches);
-                return;
-            }
-        }
-        entries.image(storage, rid, row);
-        record.set_patches_since_image(id, 0);
-    }
-
-    /// Notes where the write of one record is to be registered: in the order that
-    /// its row has in any case, and in every other index in which a key comes or
-    /// goes. Under some validators only what comes is.
-    fn footings(&mut self, row: Held, table: &Storage, record: &RecordRef<'_>, guard: &Guard<'_>) {
-        let (id, rid) = (self.state.id, record.rid());
-        let new = private_row(record, id, guard);
-        let old = record
-            .newest_committed(guard)
-            .and_then(|version| version.row());
-        let State {
+            id,
+            storages,
+            held,
+            entries,
             footings,
             bytes,
             scratch,
             ..
         } = &mut *self.state;
-        let arrivals_only = self.shared.validation.registers_arrivals_only();
-        let mut note = |index: Option<IndexId>, entry: &[u8], arrives: bool| {
-            if arrivals_only && !arrives {
-                return;
-            }
-            let start = bytes.len();
-            bytes.extend_from_slice(entry);
-            footings.push(Footing {
-                storage: row.storage,
-                index,
-                start,
-                end: bytes.len(),
-            });
+        entries.clear();
+        footings.clear();
+        bytes.clear();
+        let mut footings = Footings {
+            footings,
+            bytes,
+            scratch,
+            arrivals_only: shared.validation.registers_arrivals_only(),
         };
-        if table.rows_by_rid().is_some() {
-            note(None, &rid.0.to_be_bytes(), old.is_none());
-        }
-        for index in table.indexes().iter() {
-            let mut note_row = |row: RowRef<'_>, arrives| {
-                index.entry(row, rid, scratch);
-                note(Some(index.id), scratch, arrives);
+        // Those without anything to install go to the back; the front is installed.
+        let mut installed = 0;
+        let mut looked_at = 0;
+        for at in 0..held.len() {
+            let row = held[at];
+            let table = &*storages[row.storage];
+            let record = table.records.record(row.rid).expect("it is locked");
+            let Some(write) = Write::of(&record, *id, &guard) else {
+                continue;
             };
-            match (old, new) {
-                (Some(old), Some(new)) if index.same_key(old, new) => {
-                    if index.orders_rows {
-                        note_row(new, false);
-                    }
-                }
-                (old, new) => {
-                    old.into_iter().for_each(|row| note_row(row, false));
-                    new.into_iter().for_each(|row| note_row(row, true));
+            held.swap(installed, at);
+            installed += 1;
+            if logged {
+                let image_every = shared.settings.image_every;
+                write.log(table.id, image_every, entries, footings.scratch);
+                if entries.len() > looked_at + ENTRIES_BETWEEN_LOOKS {
+                    looked_at = entries.len();
+                    memory::check_reserve(shared)?;
                 }
             }
+            footings.of_write(row.storage, table, &write);
         }
+        footings.sort();
+        self.state.written = installed;
+        Ok(installed > 0)
     }
 
     /// Registers every key written, in every order that it has a place in.
@@ -294,14 +221,11 @@ impl Run<'_> {
             footings.chunk_by(|one, other| (one.storage, one.index) == (other.storage, other.index))
         {
             let table = &storages[group[0].storage];
-            let index;
+            let indexes = table.indexes();
             let map = match group[0].index {
                 None => table.rows_by_rid().expect("noted because it is there"),
-                Some(id) => match table.index(id) {
-                    Ok(found) => {
-                        index = found;
-                        &index.ranges
-                    }
+                Some(id) => match find(&indexes, id) {
+                    Ok(index) => &index.ranges,
                     // Forgotten since it was noted: nobody can scan it any more.
                     Err(_) => continue,
                 },
@@ -356,24 +280,149 @@ impl Run<'_> {
     }
 }
 
-fn private_row<'guard>(
-    record: &RecordRef<'_>,
+/// What a transaction does to one record in the end.
+struct Write<'a, 'guard> {
+    record: &'a RecordRef<'a>,
     id: TransactionId,
-    guard: &'guard Guard<'_>,
-) -> Option<RowRef<'guard>> {
-    record.read(Timestamp::ZERO, id, guard)?.row()
+    new: Option<RowRef<'guard>>,
+    /// The newest committed row, and when that was.
+    old: Option<(Timestamp, RowRef<'guard>)>,
 }
 
-/// Whether the private version changes anything: it is there, and is not the
-/// deletion of what never was.
-pub(super) fn has_effect(record: &RecordRef<'_>, id: TransactionId, guard: &Guard<'_>) -> bool {
-    if !record.has_private(id) {
-        return false;
+impl<'a, 'guard> Write<'a, 'guard> {
+    /// By the record's holder; `None` when he changes nothing: he has written nothing, or
+    /// has deleted what never was.
+    #[inline]
+    fn of(record: &'a RecordRef<'a>, id: TransactionId, guard: &'guard Guard<'_>) -> Option<Self> {
+        if !record.has_private(id) {
+            return None;
+        }
+        let new = record.read(Timestamp::ZERO, id, guard)?.row();
+        let newest = record.newest_committed(guard);
+        let old = newest.and_then(|version| Some((version.cts(), version.row()?)));
+        (new.is_some() || old.is_some()).then_some(Self {
+            record,
+            id,
+            new,
+            old,
+        })
     }
-    private_row(record, id, guard).is_some()
-        || record
-            .newest_committed(guard)
-            .is_some_and(|version| !version.is_tombstone())
+
+    /// Adds its entry to those of the log.
+    fn log(
+        &self,
+        storage: StorageId,
+        image_every: u64,
+        entries: &mut EntryBuilder,
+        patch: &mut Vec<u8>,
+    ) {
+        let (record, id, rid) = (self.record, self.id, self.record.rid());
+        let Some(row) = self.new else {
+            if !is_planted(Bug::ForgetTombstone) {
+                entries.delete(storage, rid);
+            }
+            return;
+        };
+        if let Some((previous, old)) = self.old
+            && record.patches_since_image(id) < image_every
+        {
+            patch.clear();
+            if old.diff(row, patch) && patch.len() < row.bytes().len() {
+                entries.patch(storage, rid, previous, patch);
+                let patches = record.patches_since_image(id) + 1;
+                record.set_patches_since_image(id, patches);
+                return;
+            }
+        }
+        entries.image(storage, rid, row);
+        record.set_patches_since_image(id, 0);
+    }
+}
+
+/// Where the writes of a transaction are to be registered.
+struct Footings<'state> {
+    footings: &'state mut Vec<Footing>,
+    bytes: &'state mut Vec<u8>,
+    scratch: &'state mut Vec<u8>,
+    arrivals_only: bool,
+}
+
+impl Footings<'_> {
+    /// Notes where one write is to be registered: in the order that its row has in any
+    /// case, and in every other index in which a key comes or goes. Under some validators
+    /// only what comes is.
+    fn of_write(&mut self, storage: StorageAt, table: &Handle, write: &Write<'_, '_>) {
+        let rid = write.record.rid();
+        let (old, new) = (write.old.map(|(_, row)| row), write.new);
+        if table.rows_by_rid().is_some() {
+            self.note(storage, None, &rid.0.to_be_bytes(), old.is_none());
+        }
+        for index in table.indexes().iter() {
+            let mut note_row = |row: RowRef<'_>, arrives| {
+                let mut entry = std::mem::take(self.scratch);
+                index.entry(row, rid, &mut entry);
+                self.note(storage, Some(index.id), &entry, arrives);
+                *self.scratch = entry;
+            };
+            match (old, new) {
+                // Where a primary key has always been, another would be another record's.
+                (Some(old), Some(new)) if index.orders_rows || index.same_key(old, new) => {
+                    if index.orders_rows {
+                        note_row(new, false);
+                    }
+                }
+                (old, new) => {
+                    old.into_iter().for_each(|row| note_row(row, false));
+                    new.into_iter().for_each(|row| note_row(row, true));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, storage: StorageAt, index: Option<IndexId>, entry: &[u8], arrives: bool) {
+        if self.arrivals_only && !arrives {
+            return;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(entry);
+        self.footings.push(Footing {
+            storage,
+            index,
+            head: head_of(entry),
+            start,
+            end: self.bytes.len(),
+        });
+    }
+
+    /// By storage and index, then by key.
+    fn sort(&mut self) {
+        let bytes = &*self.bytes;
+        self.footings.sort_unstable_by(|one, other| {
+            let place = |footing: &Footing| (footing.storage, footing.index, footing.head);
+            place(one)
+                .cmp(&place(other))
+                .then_with(|| bytes[one.start..one.end].cmp(&bytes[other.start..other.end]))
+        });
+    }
+}
+
+/// The first bytes of a key as a number that orders as they do, zeros behind its end.
+#[inline]
+fn head_of(entry: &[u8]) -> u128 {
+    match entry.first_chunk() {
+        Some(first) => u128::from_be_bytes(*first),
+        None => {
+            let mut first = [0; 16];
+            first[..entry.len()].copy_from_slice(entry);
+            u128::from_be_bytes(first)
+        }
+    }
+}
+
+/// Whether the private version changes anything.
+pub(super) fn has_effect(record: &RecordRef<'_>, id: TransactionId, guard: &Guard<'_>) -> bool {
+    Write::of(record, id, guard).is_some()
 }
 
 pub(crate) fn log_error(error: coeval_log::Error) -> Error {

@@ -146,7 +146,7 @@ impl Run<'_> {
     pub(super) fn leave(
         &mut self,
         met: &Met,
-        table: &Storage,
+        at: StorageAt,
         guard: &Guard<'_>,
     ) -> Result<(), Error> {
         self.check_snapshot_kept()?;
@@ -154,15 +154,15 @@ impl Run<'_> {
         if met.own {
             self.state.seen_own();
         }
-        self.tidy(met, table, guard);
+        self.tidy(met, at, guard);
         Ok(())
     }
 
     /// The same for what the caller discloses nothing of, as far as notes go.
     #[inline]
-    pub(super) fn leave_undisclosed(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) {
+    pub(super) fn leave_undisclosed(&mut self, met: &Met, at: StorageAt, guard: &Guard<'_>) {
         self.state.worked_upon(met.newest);
-        self.tidy(met, table, guard);
+        self.tidy(met, at, guard);
     }
 
     #[inline]
@@ -177,8 +177,9 @@ impl Run<'_> {
 
     /// Removes garbage that a read came across.
     #[inline]
-    fn tidy(&mut self, met: &Met, table: &Storage, guard: &Guard<'_>) {
+    fn tidy(&mut self, met: &Met, at: StorageAt, guard: &Guard<'_>) {
         if met.untidy_count > 0 {
+            let table = &self.state.storages[at];
             collect_records(self.shared, table, &met.untidy, guard);
         }
     }
@@ -213,18 +214,20 @@ impl Run<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
         self.check_read()?;
-        let at = self.state.storage(self.shared, storage)?;
-        let table = std::sync::Arc::clone(&self.state.storages[at]);
+        let shared = self.shared;
+        let at = self.state.storage(shared, storage)?;
+        let table = &self.state.storages[at];
         let indexes = table.indexes();
         let index = find(&indexes, index)?;
-        if index.kind == IndexKind::Secondary {
+        let (index, kind) = (&**index, index.kind);
+        if kind == IndexKind::Secondary {
             return Err(Error::Unknown("primary or unique index"));
         }
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
         if !index.is_usable(snapshot) {
             return Err(Error::SchemaChanged(storage));
         }
-        let guard = self.shared.domain.pin();
+        let guard = shared.domain.pin();
         let mut found = None;
         let mut met = Met::nothing();
         index.candidates(key, &guard, |rid| {
@@ -241,16 +244,20 @@ impl Run<'_> {
                 _ => ControlFlow::Continue(()),
             }
         });
-        if found.is_some() && self.state.presence_only && index.kind == IndexKind::Primary {
+        let index = index.id;
+        drop(indexes);
+        if found.is_some() && self.state.presence_only && kind == IndexKind::Primary {
             self.check_snapshot_kept()?;
-            self.leave_undisclosed(&met, &table, &guard);
+            self.leave_undisclosed(&met, at, &guard);
         } else {
-            self.leave(&met, &table, &guard)?;
+            self.leave(&met, at, &guard)?;
         }
         let Some((rid, version, row)) = found else {
             if self.state.is_serializable() {
+                let table = std::sync::Arc::clone(&self.state.storages[at]);
+                let indexes = table.indexes();
                 let upper = successor_of_prefix(key);
-                self.note_scan(&index.ranges, key, upper.as_deref());
+                self.note_scan(&find(&indexes, index)?.ranges, key, upper.as_deref());
             }
             return Ok(false);
         };
@@ -276,7 +283,7 @@ impl Run<'_> {
             .record(rid)
             .and_then(|record| record.read(snapshot, id, &guard))
             .inspect(|version| met.note(rid, version));
-        self.leave(&met, &table, &guard)?;
+        self.leave(&met, at, &guard)?;
         // A record that this transaction has found and does not find any more is
         // one that it deleted, or at READ COMMITTED another did: nothing to note.
         let Some((version, row)) = version.and_then(|version| Some((version, version.row()?)))
@@ -362,7 +369,7 @@ impl Run<'_> {
             }
         };
         coeval_env::work(Work::Row, looked_at);
-        self.leave(&met, &table, &guard)?;
+        self.leave(&met, at, &guard)?;
         if self.state.is_serializable() {
             let looked_at = bounds.looked_at(request.direction, &progress);
             let upper = looked_at.upper.as_deref();
@@ -422,7 +429,7 @@ impl Run<'_> {
             };
         }
         coeval_env::work(Work::Row, looked_at);
-        self.leave(&met, &table, &guard)?;
+        self.leave(&met, at, &guard)?;
         if self.state.is_serializable() {
             if let Some(ranges) = table.rows_by_rid() {
                 let looked_at = bounds.looked_at(request.direction, &progress);

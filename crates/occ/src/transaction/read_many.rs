@@ -82,9 +82,9 @@ impl Run<'_> {
                 }
             }
         }
-        self.leave(&met, &table, &guard)?;
+        self.leave(&met, at, &guard)?;
         if self.state.presence_only {
-            self.leave_undisclosed(&worked_upon, &table, &guard);
+            self.leave_undisclosed(&worked_upon, at, &guard);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use coeval_storage::{Snapshot, Value};
 use coeval_txn::{Error, Isolation, LockObserver};
 use coeval_types::{IndexId, Rid, StorageId, Timestamp, TransactionId};
 
+use super::handle::Handle;
 use super::wait::Waiting;
 use crate::engine::Shared;
 use crate::running::Place;
@@ -17,9 +18,8 @@ use crate::statistics::AbortCause;
 use crate::storage::{Index, Storage};
 use crate::validation::{self, Notes};
 
-/// A storage, with a count of references that no other transaction counts on: so to
-/// take one for a moment writes to no cache line that other cores read.
-pub(super) type StorageHandle = Arc<Arc<Storage>>;
+/// A storage that this state keeps.
+pub(super) type StorageHandle = Arc<Handle>;
 
 /// Position of a storage in [`State::storages`].
 pub(super) type StorageAt = usize;
@@ -68,11 +68,13 @@ pub(super) struct TableHeld {
 }
 
 /// A key to register, in [`State::bytes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Footing {
     pub(super) storage: StorageAt,
     /// `None` for the RIDs' order.
     pub(super) index: Option<IndexId>,
+    /// How the key begins.
+    pub(super) head: u128,
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -212,9 +214,9 @@ impl State {
     }
 
     /// Between transactions: keeps the storages, for the next one, if they are few
-    /// and none has been dropped since the generation was this.
+    /// and nothing has been dropped since the generation was this.
     pub(crate) fn keep_storages(&mut self, generation: u64) {
-        const KEPT: usize = 8;
+        const KEPT: usize = 16;
         if self.generation != generation || self.storages.len() > KEPT {
             self.storages.clear();
             self.storages.shrink_to(KEPT);
@@ -225,10 +227,20 @@ impl State {
     /// The position of a storage in this transaction's list.
     pub(super) fn storage(&mut self, shared: &Shared, id: StorageId) -> Result<StorageAt, Error> {
         if let Some(at) = self.storages.iter().position(|storage| storage.id == id) {
+            let storage = &mut self.storages[at];
+            if storage.is_old() {
+                *storage = Arc::new(storage.anew());
+            }
             return Ok(at);
         }
-        self.storages.push(Arc::new(shared.storage(id)?));
-        Ok(self.storages.len() - 1)
+        Ok(self.add_storage(shared.storage(id)?))
+    }
+
+    /// One that is not in the list yet.
+    #[cold]
+    pub(super) fn add_storage(&mut self, storage: Arc<Storage>) -> StorageAt {
+        self.storages.push(Arc::new(Handle::new(storage)));
+        self.storages.len() - 1
     }
 
     pub(super) fn snapshot(&self) -> Timestamp {

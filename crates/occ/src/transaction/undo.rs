@@ -94,6 +94,9 @@ impl Run<'_> {
     /// leads who inserts the key to the lock. Their steps stay for
     /// [`Self::drop_replaced_entries`].
     pub(super) fn drop_entries_of_written(&mut self) {
+        if self.state.undo.is_empty() {
+            return;
+        }
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();
         let storages = &self.state.storages;
@@ -121,6 +124,9 @@ impl Run<'_> {
     /// Takes the entries of replaced private versions out that no committed version of
     /// their record has.
     pub(super) fn drop_replaced_entries(&mut self) {
+        if self.state.undo.is_empty() {
+            return;
+        }
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();
         for step in &self.state.undo {

@@ -266,7 +266,15 @@ impl Run<'_> {
     /// Ends a wait, if there is one. `acquired` says that the lock was taken by an
     /// attempt of this transaction; one that was handed over is kept in any case,
     /// and freed when the transaction ends.
+    #[inline]
     pub(super) fn stop_waiting(&mut self, acquired: bool) {
+        if self.state.waiting.is_some() {
+            self.end_wait(acquired);
+        }
+    }
+
+    #[cold]
+    fn end_wait(&mut self, acquired: bool) {
         let Some(waiting) = self.state.waiting.take() else {
             return;
         };
@@ -301,10 +309,7 @@ impl Run<'_> {
             .position(|known| known.id == storage.id)
         {
             Some(at) => at,
-            None => {
-                self.state.storages.push(Arc::new(Arc::clone(storage)));
-                self.state.storages.len() - 1
-            }
+            None => self.state.add_storage(Arc::clone(storage)),
         };
         self.state.held.push(Held { storage: at, rid });
     }

@@ -86,9 +86,10 @@ impl Run<'_> {
         had_row: Option<TransactionId>,
         visit: &mut Visit<'_>,
     ) -> Result<LockedRow, Error> {
-        let table = Arc::clone(&self.state.storages[at]);
-        let guard = self.shared.domain.pin();
+        let shared = self.shared;
+        let guard = shared.domain.pin();
         let (snapshot, id) = (self.state.snapshot(), self.state.id);
+        let table = &self.state.storages[at];
         let record = table.records.record(rid).expect("it is locked");
         if record.has_private(id) {
             let version = record.read(snapshot, id, &guard);
@@ -101,6 +102,10 @@ impl Run<'_> {
         }
         let newest = record.newest_committed(&guard);
         let changed = newest.is_some_and(|version| version.cts() > snapshot);
+        let before = match self.state.presence_only {
+            true => record.version_before(id, &guard),
+            false => None,
+        };
         if changed && !self.state.follows_newest() && !is_planted(Bug::LoseUpdate) {
             let place = Place::Row {
                 storage: table.id,
@@ -120,14 +125,10 @@ impl Run<'_> {
             }
             return Ok(LockedRow::Gone);
         };
-        let present_since = if self.state.presence_only {
-            record
-                .version_before(id, &guard)
-                .filter(|before| !before.is_tombstone())
-                .map_or(version.cts(), |before| before.cts())
-        } else {
-            version.cts()
-        };
+        // Asked only where presence is all that the caller discloses.
+        let present_since = before
+            .filter(|before| !before.is_tombstone())
+            .map_or(version.cts(), |before| before.cts());
         self.state.seen(present_since);
         self.state.worked_upon(version.cts());
         visit(rid, row);
@@ -225,7 +226,7 @@ impl Run<'_> {
     }
 
     /// Finds out whether the primary key is free, and locks the dead record that
-    /// has it, if there is one.
+    /// has it, if there is one. Leaves the key in the state's scratch.
     fn primary_target(
         &mut self,
         at: StorageAt,
@@ -407,8 +408,8 @@ impl Run<'_> {
         );
     }
 
-    /// Makes a new record with `row` and enters its keys, the primary one first; `None`
-    /// when somebody else has that.
+    /// Makes a new record with `row` and enters its keys, the primary one first, which is
+    /// where [`Self::primary_target`] has left it; `None` when somebody else has that.
     fn insert_new(
         &mut self,
         at: StorageAt,
@@ -422,7 +423,7 @@ impl Run<'_> {
         let rid = record.rid();
         write_record(shared, &record, id, Value::row(row), indexes, guard);
         for index in indexes.iter().filter(|index| index.is_primary()) {
-            if !index.add(row, rid, guard) {
+            if !index.add_key(&self.state.scratch, rid, guard) {
                 assert_eq!(record.abort(id, guard), Aborted::Dead);
                 table.records.retire(rid, guard);
                 return None;
@@ -448,11 +449,30 @@ impl Run<'_> {
     /// it replaces if that may be needed again: for a savepoint, or because its
     /// index entries have to go one day.
     fn write(&mut self, at: StorageAt, rid: Rid, value: Value, guard: &Guard<'_>) {
-        let (shared, id) = (self.shared, self.state.id);
-        let table = &*self.state.storages[at];
+        let table = Arc::clone(&self.state.storages[at]);
         let record = table.records.record(rid).expect("it is locked");
-        let indexes = table.indexes();
-        let replaces_private = record.has_private(id);
+        let replaces_private = record.has_private(self.state.id);
+        self.write_to(
+            at,
+            &record,
+            value,
+            replaces_private,
+            &table.indexes(),
+            guard,
+        );
+    }
+
+    /// The same, when it is known whether a private version is replaced.
+    fn write_to(
+        &mut self,
+        at: StorageAt,
+        record: &RecordRef<'_>,
+        value: Value,
+        replaces_private: bool,
+        indexes: &[Arc<Index>],
+        guard: &Guard<'_>,
+    ) {
+        let (shared, id) = (self.shared, self.state.id);
         if replaces_private || !self.state.savepoints.is_empty() {
             let keeps_entries = |previous: &Value| match (previous.as_row(), value.as_row()) {
                 (None, _) => true,
@@ -463,12 +483,12 @@ impl Run<'_> {
             if !self.state.savepoints.is_empty() || !previous.as_ref().is_none_or(keeps_entries) {
                 self.state.undo.push(Undo::Row {
                     storage: at,
-                    rid,
+                    rid: record.rid(),
                     previous,
                 });
             }
         }
-        write_record(shared, &record, id, value, &indexes, guard);
+        write_record(shared, record, id, value, indexes, guard);
     }
 
     pub(super) fn poll_update(
@@ -517,7 +537,9 @@ impl Run<'_> {
         let (shared, id) = (self.shared, self.state.id);
         let guard = shared.domain.pin();
         let record = self.locked_record(&table, rid)?;
-        let old = current_row(&record, id, &guard).ok_or(Error::Unknown("live row"))?;
+        let has_private = record.has_private(id);
+        let old = current_row(&record, id, has_private, &guard);
+        let old = old.ok_or(Error::Unknown("live row"))?;
         if row.bytes().len() > old.bytes().len() {
             let bytes = row.bytes().len();
             memory::check_growth(shared, bytes, &mut self.state.growing_writes)?;
@@ -543,7 +565,7 @@ impl Run<'_> {
                 Step::Done(None) => {}
             }
         }
-        self.write(at, rid, Value::row(row), &guard);
+        self.write_to(at, &record, Value::row(row), has_private, &indexes, &guard);
         if changed {
             for index in indexes.iter() {
                 index.add(row, rid, &guard);
@@ -558,8 +580,11 @@ impl Run<'_> {
         let table = Arc::clone(&self.state.storages[at]);
         let guard = self.shared.domain.pin();
         let record = self.locked_record(&table, rid)?;
-        current_row(&record, self.state.id, &guard).ok_or(Error::Unknown("live row"))?;
-        self.write(at, rid, Value::tombstone(), &guard);
+        let has_private = record.has_private(self.state.id);
+        let old = current_row(&record, self.state.id, has_private, &guard);
+        old.ok_or(Error::Unknown("live row"))?;
+        let (tombstone, indexes) = (Value::tombstone(), table.indexes());
+        self.write_to(at, &record, tombstone, has_private, &indexes, &guard);
         Ok(())
     }
 
@@ -587,9 +612,10 @@ enum UpdateStep {
 fn current_row<'guard>(
     record: &RecordRef<'_>,
     id: TransactionId,
+    has_private: bool,
     guard: &'guard Guard<'_>,
 ) -> Option<RowRef<'guard>> {
-    let version = if record.has_private(id) {
+    let version = if has_private {
         record.read(Timestamp::ZERO, id, guard)
     } else {
         record.newest_committed(guard)
