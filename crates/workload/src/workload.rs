@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 
 use crate::chance::Chance;
-use crate::store::{Failure, Loader, Session, Table, Versions};
+use crate::store::{Failure, Loader, Row, Session, Table, Versions};
 
 /// One of the clients that make requests.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Client {
     pub of: u64,
     /// Its chance.
     pub chance: Chance,
+    /// Memory for a row; what is in it lasts for no longer than a request.
+    pub row: Row,
     sequence: u64,
 }
 
@@ -43,6 +45,7 @@ impl Client {
             number,
             of,
             chance: Chance::of(seed, number),
+            row: Row::default(),
             sequence: 0,
         }
     }

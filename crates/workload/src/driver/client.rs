@@ -27,6 +27,8 @@ pub(super) struct Runner<W: Workload> {
     pub(super) alone: bool,
     pub(super) record: bool,
     pub(super) tally: Tally,
+    /// When the last request that was measured ended.
+    pub(super) ended: Option<env::Instant>,
 }
 
 /// What a client leaves behind.
@@ -91,7 +93,12 @@ impl<W: Workload> Runner<W> {
         let counter = &control.counters[self.place()];
         while control.goes_on() {
             let intended = match &control.arrivals {
-                None => env::now(),
+                // Who has a thread to himself goes on at once, so that one look at the clock
+                // ends a request and begins the next.
+                None => match self.ended.take() {
+                    Some(ended) if self.alone => ended,
+                    _ => env::now(),
+                },
                 Some(arrivals) => match arrivals.next(|| control.end()).await {
                     Some(at) => at,
                     None => return,
@@ -103,7 +110,8 @@ impl<W: Workload> Runner<W> {
             let request = self.workload.draw(&mut self.client);
             let nature = self.workload.nature(&request);
             loop {
-                let started = env::now();
+                // For a history only.
+                let started = if self.record { env::now() } else { intended };
                 let attempt = self.patiently(&request, nature).await;
                 if attempt.began && self.record {
                     let since = |at: env::Instant| at.duration_since(origin).as_nanos() as u64;
@@ -198,6 +206,14 @@ impl<W: Workload> Runner<W> {
         usize::try_from(self.client.number).unwrap_or(0)
     }
 
+    /// A request of this kind has ended.
+    fn note_latency(&mut self, kind: usize, intended: env::Instant) {
+        let now = env::now();
+        self.ended = Some(now);
+        let latency = now.duration_since(intended);
+        self.tally.kinds[kind].latencies.record(latency);
+    }
+
     /// Counts an attempt. Whether its request has ended.
     fn settle(
         &mut self,
@@ -221,7 +237,7 @@ impl<W: Workload> Runner<W> {
                 }
                 if measured {
                     self.tally.kinds[kind].committed += 1;
-                    self.tally.kinds[kind].latencies.record(intended.elapsed());
+                    self.note_latency(kind, intended);
                 }
                 true
             }
@@ -229,7 +245,7 @@ impl<W: Workload> Runner<W> {
                 counter.completed();
                 if measured {
                     self.tally.kinds[kind].rolled_back += 1;
-                    self.tally.kinds[kind].latencies.record(intended.elapsed());
+                    self.note_latency(kind, intended);
                 }
                 true
             }

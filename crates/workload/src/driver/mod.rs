@@ -332,6 +332,7 @@ impl Running {
                     alone: options.clients <= count,
                     record: options.record,
                     tally: Tally::new(workload.kinds().len()),
+                    ended: None,
                 })
                 .collect();
             let ready = ready.clone();

@@ -28,6 +28,7 @@
 pub(super) mod fields;
 mod mix;
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use coeval_check::history::{Operation as Noted, Register};
@@ -124,8 +125,26 @@ pub struct Ycsb {
     perhaps: AtomicU64,
 }
 
-/// Operations, their keys, and a number that decides what is written.
-pub type Request = Vec<Step>;
+/// Operations, their keys, and a number that decides what is written. One needs no memory
+/// of its own.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// One operation.
+    One(Step),
+    /// Several, one after the other.
+    Many(Vec<Step>),
+}
+
+impl Deref for Request {
+    type Target = [Step];
+
+    fn deref(&self) -> &[Step] {
+        match self {
+            Self::One(step) => std::slice::from_ref(step),
+            Self::Many(steps) => steps,
+        }
+    }
+}
 
 /// One operation.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +227,7 @@ impl Ycsb {
         &self,
         step: &Step,
         client: &mut Client,
+        row: &mut Row,
         session: &mut Session,
     ) -> Result<(), Failure> {
         let written = if session.is_recording() {
@@ -215,14 +235,14 @@ impl Ycsb {
         } else {
             step.tag
         };
-        let (mut row, mut text) = (Row::default(), String::new());
+        let mut text = String::new();
         let key = [step.key.cast_signed()];
         let field = usize::try_from(step.tag % self.settings.fields as u64).unwrap_or(0);
         let is_looked_at = step.tag.is_multiple_of(self.settings.looked_at);
         match step.operation {
             Operation::Read => {
                 // What was drawn for an insert may not be there yet.
-                if session.get(0, &key, &mut row).await? {
+                if session.get(0, &key, row).await? {
                     if is_looked_at && let Some(torn) = self.judge(row.row()) {
                         return Err(Failure::Wrong(torn));
                     }
@@ -240,13 +260,13 @@ impl Ycsb {
                     written,
                     self.settings.field_bytes,
                 );
-                self.only(step.key, field, &text, &mut row);
-                if !session.put(0, &row, &[field + 1]).await? {
+                self.only(step.key, field, &text, row);
+                if !session.put(0, row, &[field + 1]).await? {
                     return Err(Failure::Wrong(format!("key {} is missing", step.key)));
                 }
             }
             Operation::ReadModifyWrite => {
-                if !session.lock(0, &key, &mut row).await? {
+                if !session.lock(0, &key, row).await? {
                     return Err(Failure::Wrong(format!("key {} is missing", step.key)));
                 }
                 self.note_read(row.row(), session);
@@ -259,15 +279,15 @@ impl Ycsb {
                     self.settings.field_bytes,
                 );
                 row.set_text(field + 1, &text);
-                session.update(0, &row, &[field + 1]).await?;
+                session.update(0, row, &[field + 1]).await?;
             }
             Operation::Insert => {
                 let mut maker = Maker::new();
-                self.row(&mut maker, step.key, written, &mut text, &mut row);
+                self.row(&mut maker, step.key, written, &mut text, row);
                 for field in 0..self.settings.fields {
                     session.note(|| self.write(step.key, field, written));
                 }
-                session.insert(0, &row).await?;
+                session.insert(0, row).await?;
             }
             Operation::Scan(limit) => {
                 let scan = Scan {
@@ -467,7 +487,10 @@ impl Workload for Ycsb {
                 tag: chance.next(),
             }
         };
-        (0..self.settings.operations).map(|_| step()).collect()
+        match self.settings.operations {
+            1 => Request::One(step()),
+            operations => Request::Many((0..operations).map(|_| step()).collect()),
+        }
     }
 
     fn nature(&self, request: &Request) -> Nature {
@@ -487,10 +510,11 @@ impl Workload for Ycsb {
         client: &mut Client,
         session: &mut Session,
     ) -> Result<(), Failure> {
+        let mut row = std::mem::take(&mut client.row);
         // A history needs to know of each row that is not there.
         if session.is_recording() {
-            for step in request {
-                self.step(step, client, session).await?;
+            for step in &**request {
+                self.step(step, client, &mut row, session).await?;
             }
             return Ok(());
         }
@@ -499,10 +523,11 @@ impl Workload for Ycsb {
         };
         for steps in request.chunk_by(both_read) {
             match steps {
-                [step] => self.step(step, client, session).await?,
+                [step] => self.step(step, client, &mut row, session).await?,
                 reads => self.read_many(reads, session).await?,
             }
         }
+        client.row = row;
         Ok(())
     }
 
