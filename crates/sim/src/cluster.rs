@@ -1,14 +1,17 @@
 //! A node of a cluster in the dock: its life, and how its clients use it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use coeval_leader::node::{Node, Place, Settings, Witness};
 use coeval_leader::peers::{ClusterId, Identity, Members, NodeId, Security};
-use coeval_workload::store::Table;
+use coeval_txn::{Definitions, Rows};
+use coeval_types::{StorageDefinition, StorageId};
+use coeval_workload::store::{Table, definitions};
 
 use crate::Engine;
 use crate::server::{Board, DATA, attached, refuse, reign, stop, take_part};
+use crate::session::storage;
 
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
 /// Nodes listen for each other from the port behind this one on.
@@ -17,29 +20,54 @@ const PORT: u16 = 7000;
 /// Which node a server is.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// From 1.
+    /// From 1. That of a node that is gone is not used again.
     pub number: u64,
+    /// It has come in another's place.
+    joins: bool,
+    /// Those of all in the dock.
+    numbers: Arc<Mutex<Vec<u64>>>,
     /// Sees every step of all of them.
     pub witness: Witness,
+}
+
+/// Where a node listens for others.
+pub(crate) fn address(node: u64) -> SocketAddr {
+    let port = PORT + u16::try_from(node).unwrap_or(u16::MAX);
+    SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 impl Member {
     /// The nodes of one cluster.
     #[must_use]
     pub fn all(engine: Engine, witness: &Witness) -> Vec<Self> {
+        let founders: Vec<u64> = (1..=engine.nodes() as u64).collect();
+        let numbers = Arc::new(Mutex::new(founders.clone()));
         let member = |number| Self {
             number,
+            joins: false,
+            numbers: Arc::clone(&numbers),
             witness: witness.clone(),
         };
-        (1..=engine.nodes() as u64).map(member).collect()
+        founders.into_iter().map(member).collect()
+    }
+
+    /// A node that comes in this one's place, under a number that none had. From now on the
+    /// settings of all name it, when they start.
+    #[must_use]
+    pub fn replaced(&self, number: u64) -> Self {
+        let mut numbers = self.numbers.lock().expect("no panic while it was held");
+        numbers.retain(|other| *other != self.number);
+        numbers.push(number);
+        Self {
+            number,
+            joins: true,
+            ..self.clone()
+        }
     }
 
     fn place(&self) -> Place {
-        let address = |node: u64| {
-            let port = PORT + u16::try_from(node).unwrap_or(u16::MAX);
-            SocketAddr::from(([127, 0, 0, 1], port))
-        };
-        let nodes = 1..=Engine::Cluster.nodes() as u64;
+        let numbers = self.numbers.lock().expect("no panic while it was held");
+        let nodes = numbers.iter().map(|node| (NodeId(*node), address(*node)));
         Place {
             identity: Identity {
                 cluster: CLUSTER,
@@ -47,16 +75,16 @@ impl Member {
             },
             listen: address(self.number),
             members: Members {
-                addresses: nodes.map(|node| (NodeId(node), address(node))).collect(),
+                addresses: nodes.collect(),
                 ..Members::default()
             },
             directory: DATA.into(),
             security: Security::Plain,
-            join: false,
+            join: self.joins,
         }
     }
 
-    fn settings(&self, engine: coeval_occ::Settings) -> Settings {
+    fn settings(&self, engine: coeval_occ::Settings, tables: Option<Vec<Table>>) -> Settings {
         // So little that followers are often sent what stands in files.
         let consensus = coeval_consensus::Settings {
             recent_space: 4 << 10,
@@ -67,21 +95,40 @@ impl Member {
             tick_milliseconds: 20,
             consensus,
             engine,
+            definitions: Some(Arc::new(Known(tables))),
             observer: Some(Arc::new(self.witness.clone())),
             ..Settings::default()
         }
     }
 }
 
+/// What followers know of the tables, to keep their indexes: those of a load that has its
+/// own, or the simulator's one.
+#[derive(Debug)]
+struct Known(Option<Vec<Table>>);
+
+impl Definitions for Known {
+    fn sources(&self) -> Vec<StorageId> {
+        Vec::new()
+    }
+
+    fn read(&self, _: Rows<'_>) -> Result<Vec<StorageDefinition>, String> {
+        let own = self.0.as_deref().map(definitions);
+        Ok(own.unwrap_or_else(|| vec![storage()]))
+    }
+}
+
 /// A node's life: it takes part, and while it leads, its engine stands on the board with
-/// the tables attached. Ends when the node does.
+/// the tables attached. Ends when the node does, or takes over with indexes that are not
+/// what its records say.
 pub(crate) async fn live(
     board: &Board,
     member: &Member,
     engine: coeval_occ::Settings,
     tables: Option<Vec<Table>>,
 ) {
-    let node = match Node::start(member.place(), member.settings(engine)).await {
+    let settings = member.settings(engine, tables.clone());
+    let node = match Node::start(member.place(), settings).await {
         Ok(node) => Arc::new(node),
         Err(error) => return refuse(board, error.to_string()),
     };
@@ -98,9 +145,13 @@ pub(crate) async fn live(
             shown = now.engine.clone();
             // Sessions of the term before hear of it by themselves.
             reign(board, None);
-            if let Some(engine) = now.engine {
-                let engine: Arc<dyn coeval_txn::Engine> = engine;
+            if let Some(followed) = now.engine {
+                let engine: Arc<dyn coeval_txn::Engine> = Arc::clone(&followed) as _;
                 if attached(&engine, tables.clone()).await.is_ok() {
+                    if let Err(problem) = followed.check_indexes() {
+                        return stop(board, problem);
+                    }
+                    drop(followed);
                     reign(board, Some((engine, Arc::clone(&node), now.term)));
                 }
             }

@@ -7,6 +7,7 @@ use coeval_workload::store::Table;
 
 use crate::Options;
 use crate::cluster::Member;
+use crate::operator::Operator;
 use crate::server::{Door, Phase, Server};
 
 /// Everything that serves in a run.
@@ -15,6 +16,7 @@ pub struct Dock {
     pub servers: Vec<Server>,
     /// Of a cluster: who sees every step of its consensus.
     pub witness: Option<Witness>,
+    operator: Operator,
 }
 
 impl Dock {
@@ -30,6 +32,7 @@ impl Dock {
             return Self {
                 servers: vec![server(world.node())],
                 witness: None,
+                operator: Operator::new(1),
             };
         }
         let witness = Witness::default();
@@ -39,6 +42,7 @@ impl Dock {
                 .map(|member| server(world.node()).of_cluster(member))
                 .collect(),
             witness: Some(witness),
+            operator: Operator::new(engine.nodes() as u64),
         }
     }
 
@@ -65,8 +69,36 @@ impl Dock {
     /// A server's disk may not have any more what it had.
     pub fn is_damaged(&self, server: usize) {
         if let Some(witness) = &self.witness {
-            witness.damaged(NodeId(server as u64 + 1));
+            witness.damaged(NodeId(self.servers[server].number()));
         }
+    }
+
+    /// Whether one more disk is a minority of those that have what was acknowledged.
+    #[must_use]
+    pub fn can_lose_a_disk(&self) -> bool {
+        self.is_cluster() && !self.operator.is_busy()
+    }
+
+    /// A server's disk is empty; a new node begins on it.
+    pub fn lose_disk(&mut self, server: usize) {
+        let server = &mut self.servers[server];
+        let old = server.number();
+        if let Some(witness) = &self.witness {
+            witness.lost_its_disk(NodeId(old));
+        }
+        server.replace(self.operator.replace(old));
+    }
+
+    /// Whether a node whose disk was lost is not replaced yet.
+    #[must_use]
+    pub fn is_replacing(&self) -> bool {
+        self.operator.is_busy()
+    }
+
+    /// Goes on with replacing it.
+    pub fn operate(&mut self, world: &World) {
+        let leader = self.leader().map(|leader| &self.servers[leader]);
+        self.operator.operate(world, leader);
     }
 
     /// Whether the database can be used.

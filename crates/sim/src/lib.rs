@@ -31,7 +31,8 @@
 //! listens (sessions, SQL, engine, log), and each client has a machine of its own and
 //! speaks PostgreSQL's protocol over simulated links. As `cluster` three nodes of
 //! `coeval_leader` have a machine each; a client uses the engine of a node that leads, on
-//! that node's machine, until it does not lead any more, and goes on where another does.
+//! that node's machine, until it does not lead any more, and goes on where another does. A
+//! node that loses its disk is replaced as an operator would do it.
 //! The properties of consensus are looked at after each step of any of them.
 //!
 //! # How a run goes
@@ -78,6 +79,7 @@ pub mod costs;
 pub mod court;
 pub mod dock;
 mod nemesis;
+mod operator;
 mod panics;
 pub mod plan;
 pub mod probe;

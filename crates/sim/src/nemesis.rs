@@ -79,7 +79,10 @@ impl<'world> Nemesis<'world> {
     pub(crate) fn keeps_down(&self, server: usize) -> bool {
         let down = |running: &Running| {
             running.on.contains(&server)
-                && matches!(running.fault.accident, Accident::Kill | Accident::Power)
+                && matches!(
+                    running.fault.accident,
+                    Accident::Kill | Accident::Power | Accident::LoseDisk
+                )
         };
         self.running.iter().any(down) || self.world.elapsed() < self.rests_until[server]
     }
@@ -141,6 +144,15 @@ impl<'world> Nemesis<'world> {
             Accident::PowerAt(ahead) => {
                 dock.servers[at].ask_for_checkpoint(world);
                 world.crash_at(node, Some(world.disk_changes(node) + ahead));
+            }
+            Accident::LoseDisk => {
+                world.kill(node);
+                dock.servers[at].down();
+                if dock.can_lose_a_disk() {
+                    world.replace_disk(node);
+                    world.set_torn_sectors(node, true);
+                    dock.lose_disk(at);
+                }
             }
             Accident::Pause => world.pause(node),
             Accident::SlowSync(most) => world.set_sync_time(node, Duration::ZERO..*most),
@@ -221,6 +233,7 @@ impl<'world> Nemesis<'world> {
             Accident::Drift(_) => world.set_drift(node, 0),
             Accident::Kill
             | Accident::Power
+            | Accident::LoseDisk
             | Accident::FlipBit(_)
             | Accident::Reset
             | Accident::Jump(_) => {}

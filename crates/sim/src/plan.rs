@@ -58,6 +58,10 @@ pub enum Accident {
     Drift(i64),
     /// The server's wall clock moves by so many milliseconds.
     Jump(i64),
+    /// The disk is lost with all that was on it, and the process with it. When this ends, a
+    /// new node begins in its place. Where another disk was lost and its node is not
+    /// replaced yet, only the process dies.
+    LoseDisk,
 }
 
 /// Of a data directory.
@@ -212,13 +216,18 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
 /// Says of each fault which nodes of a cluster it is for.
 ///
 /// Damage is for one of them only: of two copies that lie, the third cannot know. A disk
-/// that is full is one node's matter, too.
+/// that is full or lost is one node's matter, too.
 pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) {
     let nodes = engine.nodes();
     let neighbours = nodes - 1 + if engine.is_remote() { CLIENTS } else { 0 };
     let mut random = StdRng::seed_from_u64(seed ^ 0x6E6F_6465);
     let damaged = random.random_range(0..nodes);
+    // Another stream: what is drawn of it moves no other fault.
+    let mut of_disks = StdRng::seed_from_u64(seed ^ 0x6469_736B);
     for fault in plan {
+        if class == Class::All && fault.accident == Accident::Kill && of_disks.random_ratio(1, 3) {
+            fault.accident = Accident::LoseDisk;
+        }
         let node = random.random_range(0..nodes);
         let drawn = match random.random_range(0..10) {
             0..4 => Victim::Leader,
@@ -228,7 +237,7 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
         };
         let victim = match (class, &fault.accident, drawn) {
             (Class::Corruption, ..) => Victim::Node(damaged),
-            (_, Accident::Full(_), Victim::All) => Victim::Node(node),
+            (_, Accident::Full(_) | Accident::LoseDisk, Victim::All) => Victim::Node(node),
             (.., drawn) => drawn,
         };
         fault.on = Some(victim);
@@ -335,6 +344,12 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
                 (Accident::Jump(jump), at_once)
             }
         }
+        // Others die meanwhile, so that more than a minority is away at times.
+        Class::Loss => match random.random_range(0..4) {
+            0 | 1 => (Accident::LoseDisk, between(random, 10, 1500)),
+            2 => (Accident::Kill, between(random, 10, 2000)),
+            _ => (Accident::Power, between(random, 10, 2000)),
+        },
         Class::All => accident(SIMPLE[random.random_range(0..SIMPLE.len())], random),
     }
 }

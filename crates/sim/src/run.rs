@@ -253,7 +253,10 @@ impl<'world> Run<'world> {
         self.clients.slow_down();
         match self.options.mode {
             Mode::Safety => self.lose_power().await?,
-            Mode::Liveness => self.everybody_is_served().await?,
+            Mode::Liveness => {
+                self.wait_until_replaced().await?;
+                self.everybody_is_served().await?;
+            }
         }
         self.with_database("looks at the end", |clients, door| async move {
             clients.look(&door).await
@@ -268,6 +271,7 @@ impl<'world> Run<'world> {
         for server in 0..self.dock.servers.len() {
             self.look_after_server(server)?;
         }
+        self.dock.operate(self.world);
         self.look_after_clients();
         Ok(())
     }
@@ -296,7 +300,7 @@ impl<'world> Run<'world> {
                 server.down();
                 self.nemesis.rest(at);
                 if is_cluster && !excused {
-                    let objection = format!("start: node {} stops: {reason}", at + 1);
+                    let objection = format!("start: node {} stops: {reason}", server.number());
                     return Err(Stop::Objection(objection));
                 }
             }
@@ -376,6 +380,23 @@ impl<'world> Run<'world> {
         }
         let objection = format!("liveness: it does not start within {} s", BOUND.as_secs());
         Err(Stop::Objection(objection))
+    }
+
+    /// A node whose disk was lost has a successor, with a vote.
+    async fn wait_until_replaced(&mut self) -> Result<(), Stop> {
+        let until = self.world.elapsed() + BOUND;
+        while self.dock.is_replacing() {
+            if self.world.elapsed() >= until {
+                let objection = format!(
+                    "liveness: a node that lost its disk is not replaced within {} s",
+                    BOUND.as_secs()
+                );
+                return Err(Stop::Objection(objection));
+            }
+            self.world.wait(TICK).await;
+            self.tick()?;
+        }
+        Ok(())
     }
 
     /// Everybody stops, the power fails once more, and the server comes back.

@@ -86,8 +86,11 @@ named! {
         Partition = "partition",
         /// Clocks drift and jump.
         Clock = "clock",
-        /// All of these but corruption, also at once.
+        /// All of these but corruption, also at once; of a cluster, disks are lost, too.
         All = "all",
+        /// A node's disk is lost with all that was on it, and the node replaced by a new one,
+        /// while processes die and the power fails.
+        Loss = "loss",
     }
 }
 
@@ -137,13 +140,15 @@ pub fn level(isolation: Isolation) -> &'static str {
 
 impl Scenario {
     /// Whether the class of faults means anything for the engine: a database in memory
-    /// has no disk, and clients on its machine no links.
+    /// has no disk, clients on its machine have no links, and what one node's disk had is
+    /// nowhere else.
     #[must_use]
     pub fn applies(&self) -> bool {
         match self.engine {
             Engine::Serial => matches!(self.class, Class::None | Class::Pause | Class::Clock),
-            Engine::Occ => !matches!(self.class, Class::Network | Class::Partition),
-            Engine::Server | Engine::Cluster => true,
+            Engine::Occ => !matches!(self.class, Class::Network | Class::Partition | Class::Loss),
+            Engine::Server => self.class != Class::Loss,
+            Engine::Cluster => true,
         }
     }
 

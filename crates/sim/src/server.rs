@@ -134,6 +134,16 @@ impl Server {
         }
     }
 
+    /// Of a cluster: which node it is.
+    pub(crate) fn number(&self) -> u64 {
+        self.member.as_ref().map_or(1, |member| member.number)
+    }
+
+    /// Of a cluster: from its next start on it is another node, which joins.
+    pub(crate) fn replace(&mut self, number: u64) {
+        self.member = self.member.as_ref().map(|member| member.replaced(number));
+    }
+
     /// Starts it; what it comes to is for [`Server::phase`] to say.
     pub fn start(&mut self, world: &World) {
         self.starts += 1;
@@ -183,6 +193,12 @@ impl Server {
     pub fn leads(&self) -> Option<Term> {
         let told = told(&self.board);
         told.leads.as_ref().map(|(_, term)| *term)
+    }
+
+    /// The node, if it is one that leads.
+    pub(crate) fn leading(&self) -> Option<Arc<Member>> {
+        let told = told(&self.board);
+        told.leads.as_ref().map(|(node, _)| Arc::clone(node))
     }
 
     /// Asks for a checkpoint, if it is an engine by its contract and serves; how that

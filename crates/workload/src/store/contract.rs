@@ -42,9 +42,10 @@ fn index(table: usize, position: Option<usize>) -> IndexId {
     IndexId(storage(table).0 * INDEXES + position)
 }
 
-/// Gives an engine the tables of a workload.
-pub(super) fn attach(engine: &dyn Engine, tables: &[Table]) -> Result<(), Error> {
-    for (at, table) in tables.iter().enumerate() {
+/// The tables of a workload, as engines know them.
+#[must_use]
+pub fn definitions(tables: &[Table]) -> Vec<StorageDefinition> {
+    let definition = |(at, table): (usize, &Table)| {
         let mut indexes = Vec::new();
         if table.key > 0 {
             indexes.push((IndexKind::Primary, None));
@@ -56,13 +57,20 @@ pub(super) fn attach(engine: &dyn Engine, tables: &[Table]) -> Result<(), Error>
             kind,
             extractor: Arc::new(Columns::of(table, &table.order(position))),
         };
-        engine.attach_storage(StorageDefinition {
+        StorageDefinition {
             id: storage(at),
             schema_version: SCHEMA_VERSION,
             indexes: indexes.into_iter().map(define).collect(),
-        })?;
-    }
-    Ok(())
+        }
+    };
+    tables.iter().enumerate().map(definition).collect()
+}
+
+/// Gives an engine the tables of a workload.
+pub(super) fn attach(engine: &dyn Engine, tables: &[Table]) -> Result<(), Error> {
+    definitions(tables)
+        .into_iter()
+        .try_for_each(|definition| engine.attach_storage(definition))
 }
 
 /// A session.

@@ -45,6 +45,7 @@ mod session;
 mod statement;
 pub mod wire;
 
+pub use contract::definitions;
 pub use database::Database;
 pub use failure::Failure;
 pub use loader::Loader;
