@@ -29,11 +29,7 @@ impl Dock {
             Server::new(engine, node, seed, tables.cloned(), validator)
         };
         if engine.nodes() == 1 {
-            return Self {
-                servers: vec![server(world.node())],
-                witness: None,
-                operator: Operator::new(1),
-            };
+            return Self::alone(server(world.node()));
         }
         let witness = Witness::default();
         let members = Member::all(engine, &witness).into_iter();
@@ -43,6 +39,16 @@ impl Dock {
                 .collect(),
             witness: Some(witness),
             operator: Operator::new(engine.nodes() as u64),
+        }
+    }
+
+    /// One that is no cluster's.
+    #[must_use]
+    pub fn alone(server: Server) -> Self {
+        Self {
+            servers: vec![server],
+            witness: None,
+            operator: Operator::new(1),
         }
     }
 

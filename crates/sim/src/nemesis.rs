@@ -387,10 +387,7 @@ mod tests {
         let clients: Vec<Node> = (0..3).map(|_| world.node()).collect();
         world.spawn(node, serve());
         let server = Server::new(Engine::Server, node, 1, None, Validator::default());
-        let mut dock = Dock {
-            servers: vec![server],
-            witness: None,
-        };
+        let mut dock = Dock::alone(server);
         let accident = Accident::Block {
             clients: cut.to_vec(),
             requests,
