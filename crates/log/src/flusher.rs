@@ -267,7 +267,8 @@ async fn make(
 struct Supply {
     ready: mpsc::Receiver<Result<Segment, Error>>,
     stop: Arc<AtomicBool>,
-    task: JoinHandle<()>,
+    /// Until it has been waited for.
+    task: Option<JoinHandle<()>>,
 }
 
 impl Supply {
@@ -300,7 +301,11 @@ impl Supply {
                 }
             }
         });
-        Self { ready, stop, task }
+        Self {
+            ready,
+            stop,
+            task: Some(task),
+        }
     }
 
     /// The segment that begins at `first`; waits until it has been made.
@@ -314,11 +319,14 @@ impl Supply {
         Ok(segment)
     }
 
-    /// Ends the thread, and waits until it has: then nobody touches the directory.
+    /// Ends the thread, and waits until it has: then nobody touches the directory. Again,
+    /// when what came after that has failed, it does nothing.
     async fn end(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.ready.close();
-        if let Err(error) = (&mut self.task).await {
+        if let Some(task) = self.task.take()
+            && let Err(error) = task.await
+        {
             tracing::warn!(%error, "the thread that makes segments has failed");
         }
     }
