@@ -85,8 +85,12 @@ impl Reads {
         self.gave_up_lease = true;
     }
 
-    fn has_lease(&self, now: u64, ticks: u64) -> bool {
-        !self.gave_up_lease && self.confirmed.is_some_and(|begun| now - begun < ticks)
+    /// How many ticks are left of a lease of so many.
+    fn lease_left(&self, now: u64, ticks: u64) -> u64 {
+        match self.confirmed {
+            Some(begun) if !self.gave_up_lease => ticks.saturating_sub(now - begun),
+            _ => 0,
+        }
     }
 
     /// A majority has answered this round.
@@ -130,10 +134,8 @@ impl Consensus {
             return Ok(());
         };
         let at = self.shape.commit();
-        if leader
-            .reads
-            .has_lease(leader.now, self.settings.lease_ticks())
-        {
+        let lease = self.settings.lease_ticks();
+        if leader.reads.lease_left(leader.now, lease) > 0 {
             self.outbox.reads.push(ReadAnswer {
                 context,
                 outcome: Ok(at),
@@ -146,6 +148,25 @@ impl Consensus {
             });
         }
         Ok(())
+    }
+
+    /// Within how many more ticks a read needs no round: all, where nobody else votes,
+    /// since nobody else can be elected; what is left of a lease; none, if this node does
+    /// not lead or its term has only begun. Asked again after every step, for any may take
+    /// it back, and before that step's messages are sent: they may make another one leader.
+    #[must_use]
+    pub fn certain_ticks(&self) -> u64 {
+        let State::Leader(leader) = &self.state else {
+            return 0;
+        };
+        let mut voters = self.shape.membership().voters();
+        match self.check_serving() {
+            Err(_) => 0,
+            Ok(()) if voters.len() == 1 && voters.next() == Some(self.id) => u64::MAX,
+            Ok(()) => leader
+                .reads
+                .lease_left(leader.now, self.settings.lease_ticks()),
+        }
     }
 
     /// Begins a round, for reads or because it is time.

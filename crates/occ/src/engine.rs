@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::task::{Context, Poll, ready};
 
 use coeval_log::{Log, RecoveryProgress, RecoverySummary};
 use coeval_memory::epoch::Domain;
 use coeval_storage::{Horizon, Snapshots};
 use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
-use coeval_txn::{BeginOptions, Blocked, ConflictCount, Error, Party, Transaction};
+use coeval_txn::{BeginOptions, Blocked, Confirmation, ConflictCount, Error, Party, Transaction};
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId};
 
@@ -20,7 +20,7 @@ use crate::backup;
 use crate::checkpointer::{self, CheckpointStatus, Checkpointer, Progress};
 use crate::committers::Committers;
 use crate::conflicts::Conflicts;
-use crate::following::Recovered;
+use crate::following::{Leadership, Recovered};
 use crate::locks::graph::WaitGraph;
 use crate::locks::keys::KeyLocks;
 use crate::locks::queues::Queues;
@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) checkpoints: Progress,
     /// It led, and does not any more.
     pub(crate) deposed: AtomicBool,
+    /// Who knows whether it leads, in a cluster.
+    pub(crate) leadership: OnceLock<Arc<dyn Leadership>>,
     /// A fault that tests put back: predicates are not validated.
     skips_predicates: AtomicBool,
 }
@@ -103,6 +105,7 @@ impl Shared {
             pool: Pool::default(),
             checkpoints: Progress::default(),
             deposed: AtomicBool::new(false),
+            leadership: OnceLock::new(),
             skips_predicates: AtomicBool::new(false),
         })
     }
@@ -377,6 +380,21 @@ impl coeval_txn::Engine for Engine {
             .log
             .poll_durable(timestamp, context)
             .map_err(log_error)
+    }
+
+    fn ask_confirmation(&self) -> Option<Confirmation> {
+        self.shared.leadership.get()?.ask()
+    }
+
+    fn poll_confirmed(
+        &self,
+        confirmation: Confirmation,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        match self.shared.leadership.get() {
+            Some(leadership) => leadership.poll(confirmation, context),
+            None => Poll::Ready(Ok(())),
+        }
     }
 
     fn attach_storage(&self, definition: StorageDefinition) -> Result<(), Error> {

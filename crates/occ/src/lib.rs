@@ -75,7 +75,7 @@ mod validation;
 pub use checkpointer::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
-pub use following::{FollowedTables, FollowedView};
+pub use following::{FollowedTables, FollowedView, Leadership};
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
 pub use statistics::{AbortCause, Statistics};

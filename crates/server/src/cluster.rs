@@ -245,7 +245,7 @@ fn refusal(error: &OperationError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use coeval_leader::node::MemberProgress;
+    use coeval_leader::node::{Confirmations, MemberProgress};
     use coeval_types::{Lsn, Term};
 
     use super::*;
@@ -307,6 +307,7 @@ mod tests {
                 slow: 3,
                 ..DoorStatus::default()
             },
+            confirmations: Confirmations::default(),
         };
         let seen = picture(&status, "c".to_owned(), 10_000_000);
         let roles: Vec<_> = seen.members.iter().map(|member| member.role).collect();

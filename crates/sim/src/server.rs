@@ -248,11 +248,7 @@ impl Door {
         if self.engine == Engine::Server {
             return Wire::connect(address()).await.map(Session::Wire);
         }
-        let contract = Contract::new(self.engine()?);
-        Ok(Session::Contract(match self.member() {
-            Some(member) => contract.of_leader(member),
-            None => contract,
-        }))
+        Ok(Session::Contract(Contract::new(self.engine()?)))
     }
 
     /// Whether nobody will ever open: who wants to go on goes elsewhere.
@@ -281,11 +277,9 @@ impl Door {
         if self.term.is_none() {
             return Ok(());
         }
-        let gone = || Failure::Lost("it does not lead any more".to_owned());
-        let member = self.member().ok_or_else(gone)?;
-        let confirmed = member.confirm().await;
-        confirmed.map_err(|error| Failure::Lost(error.to_string()))?;
-        Ok(())
+        let engine = self.engine()?;
+        let confirmed = coeval_txn::confirmed(&*engine).await;
+        confirmed.map_err(|error| Failure::Lost(error.to_string()))
     }
 
     /// The database with the tables of a load that has its own.

@@ -14,7 +14,7 @@ use coeval_types::{
     TransactionId,
 };
 
-use crate::{Blocked, ConflictCount, Error, Party, Place};
+use crate::{Blocked, Confirmation, ConflictCount, Error, Party, Place};
 
 /// What a transaction may see of others. Stronger levels permit fewer anomalies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -251,6 +251,26 @@ pub trait Engine: Send + Sync + 'static {
         timestamp: Timestamp,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>>;
+
+    /// Asks whether nobody else can have committed anything until now that is not here.
+    /// Finding out begins at once, and whoever asks about the same time shares it. `None`
+    /// when that is certain already, as it always is of an engine that is alone.
+    ///
+    /// Nobody has to ask who has committed something after the reads in question, and
+    /// waits for that to be durable: it became so because this engine was the one.
+    fn ask_confirmation(&self) -> Option<Confirmation> {
+        None
+    }
+
+    /// Ready when the question is answered. An error says that somebody else may have
+    /// taken the engine's place; then it does nothing more.
+    fn poll_confirmed(
+        &self,
+        _confirmation: Confirmation,
+        _context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
 
     /// Makes a storage known with its indexes: a new one is empty; one whose rows
     /// came back from the log gets its indexes built. Blocks while it builds.

@@ -19,7 +19,10 @@
 //! 3. **What a transaction has seen may not be durable yet.** Nothing it returned
 //!    leaves the process before [`Engine::poll_durable`] is ready for
 //!    [`Transaction::newest_seen`]; nor an acknowledgement of its commit before
-//!    the same for the commit's timestamp.
+//!    the same for the commit's timestamp. And it may be old, where another engine
+//!    may have taken this one's place unheard: what a transaction that wrote nothing
+//!    was shown does not leave before [`Engine::poll_confirmed`] is ready for a
+//!    [`Confirmation`] that was asked for after its snapshot. [`Basis`] has both.
 //! 4. **A statement that changes rows first collects which, then changes them.** A
 //!    transaction sees its own writes at once, so a scan that met them would chase
 //!    its own tail.
@@ -32,6 +35,7 @@
 //!
 //! Dropping a transaction that has not ended aborts it.
 
+mod basis;
 mod contention;
 pub mod contract;
 mod definitions;
@@ -39,6 +43,7 @@ mod error;
 pub mod serial;
 mod wait;
 
+pub use basis::{Basis, Confirmation};
 pub use contention::{Blocked, ConflictCount, GaveWay, LockKind, Party};
 pub use contract::{
     BeginOptions, Bounds, Direction, Engine, IndexBuild, Insert, Isolation, KeptSnapshot,
@@ -48,4 +53,6 @@ pub use contract::{
 pub use definitions::{Definitions, Rows};
 pub use error::{Cause, Conflict, Error, Place};
 pub use serial::Serial;
-pub use wait::{begin, build_index, commit, durable, insert, lock_row, lock_table, update};
+pub use wait::{
+    begin, build_index, commit, confirmed, durable, insert, lock_row, lock_table, update,
+};

@@ -23,6 +23,14 @@ pub async fn durable(engine: &dyn Engine, timestamp: Timestamp) -> Result<(), Er
     poll_fn(|context| engine.poll_durable(timestamp, context)).await
 }
 
+/// Waits until it is certain that what was read here before this call was not old.
+pub async fn confirmed(engine: &dyn Engine) -> Result<(), Error> {
+    match engine.ask_confirmation() {
+        Some(asked) => poll_fn(|context| engine.poll_confirmed(asked, context)).await,
+        None => Ok(()),
+    }
+}
+
 /// [`Transaction::poll_lock_table`].
 pub async fn lock_table(
     transaction: &mut dyn Transaction,

@@ -134,6 +134,8 @@ bugs! {
     ForgetCheckpointTerm = "forget-checkpoint-term",
     /// What a follower takes back of its records stays in its indexes.
     ForgetIndex = "forget-index",
+    /// A leader answers what only reads without making sure that it still leads.
+    AnswerUnconfirmed = "answer-unconfirmed",
     /// A follower takes what stands in the log where something else stood before for the
     /// same.
     ReusedOffset = "reused-offset",
@@ -157,6 +159,7 @@ impl Bug {
                 | Self::CheckpointUncommitted
                 | Self::ForgetCheckpointTerm
                 | Self::ForgetIndex
+                | Self::AnswerUnconfirmed
                 | Self::ReusedOffset
         )
     }

@@ -22,6 +22,7 @@ impl Driver {
             }
             self.one(ready)?;
         }
+        self.say_how_certain();
         self.meet_neighbours();
         self.show();
         Ok(())
@@ -54,20 +55,22 @@ impl Driver {
                 None => self.tell_disk(Command::Write(write))?,
             }
         }
+        // Before the messages, which may make another one leader.
+        self.say_how_certain();
         messages.iter().for_each(|message| self.send(message));
         if let Some(committed) = committed {
             self.committed(committed)?;
         }
         for answer in reads {
-            let waits = |(number, _): &(u64, _)| *number == answer.context;
-            if let Some(at) = self.reads.iter().position(waits) {
-                let (_, waiter) = self.reads.swap_remove(at);
-                let outcome = answer.outcome;
-                // Whoever asked may have gone.
-                let _ =
-                    waiter.send(outcome.map_err(|refusal| Error::NotLeading(refusal.to_string())));
+            match (&self.confirmations, answer.outcome) {
+                (Some(confirmations), Ok(_)) => confirmations.confirmed(answer.context),
+                // The role has changed, and whoever waited was told.
+                (None, _) => {}
+                (Some(_), Err(refusal)) => tracing::debug!(%refusal, "reads are not confirmed"),
             }
         }
+        // Those who came meanwhile share the next.
+        self.begin_round();
         for fetch in fetches {
             self.tell_disk(Command::Fetch(fetch))?;
         }
@@ -126,6 +129,7 @@ impl Driver {
         let Some(lead) = self.lead.take() else {
             return Ok(());
         };
+        self.end_confirmations();
         self.forget_all_sending();
         self.tell_disk(Command::Retire(lead.end))?;
         self.tell_disk(Command::Committed(

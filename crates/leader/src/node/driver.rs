@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
+use coeval_types::Remedy;
 use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Remedy};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::confirmations::{Certain, Confirmations, Counts};
 use super::disk::{Command, Done};
 use super::elections::Elections;
 use super::lead::Lead;
@@ -25,8 +26,6 @@ const PROPOSE_BYTES: usize = 1 << 20;
 /// Something that is asked of a node.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// That it leads.
-    Confirm(oneshot::Sender<Result<Lsn, Error>>),
     /// How it stands with all others.
     Status(oneshot::Sender<Status>),
     /// To change who leads, or who takes part.
@@ -46,9 +45,10 @@ pub(super) struct Driver {
     pub(super) lead: Option<Lead>,
     /// A term that is over, whose log has not been taken down yet, with its last write.
     pub(super) retiring: Option<Option<u64>>,
-    /// Who waits for a read, by its number.
-    pub(super) reads: Vec<(u64, oneshot::Sender<Result<Lsn, Error>>)>,
-    reads_begun: u64,
+    /// Those who read from the engine that others are shown.
+    pub(super) confirmations: Option<Confirmations>,
+    /// What came of those of terms before.
+    counts: Counts,
     pub(super) neighbours: Neighbours,
     pub(super) elections: Elections,
     /// What people have asked for, while it is under way.
@@ -105,8 +105,8 @@ impl Driver {
             watch: settings.observer.clone(),
             lead: None,
             retiring: None,
-            reads: Vec::new(),
-            reads_begun: 0,
+            confirmations: None,
+            counts: Counts::default(),
             neighbours,
             elections: Elections::default(),
             operation: None,
@@ -149,6 +149,13 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        let confirmations = self.confirmations.as_ref();
+        let wanted = async {
+            match confirmations {
+                Some(confirmations) => confirmations.wanted().await,
+                None => std::future::pending().await,
+            }
+        };
         let not_put = operation::not_put(&mut self.operation);
         tokio::select! {
             biased;
@@ -161,6 +168,10 @@ impl Driver {
             () = progress => {
                 self.make_up_for_ticks()?;
                 self.log_moved().await?;
+            }
+            () = wanted => {
+                self.make_up_for_ticks()?;
+                self.begin_round();
             }
             event = self.transfers.next() => {
                 self.make_up_for_ticks()?;
@@ -175,7 +186,6 @@ impl Driver {
             request = requests.recv() => {
                 self.make_up_for_ticks()?;
                 match request {
-                    Some(Request::Confirm(answer)) => self.confirm(answer),
                     Some(Request::Status(answer)) => {
                         // Whoever asked may have gone.
                         drop(answer.send(self.status()));
@@ -266,6 +276,9 @@ impl Driver {
                         committed = committed.max(lead.mark.1);
                     }
                     engine.log().set_committed(committed);
+                    let confirmations = Confirmations::new(self.counts);
+                    engine.led_under(confirmations.readers());
+                    self.confirmations = Some(confirmations);
                     lead.engine = Some(engine);
                 }
             }
@@ -345,16 +358,46 @@ impl Driver {
         Ok(())
     }
 
-    fn confirm(&mut self, answer: oneshot::Sender<Result<Lsn, Error>>) {
-        self.reads_begun += 1;
-        let number = self.reads_begun;
-        match self.consensus.read(number) {
-            Ok(()) => self.reads.push((number, answer)),
-            Err(refusal) => {
-                // Whoever asked may have gone.
-                let _ = answer.send(Err(Error::NotLeading(refusal.to_string())));
-            }
+    /// Has consensus find out whether this node still leads, for all who wait for that.
+    pub(super) fn begin_round(&mut self) {
+        let Some(confirmations) = &self.confirmations else {
+            return;
+        };
+        if let Some(round) = confirmations.begin()
+            && let Err(refusal) = self.consensus.read(round)
+        {
+            // It does not lead any more, and hears so with what is handed out next.
+            tracing::debug!(%refusal, "reads are not confirmed");
         }
+    }
+
+    /// Says until when nobody else can lead.
+    pub(super) fn say_how_certain(&mut self) {
+        let Some(confirmations) = &mut self.confirmations else {
+            return;
+        };
+        confirmations.set_certain(match self.consensus.certain_ticks() {
+            0 => Certain::Not,
+            u64::MAX => Certain::Always,
+            ticks => {
+                // The next tick is the first of them, and its time has not come.
+                let ticks = u32::try_from(ticks - 1).unwrap_or(u32::MAX);
+                Certain::Until(self.next_tick + self.tick * ticks)
+            }
+        });
+    }
+
+    /// Nobody reads from this node's engine any more.
+    pub(super) fn end_confirmations(&mut self) {
+        if let Some(confirmations) = self.confirmations.take() {
+            self.counts = confirmations.counts();
+        }
+    }
+
+    /// What came of those who read here.
+    pub(super) fn counts(&self) -> Counts {
+        let confirmations = self.confirmations.as_ref();
+        confirmations.map_or(self.counts, Confirmations::counts)
     }
 
     /// Takes the log down and says why the node has ended.
@@ -368,6 +411,7 @@ impl Driver {
             }
         };
         self.lead = None;
+        self.end_confirmations();
         self.shown.send_modify(|standing| {
             standing.engine = None;
             standing.failure = failure;

@@ -40,6 +40,9 @@
 //! log has beyond what was proposed, opens the directory again as a follower, and goes on
 //! with what consensus says, truncation first.
 //!
+//! Those who only read are answered once a majority has confirmed that the node still leads
+//! (`confirmations`): cut off from the others it would not know.
+//!
 //! Who leads and who takes part changes by what people ask of the leader (`operation`).
 //!
 //! # Invariants
@@ -71,6 +74,7 @@
 //! TiKV.
 
 mod carry;
+mod confirmations;
 mod disk;
 mod driver;
 mod elections;
@@ -93,7 +97,6 @@ use std::sync::Arc;
 
 use coeval_consensus::{Consensus, NodeId as Member};
 use coeval_env::JoinHandle;
-use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
@@ -102,6 +105,7 @@ use driver::{Driver, Request};
 use neighbours::Neighbours;
 use operation::Wish;
 
+pub use confirmations::Counts as Confirmations;
 pub use elections::{Cause, Election};
 pub use error::Error;
 pub use observer::Observer;
@@ -218,16 +222,6 @@ impl Node {
     #[must_use]
     pub fn streams(&self) -> Streams {
         self.streams.clone()
-    }
-
-    /// Waits until a majority has confirmed that this node leads, and says up to where
-    /// everything was committed when it was asked: who reads that much reads nothing
-    /// stale.
-    pub async fn confirm(&self) -> Result<Lsn, Error> {
-        let (answer, answered) = oneshot::channel();
-        let asked = self.requests.send(Request::Confirm(answer));
-        asked.map_err(|_| Error::Ended)?;
-        answered.await.map_err(|_| Error::Ended)?
     }
 
     /// How it stands with all others.

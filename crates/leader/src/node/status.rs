@@ -7,7 +7,7 @@ use coeval_consensus::{FollowerStatus, NodeId as Member, Stage};
 use coeval_types::{Lsn, Term};
 
 use super::driver::Driver;
-use super::{Election, Role, Standing};
+use super::{Confirmations, Election, Role, Standing};
 use crate::peers::{Connection, DoorStatus, NodeId, PeerStatus};
 
 /// How a node stands with all others, at one moment.
@@ -39,6 +39,8 @@ pub struct Status {
     pub elections: Vec<Election>,
     /// Who came to its address for nodes.
     pub door: DoorStatus,
+    /// What came of those who read from its engines.
+    pub confirmations: Confirmations,
 }
 
 /// One of those who take part.
@@ -187,6 +189,7 @@ impl Driver {
             others,
             elections: self.elections.seen(),
             door: self.peers.door(),
+            confirmations: self.counts(),
         }
     }
 }

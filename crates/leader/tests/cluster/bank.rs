@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_leader::node::Node;
 use coeval_occ::Engine;
-use coeval_txn::{Error, Isolation};
+use coeval_txn::{Error, Isolation, confirmed};
 
 use crate::court::Shared;
 use crate::table::{Work, durable};
@@ -31,11 +30,11 @@ pub async fn found(engine: &Engine) -> Result<(), Error> {
 }
 
 /// Transfers until the engine is given up.
-pub async fn transfer(engine: Arc<Engine>, court: Shared) {
+pub async fn transfer(node: u64, engine: Arc<Engine>, court: Shared) {
     loop {
         let pause = coeval_env::random_u64() % 60;
         coeval_env::sleep(Duration::from_millis(1 + pause)).await;
-        if court.lock().is_paused() {
+        if court.lock().pauses(node) {
             continue;
         }
         let Some(number) = court.lock().number() else {
@@ -63,22 +62,18 @@ async fn once(engine: &Engine, number: u64) -> Result<(), Error> {
     durable(engine, timestamp).await
 }
 
-/// Reads everything, again and again, when the node is confirmed to lead: then nothing
-/// that anybody was told before may be missing.
-pub async fn read(node: Arc<Node>, engine: Arc<Engine>, court: Shared) {
+/// Reads everything, again and again, and takes it for what it is once the node is
+/// confirmed to lead: then nothing that anybody was told before may be missing.
+pub async fn read(engine: Arc<Engine>, court: Shared) {
     loop {
-        coeval_env::sleep(Duration::from_millis(100)).await;
+        coeval_env::sleep(Duration::from_millis(30)).await;
         let told = court.lock().told().clone();
-        if node.confirm().await.is_err() {
-            if Work::read(&*engine, Isolation::SnapshotIsolation)
-                .await
-                .is_err()
-            {
-                return;
-            }
-            continue;
-        }
-        match look(&engine).await {
+        let looked = async {
+            let rows = look(&engine).await?;
+            confirmed(&*engine).await?;
+            Ok(rows)
+        };
+        match looked.await {
             Ok(rows) => {
                 let mut court = court.lock();
                 court.confirmed_reads += 1;

@@ -16,6 +16,8 @@ pub struct Court {
     next: u64,
     is_quiet: bool,
     is_paused: bool,
+    /// Through this node nothing is transferred for now.
+    idle: Option<u64>,
     objections: Vec<String>,
     pub confirmed_reads: u64,
 }
@@ -42,13 +44,19 @@ impl Court {
         self.is_paused = is_paused;
     }
 
-    pub fn is_paused(&self) -> bool {
-        self.is_paused
+    /// Whether no transfer begins now through this node.
+    pub fn pauses(&self, node: u64) -> bool {
+        self.is_paused || self.idle == Some(node)
     }
 
     /// No transfer begins any more.
     pub fn be_quiet(&mut self) {
         self.is_quiet = true;
+    }
+
+    /// Nothing is transferred through this node for now, if it leads.
+    pub fn set_idle(&mut self, node: Option<u64>) {
+        self.idle = node;
     }
 
     /// Clients were told of these.

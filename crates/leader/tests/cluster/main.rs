@@ -9,5 +9,6 @@ mod faults;
 mod lost;
 mod nodes;
 mod planted;
+mod reads;
 mod runs;
 mod table;

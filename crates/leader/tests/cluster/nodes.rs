@@ -120,7 +120,7 @@ pub async fn live(
         if is_new {
             engine = now.engine.clone();
             if let Some(engine) = &engine {
-                let work = work(Arc::clone(&node), Arc::clone(engine), court.clone());
+                let work = work(number, Arc::clone(engine), court.clone());
                 clients.push(coeval_env::spawn("clients", work));
             }
         }
@@ -155,7 +155,7 @@ pub async fn live(
     }
 }
 
-async fn work(node: Arc<Node>, engine: Arc<Engine>, court: Shared) {
+async fn work(number: u64, engine: Arc<Engine>, court: Shared) {
     attach(&*engine);
     if let Err(objection) = engine.check_indexes() {
         return court.lock().object(objection);
@@ -163,11 +163,12 @@ async fn work(node: Arc<Node>, engine: Arc<Engine>, court: Shared) {
     if bank::found(&engine).await.is_err() {
         return;
     }
-    let transfers = (0..bank::CLIENTS).map(|_| bank::transfer(Arc::clone(&engine), court.clone()));
+    let transfers =
+        (0..bank::CLIENTS).map(|_| bank::transfer(number, Arc::clone(&engine), court.clone()));
     let mut all: Vec<_> = transfers
         .map(|client| coeval_env::spawn("client", client))
         .collect();
-    all.push(coeval_env::spawn("reader", bank::read(node, engine, court)));
+    all.push(coeval_env::spawn("reader", bank::read(engine, court)));
     let _aborts = Aborts(all);
     std::future::pending::<()>().await;
 }

@@ -196,6 +196,30 @@ fn a_mark_that_nobody_knows(seed: u64) -> Vec<String> {
     })
 }
 
+/// A leader is cut off while clients only read there, of what a majority has, until the
+/// others have had another one for a while.
+fn a_leader_that_is_cut_off(seed: u64) -> Vec<String> {
+    run(seed, async |cluster, old| {
+        let before = term(cluster, old);
+        cluster.court.lock().set_idle(Some(old as u64 + 1));
+        cluster.world.wait(milliseconds(300)).await;
+        cut_off(cluster, old);
+        for _ in 0..100 {
+            cluster.world.wait(milliseconds(10)).await;
+            if (0..3).any(|new| leads(cluster, new, before)) {
+                break;
+            }
+        }
+        cluster.world.wait(milliseconds(400)).await;
+        cluster.court.lock().set_idle(None);
+    })
+}
+
+#[test]
+fn answers_of_a_leader_that_is_none_any_more_are_found() {
+    found(Bug::AnswerUnconfirmed, a_leader_that_is_cut_off, 8);
+}
+
 #[test]
 fn words_of_a_term_that_is_over_are_found_to_be_taken() {
     found(Bug::AcknowledgeStaleTerm, late_words_of_a_leader, 8);

@@ -95,8 +95,10 @@
 //!    [`poll_durable`](coeval_txn::Engine::poll_durable) says so, and in a cluster that
 //!    follows the committed end, not what this disk has.
 //! 8. *A retired engine begins nothing*, not even to read: another node may have gone on.
-//! 9. *A checkpoint covers what is committed.* A leader's waits until its snapshot is, and
-//!    until it is on this disk; it ends with the engine.
+//! 9. *What was only read leaves when it is certain that this node led after it was read*
+//!    ([`Leadership`]): all that is committed here may be old, where another node leads.
+//! 10. *A checkpoint covers what is committed.* A leader's waits until its snapshot is, and
+//!     until it is on this disk; it ends with the engine.
 //!
 //! Which indexes there are the log does not say. [`FollowedTables::define`] is told, from
 //! what is visible; so nothing of that is ever taken back. An index that was not defined is
@@ -108,6 +110,7 @@
 //! order of settling are ours (decision 0027).
 
 mod journal;
+mod leadership;
 mod storage;
 mod tables;
 #[cfg(test)]
@@ -129,6 +132,7 @@ use crate::Settings;
 use crate::checkpointer::Checkpointer;
 use crate::engine::{Engine, Shared};
 use crate::recovery::Recovery;
+pub use leadership::Leadership;
 pub(crate) use storage::Recovered;
 use tables::Followed;
 pub use tables::FollowedView;
@@ -315,6 +319,13 @@ impl Engine {
             shared,
             checkpointer,
         })
+    }
+
+    /// Who says from now on whether it leads. Once, and before anybody reads here for
+    /// somebody else: until then it answers as if it were alone.
+    pub fn led_under(&self, leadership: Arc<dyn Leadership>) {
+        let set = self.shared.leadership.set(leadership);
+        assert!(set.is_ok(), "an engine leads in one term");
     }
 
     /// Ends to lead: nothing begins or commits here any more, and whoever waits for a

@@ -264,6 +264,9 @@ families! {
     Histogram coeval_durability_wait_seconds [] "seconds"
         "How long answers waited for what they depend on to be durable. Answers that did not wait are not counted."
         = |r, out| out.distribution(&[], &r.sheets.durability_waits, MICROSECONDS);
+    Histogram coeval_confirmation_wait_seconds [] "seconds"
+        "How long answers of transactions that only read waited until the other nodes had confirmed that this one leads. Answers that did not wait are not counted; a server that is no node of a cluster has none that do."
+        = |r, out| out.distribution(&[], &r.sheets.confirmation_waits, MICROSECONDS);
 
     Gauge coeval_log_replay_bytes [] "bytes"
         "How much log a start would replay now, behind the checkpoint in force."

@@ -17,6 +17,7 @@ pub(crate) struct Sheet {
     statements: [Statements; KINDS],
     answers: Durations,
     durability_waits: Durations,
+    confirmation_waits: Durations,
     received_bytes: Counter,
     sent_bytes: Counter,
     sessions: Counter,
@@ -64,6 +65,11 @@ impl Sheet {
         self.durability_waits.record_time_alone(time);
     }
 
+    /// An answer has waited so long until it was confirmed that this node leads.
+    pub(crate) fn waited_for_confirmation(&self, time: Duration) {
+        self.confirmation_waits.record_time_alone(time);
+    }
+
     #[inline]
     pub(crate) fn received(&self, bytes: usize) {
         self.received_bytes.add_alone(bytes as u64);
@@ -92,6 +98,7 @@ pub(crate) struct Sum {
     pub(crate) statements: [Statement; KINDS],
     pub(crate) answers: Distribution,
     pub(crate) durability_waits: Distribution,
+    pub(crate) confirmation_waits: Distribution,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) sessions: u64,
@@ -118,6 +125,8 @@ impl Sum {
         }
         self.answers.merge(&sheet.answers.read());
         self.durability_waits.merge(&sheet.durability_waits.read());
+        self.confirmation_waits
+            .merge(&sheet.confirmation_waits.read());
         self.received_bytes += sheet.received_bytes.get();
         self.sent_bytes += sheet.sent_bytes.get();
         self.sessions += sheet.sessions.get();

@@ -11,8 +11,8 @@ use coeval_pgwire::frontend::{Message, Target};
 use coeval_sql::session::{Limits, Portal, Session, TimeLimit, TransactionStatus};
 use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
+use coeval_types::Remedy;
 use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Remedy, Timestamp};
 
 use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
@@ -137,8 +137,6 @@ pub(super) struct Conversation {
     pub(super) sheet: Arc<Sheet>,
     /// The COPY FROM STDIN that runs, and since when.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
-    /// The newest commit that the session knew of when its client began to wait.
-    seen_when_asked: Timestamp,
     /// How many bytes of input there was memory for when it was last asked for.
     asked_for: usize,
 }
@@ -155,7 +153,6 @@ impl Conversation {
             sheet: Arc::clone(output.sheet()),
             clock: Clock::start(),
             copying: None,
-            seen_when_asked: session.newest_seen(),
             asked_for: 0,
             session,
             limits,
@@ -267,9 +264,6 @@ impl Conversation {
             Mode::CopyIn => return self.copy_in(frame, watch).await,
             Mode::Skipping if !matches!(frame.kind, kind::SYNC | kind::TERMINATE) => return Ok(()),
             Mode::Skipping | Mode::Ready => self.signal.forget_cancel(),
-        }
-        if !self.clock.is_asked() {
-            self.seen_when_asked = self.session.newest_seen();
         }
         self.clock.asked();
         // What is left of a COPY that has failed or was never there.
@@ -455,7 +449,8 @@ impl Conversation {
 
     /// Sends all answers.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
-        let newest_seen = self.session.newest_seen();
+        let basis = self.session.basis();
+        let newest_seen = basis.newest_seen;
         if is_planted(Bug::SlowIsFailed) && !self.output.is_soon_durable(newest_seen).await {
             let error = Error::new(
                 SqlState::SERIALIZATION_FAILURE,
@@ -464,7 +459,7 @@ impl Conversation {
             self.output.say_last(&error).await;
             return Err(Ended::Fatal(error));
         }
-        match self.output.flush(newest_seen).await {
+        match self.output.flush(basis).await {
             Ok(()) => Ok(()),
             Err(()) => Err(self.lost().await),
         }
@@ -505,8 +500,8 @@ impl Conversation {
         if self.clock.is_asked() && !skipping {
             // Of several statements in one, some may have been committed, and be durable.
             let seen = self.session.newest_seen();
-            let unknown = status == hot::TransactionStatus::Idle
-                && (seen > self.seen_when_asked || !self.output.knows_durable(seen));
+            let unknown = !self.output.has_told(self.session.newest_commit())
+                || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
             report::error(out, &leader_changed(unknown));
             match self.asked {
                 Asked::Simple => hot::ready_for_query(out, status),

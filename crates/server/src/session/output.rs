@@ -3,8 +3,9 @@
 //! Answers collect in one buffer, and leave in one write when the client waits for
 //! them: at Sync, at Flush, at the end of a simple query, or when there are too
 //! many. The one rule: **no byte leaves before the newest commit that anything
-//! produced so far depends on is durable**. Errors and notices depend on data too,
-//! so there is no way around [`Output::poll_flush`].
+//! produced so far depends on is durable, and, of what was only read in a cluster, it is
+//! confirmed that this node still leads**. Errors and notices depend on data too, and rows
+//! of a long result as much as its end, so there is no way around [`Output::poll_flush`].
 //!
 //! While a statement runs, the output is its [`Sink`]. A client that does not take
 //! its rows stops the statement in [`Sink::poll_drain`], not the server.
@@ -18,7 +19,7 @@ use coeval_pgwire::backend::{RowWriter, cold, hot};
 use coeval_sql::session::activity::{Activity, AnswerWait};
 use coeval_sql::session::{Column, Format, Notice, OutputRow, Sink, over_limit};
 use coeval_sql::{Error, SqlState};
-use coeval_txn::Engine;
+use coeval_txn::{Basis, Confirmation, Engine};
 use coeval_types::Timestamp;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
@@ -54,6 +55,10 @@ pub(crate) struct Output {
     signal: Arc<Signal>,
     /// Up to here everything is known to be durable.
     durable: Timestamp,
+    /// Everything that was read before this question was put is known not to be old.
+    confirmed: Option<Confirmation>,
+    /// The newest commit among those that what has left depended on.
+    told: Timestamp,
     /// Where the answers of the execution that runs begin, and the notices among
     /// them: what is left if it starts anew.
     execution: usize,
@@ -72,7 +77,7 @@ pub(crate) struct Output {
     sheet: Arc<Sheet>,
     /// Others see on it what the answers wait for.
     activity: Option<Arc<Activity>>,
-    /// Since when they wait for durability.
+    /// Since when they wait for durability, or then for the confirmation.
     waiting: Option<coeval_env::Instant>,
 }
 
@@ -95,6 +100,8 @@ impl Output {
             engine,
             signal,
             durable: Timestamp::ZERO,
+            confirmed: None,
+            told: Timestamp::ZERO,
             execution: 0,
             notices: Vec::new(),
             most,
@@ -124,16 +131,17 @@ impl Output {
         }
     }
 
-    /// Sends everything, after `newest_seen` has become durable.
-    pub(crate) async fn flush(&mut self, newest_seen: Timestamp) -> Result<(), ()> {
-        std::future::poll_fn(|context| self.poll_flush(newest_seen, context)).await
+    /// Sends everything, once what it rests on holds.
+    pub(crate) async fn flush(&mut self, basis: impl Into<Basis>) -> Result<(), ()> {
+        let basis = basis.into();
+        std::future::poll_fn(|context| self.poll_flush(basis, context)).await
     }
 
     /// [`Output::flush`]. After an error, which [`Output::take_lost`] explains,
     /// nothing is ever sent again.
     pub(crate) fn poll_flush(
         &mut self,
-        newest_seen: Timestamp,
+        basis: Basis,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ()>> {
         if self.lost.is_some() {
@@ -142,8 +150,14 @@ impl Output {
         if self.sent == self.buffer.len() && !self.flushing {
             return Poll::Ready(Ok(()));
         }
-        if newest_seen > self.durable {
-            ready!(self.poll_durable(newest_seen, context))?;
+        if basis.newest_seen > self.durable {
+            ready!(self.poll_durable(basis.newest_seen, context))?;
+        }
+        if let Some(asked) = basis
+            .confirmation
+            .filter(|asked| Some(*asked) > self.confirmed)
+        {
+            ready!(self.poll_confirmed(asked, context))?;
         }
         self.vouched = self.buffer.len();
         while self.sent < self.buffer.len() {
@@ -165,6 +179,7 @@ impl Output {
             return Poll::Ready(self.lose(Lost::Client));
         }
         self.flushing = false;
+        self.told = self.told.max(basis.newest_seen);
         self.sent = 0;
         self.vouched = 0;
         self.show(AnswerWait::None);
@@ -237,6 +252,31 @@ impl Output {
         })
     }
 
+    fn poll_confirmed(
+        &mut self,
+        asked: Confirmation,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), ()>> {
+        let Poll::Ready(confirmed) = self.engine.poll_confirmed(asked, context) else {
+            if self.waiting.is_none() {
+                self.waiting = Some(coeval_env::now());
+                self.show(AnswerWait::Confirmation);
+            }
+            return Poll::Pending;
+        };
+        if let Some(since) = self.waiting.take() {
+            self.sheet.waited_for_confirmation(since.elapsed());
+            self.show(AnswerWait::None);
+        }
+        Poll::Ready(match confirmed {
+            Ok(()) => {
+                self.confirmed = Some(asked);
+                Ok(())
+            }
+            Err(error) => self.lose(Lost::Engine(error)),
+        })
+    }
+
     fn lose(&mut self, lost: Lost) -> Result<(), ()> {
         self.broken_off = self.sent > 0 && self.sent < self.buffer.len();
         self.buffer.truncate(self.vouched);
@@ -261,6 +301,11 @@ impl Output {
     /// Whether all that depends on this is known to be durable.
     pub(crate) fn knows_durable(&self, timestamp: Timestamp) -> bool {
         timestamp <= self.durable
+    }
+
+    /// Whether answers that depend on this have left.
+    pub(crate) fn has_told(&self, timestamp: Timestamp) -> bool {
+        timestamp <= self.told
     }
 
     /// From here on, answers belong to one execution.
@@ -369,11 +414,7 @@ impl Sink for Output {
         self.count(start);
     }
 
-    fn poll_drain(
-        &mut self,
-        newest_seen: Timestamp,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), Error>> {
+    fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if let Some(error) = self.unsendable.take() {
             return Poll::Ready(Err(error));
         }
@@ -383,7 +424,7 @@ impl Sink for Output {
         if self.signal.is_canceled() {
             return Poll::Ready(Err(Error::canceled()));
         }
-        let flushed = ready!(self.poll_flush(newest_seen, context));
+        let flushed = ready!(self.poll_flush(basis, context));
         Poll::Ready(flushed.map_err(|()| {
             let gone = "the client takes no more results";
             Error::new(SqlState("08006"), gone)

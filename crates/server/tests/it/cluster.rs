@@ -145,6 +145,12 @@ impl Cluster {
         self.nodes[node].as_ref().expect("it runs").address
     }
 
+    /// Where a node's metrics are.
+    pub fn admin(&self, node: usize) -> SocketAddr {
+        let node = self.nodes[node].as_ref().expect("it runs");
+        node.admin.expect("it was told to have some")
+    }
+
     pub async fn connect(&self, node: usize) -> Wire {
         Wire::connect(self.address(node)).await
     }

@@ -107,6 +107,7 @@ pub const BENEATH: &[Bug] = &[
     Bug::ForgetCheckpointTerm,
     Bug::ForgetIndex,
     Bug::ReusedOffset,
+    Bug::AnswerUnconfirmed,
 ];
 
 /// Every other bug, with the scenarios that have to catch it.

@@ -4,7 +4,6 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_leader::node::Node;
 use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Error, Insert, Isolation, LockWait, LockedRow,
     Outcome, ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
@@ -88,8 +87,6 @@ fn failure(error: Error) -> Failure {
 /// A client in the engine's process.
 pub struct Contract {
     engine: Arc<dyn Engine>,
-    /// Of a cluster, whoever leads.
-    leader: Option<Arc<Node>>,
     transaction: Option<Box<dyn Transaction>>,
     /// Whether the transaction has changed anything.
     wrote: bool,
@@ -110,20 +107,8 @@ impl Contract {
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
             engine,
-            leader: None,
             transaction: None,
             wrote: false,
-        }
-    }
-
-    /// The same, of an engine with which a node leads a cluster. That a transaction was
-    /// committed by a majority shows that the node did lead; of one that only read, the
-    /// node is asked.
-    #[must_use]
-    pub fn of_leader(self, node: Arc<Node>) -> Self {
-        Self {
-            leader: Some(node),
-            ..self
         }
     }
 
@@ -233,8 +218,7 @@ impl Contract {
             return Ended::Unknown(error.to_string());
         }
         if !self.wrote
-            && let Some(leader) = &self.leader
-            && let Err(error) = leader.confirm().await
+            && let Err(error) = coeval_txn::confirmed(&*self.engine).await
         {
             return Ended::Failed(error.to_string());
         }

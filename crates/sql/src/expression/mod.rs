@@ -319,6 +319,18 @@ impl Expression {
         })
     }
 
+    /// Whether its value may depend on more than the row, the parameters and the types:
+    /// on what is in the database above all.
+    #[must_use]
+    pub fn looks(&self) -> bool {
+        self.any(&|each| match each {
+            Self::Subquery(_) => true,
+            Self::Call(call) => !call.function.immutable,
+            Self::Cast(cast) => !cast.is_immutable(),
+            _ => false,
+        })
+    }
+
     /// The conditions that must all be true for this one to be.
     #[must_use]
     pub fn conjuncts(self) -> Vec<Expression> {

@@ -53,6 +53,7 @@ pub struct QueryPlan {
     pub(crate) root: Node,
     columns: Vec<Column>,
     volatile: bool,
+    looks: bool,
     /// The tables of which rows are locked.
     locked: Vec<Arc<Table>>,
 }
@@ -60,12 +61,14 @@ pub struct QueryPlan {
 impl QueryPlan {
     fn new(root: Node, columns: Vec<Column>) -> Self {
         let volatile = root.any_expression(&|each| each.is_volatile());
+        let looks = root.any_node(&Node::looks) || root.any_expression(&|each| each.looks());
         let mut locked = Vec::new();
         root.collect_locked(&mut locked);
         Self {
             root,
             columns,
             volatile,
+            looks,
             locked,
         }
     }
@@ -97,6 +100,13 @@ impl QueryPlan {
     #[must_use]
     pub fn is_volatile(&self) -> bool {
         self.volatile
+    }
+
+    /// Whether what it returns may depend on anything in the database, its catalog
+    /// included.
+    #[must_use]
+    pub fn looks(&self) -> bool {
+        self.looks
     }
 
     /// Whether it locks rows: FOR UPDATE and its like.

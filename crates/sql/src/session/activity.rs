@@ -85,15 +85,18 @@ pub enum AnswerWait {
     Admission = 3,
     /// Its commit finds no room in the log's buffer: the disk is behind.
     LogSpace = 4,
+    /// The other nodes have not confirmed yet that this one still leads.
+    Confirmation = 5,
 }
 
 impl AnswerWait {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::None,
         Self::Durable,
         Self::Client,
         Self::Admission,
         Self::LogSpace,
+        Self::Confirmation,
     ];
 
     /// Type and event: PostgreSQL's, where it has one.
@@ -104,6 +107,7 @@ impl AnswerWait {
             Self::Client => Some(("Client", "ClientWrite")),
             Self::Admission => Some(("IPC", "Admission")),
             Self::LogSpace => Some(("IO", "WALWrite")),
+            Self::Confirmation => Some(("IPC", "LeaderConfirmation")),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::activity::AnswerWait;
 use super::output::{CommandTag, Notice, Severity, Sink};
-use super::transaction::{Block, Running};
+use super::transaction::{Block, Committed, Running};
 use super::waiting::noting;
 use super::{Session, lost_transaction};
 use crate::error::{Error, Result, SqlState};
@@ -222,6 +222,7 @@ impl Session {
         )
         .await?;
         self.listed.transaction(self.info.style.now);
+        self.recency.transaction_began();
         self.running = Some(running);
         Ok(true)
     }
@@ -246,7 +247,12 @@ impl Session {
             let committing = running.commit(&*self.database.engine);
             // Locks aside, nothing else keeps a commit.
             match noting(self.listed.page(), AnswerWait::LogSpace, committing).await {
-                Ok(timestamp) => self.newest_seen = self.newest_seen.max(timestamp),
+                Ok(Committed { seen, own }) => {
+                    self.newest_seen = self.newest_seen.max(seen);
+                    if let Some(timestamp) = own {
+                        self.recency.committed(timestamp);
+                    }
+                }
                 Err(error) => {
                     self.leave_block(false);
                     return Err(error);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use coeval_txn::Basis;
+
 use super::Session;
 use super::delivery::drain;
 use super::output::{CommandTag, Completion, Sink};
@@ -60,6 +62,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
+        let has_written = running.wrote();
         let columns = plan.query.columns();
         let mut writer = LineWriter::new(&plan.format, columns, self.info.style);
         sink.copy_out(columns.len());
@@ -81,8 +84,15 @@ impl Session {
                     .reads()?
                     .newest_seen()
                     .max(self.info.numbered.told());
-                let newest_seen = self.newest_seen.max(seen);
-                drain(sink, newest_seen, &self.ticket).await?;
+                let engine = &*self.database.engine;
+                let basis = Basis {
+                    newest_seen: self.newest_seen.max(seen),
+                    confirmation: match has_written {
+                        true => None,
+                        false => self.recency.confirmation(engine),
+                    },
+                };
+                drain(sink, basis, &self.ticket).await?;
             }
         }
         self.take_over(viewer);

@@ -115,8 +115,8 @@ impl Database {
         &self.around
     }
 
-    /// The newest catalog, once it cannot be lost any more: nobody is let in, or kept out,
-    /// by what may yet be.
+    /// The newest catalog, once it cannot be lost any more and is known to be the newest:
+    /// nobody is let in, or kept out, by what may yet be, or is no more.
     pub(crate) async fn newest_catalog(&self) -> Result<Arc<Catalog>> {
         let options = BeginOptions {
             isolation: Isolation::ReadCommitted,
@@ -128,6 +128,7 @@ impl Database {
         let seen = transaction.newest_seen();
         transaction.abort();
         coeval_txn::durable(&*self.engine, seen).await?;
+        coeval_txn::confirmed(&*self.engine).await?;
         Ok(catalog)
     }
 

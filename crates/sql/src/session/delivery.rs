@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use coeval_types::Timestamp;
+use coeval_txn::Basis;
 
 use super::admission::Ticket;
 use super::output::{Column, Format, Notice, OutputRow, Severity, Sink};
@@ -45,14 +45,10 @@ impl Delivery<'_> {
 }
 
 /// Waits until the sink has room.
-pub(super) async fn drain(
-    sink: &mut dyn Sink,
-    newest_seen: Timestamp,
-    ticket: &Ticket,
-) -> Result<()> {
+pub(super) async fn drain(sink: &mut dyn Sink, basis: Basis, ticket: &Ticket) -> Result<()> {
     let mut waits = false;
     let drained = poll_fn(|context| {
-        let polled = sink.poll_drain(newest_seen, context);
+        let polled = sink.poll_drain(basis, context);
         if polled.is_pending() && !waits {
             waits = true;
             ticket.rest();
@@ -106,12 +102,8 @@ impl Sink for Watched<'_> {
         self.sink.copy_data(data);
     }
 
-    fn poll_drain(
-        &mut self,
-        newest_seen: Timestamp,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<()>> {
+    fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<()>> {
         self.drained = true;
-        self.sink.poll_drain(newest_seen, context)
+        self.sink.poll_drain(basis, context)
     }
 }

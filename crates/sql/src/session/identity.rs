@@ -84,7 +84,7 @@ impl Session {
             None => None,
             Some(name) => {
                 let who = self.find_role(name).await?;
-                let catalog = self.current_catalog()?;
+                let (catalog, _) = self.current_catalog()?;
                 let session = identity.session().role;
                 if !catalog.access().is_member(session, who.role) {
                     return Err(denied(format!("permission denied to set role \"{name}\"")));
@@ -109,7 +109,7 @@ impl Session {
         identity.session = match name {
             Some(name) if name != identity.login.name => {
                 let who = self.find_role(name).await?;
-                let catalog = self.current_catalog()?;
+                let (catalog, _) = self.current_catalog()?;
                 if !catalog.access().is_superuser(identity.login.role) {
                     return Err(denied(
                         "permission denied to set session authorization".to_owned(),
@@ -130,7 +130,7 @@ impl Session {
             return Ok(());
         }
         self.ensure_running().await?;
-        let catalog = self.current_catalog()?;
+        let (catalog, _) = self.current_catalog()?;
         if catalog.access().is_superuser(self.info.role) {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl Session {
 
     async fn find_role(&mut self, name: &str) -> Result<Who> {
         self.ensure_running().await?;
-        let catalog = self.current_catalog()?;
+        let (catalog, _) = self.current_catalog()?;
         let role = catalog.access().find(name)?;
         Ok(Who {
             role: role.oid,

@@ -17,7 +17,7 @@
 //!
 //! A session is used by one task at a time and knows nothing of the wire: results
 //! go to a [`Sink`]. What it hands out may not be durable yet; whoever sends it to
-//! the client waits for [`Session::newest_seen`] first.
+//! the client waits for [`Session::basis`] first.
 //!
 //! - [`control`]: BEGIN, COMMIT, savepoints, and the state they change.
 //! - [`identity`]: SET ROLE.
@@ -47,6 +47,7 @@ mod limits;
 mod output;
 mod portal;
 mod prepared;
+mod recency;
 mod recent;
 mod room;
 mod run;
@@ -67,6 +68,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use coeval_env::Instant;
+use coeval_txn::{Basis, Isolation};
 use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
@@ -102,6 +104,7 @@ use carried::{CarriedStatement, Noted};
 use delivery::Watched;
 use identity::Who;
 use portal::Portals;
+use recency::Recency;
 use recent::Recent;
 use settings::Settings;
 use texts::Texts;
@@ -168,6 +171,7 @@ pub struct Session {
     /// The next execution is the last before [`Session::finish`].
     finishing: bool,
     newest_seen: Timestamp,
+    recency: Recency,
     /// The catalog used last.
     catalog: Option<Arc<Catalog>>,
     /// Statements that PREPARE or Parse has prepared under a name.
@@ -263,6 +267,7 @@ impl Session {
             portals: Portals::default(),
             finishing: false,
             newest_seen: Timestamp::ZERO,
+            recency: Recency::new(),
             catalog: None,
             named: BTreeMap::new(),
             unnamed: None,
@@ -442,6 +447,8 @@ impl Session {
         }
         let (error, seen) = contention::explain(error, &catalog, &*self.database.engine, role);
         self.newest_seen = self.newest_seen.max(seen);
+        // Whatever was shown of others is of this moment.
+        self.recency.look(Isolation::ReadCommitted);
         error
     }
 
@@ -554,12 +561,32 @@ impl Session {
         }
     }
 
-    /// The newest commit that anything handed out so far depends on. It must be
-    /// durable ([`coeval_txn::Engine::poll_durable`]) before any of that leaves
-    /// the process.
+    /// The newest commit that anything handed out so far depends on.
     #[must_use]
     pub fn newest_seen(&self) -> Timestamp {
         self.newest_seen
+    }
+
+    /// What everything handed out so far rests on: what must be durable
+    /// ([`coeval_txn::Engine::poll_durable`]) and confirmed
+    /// ([`coeval_txn::Engine::poll_confirmed`]) before any of that leaves the process.
+    pub fn basis(&mut self) -> Basis {
+        let has_written = self.running.as_ref().is_some_and(Running::wrote);
+        let confirmation = match has_written {
+            true => None,
+            false => self.recency.confirmation(&*self.database.engine),
+        };
+        Basis {
+            newest_seen: self.newest_seen,
+            confirmation,
+        }
+    }
+
+    /// The newest commit of this session that wrote something: who is not told of it cannot
+    /// know whether it happened.
+    #[must_use]
+    pub fn newest_commit(&self) -> Timestamp {
+        self.recency.newest_commit()
     }
 
     /// The settings that have changed since the last call and that clients are told
@@ -595,12 +622,14 @@ impl Session {
         }
     }
 
-    /// The catalog as the running transaction sees it.
-    fn current_catalog(&mut self) -> Result<Arc<Catalog>> {
+    /// The catalog as the running transaction sees it. With that a statement begins to look
+    /// at the database; see [`Recency::look`] for the second value.
+    fn current_catalog(&mut self) -> Result<(Arc<Catalog>, bool)> {
         let running = self
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
+        let look = self.recency.look(running.isolation());
         let catalog = self
             .database
             .store
@@ -612,7 +641,7 @@ impl Session {
         {
             self.catalog = Some(Arc::clone(&catalog));
         }
-        Ok(catalog)
+        Ok((catalog, look))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::task::{Context, Poll};
 
-use coeval_types::Timestamp;
+use coeval_txn::Basis;
 
 use crate::error::{Error, Report, SqlState};
 use crate::value::{ColumnType, Style, Value};
@@ -140,8 +140,8 @@ impl OutputRow<'_> {
 
 /// Takes what a statement produces.
 ///
-/// Nothing a sink was handed may leave the process before
-/// [`Session::newest_seen`](super::Session::newest_seen) is durable.
+/// Nothing a sink was handed may leave the process before what it rests on
+/// ([`Session::basis`](super::Session::basis)) is durable and confirmed.
 pub trait Sink: Send {
     /// The columns of the rows that follow, and the format each is wanted in.
     /// Called once for each portal that returns rows, before its first row. In the
@@ -172,13 +172,9 @@ pub trait Sink: Send {
     fn copy_data(&mut self, data: &[u8]);
 
     /// Asked between chunks of a large result: ready when there is room for more.
-    /// What was produced so far depends on commits up to `newest_seen`, which must
-    /// be durable before any of it is sent.
-    fn poll_drain(
-        &mut self,
-        newest_seen: Timestamp,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), Error>>;
+    /// What was produced so far rests on `basis`, which must hold before any of it is
+    /// sent.
+    fn poll_drain(&mut self, basis: Basis, context: &mut Context<'_>) -> Poll<Result<(), Error>>;
 }
 
 /// What a command did, in the words of PostgreSQL's command tags.

@@ -69,6 +69,15 @@ pub(super) enum Plan {
 }
 
 impl Plan {
+    /// Whether what comes of it may depend on anything in the database, its catalog
+    /// included.
+    pub(super) fn looks(&self) -> bool {
+        match self {
+            Self::Query(query) => query.looks(),
+            Self::Change(_) | Self::Copy(_) | Self::Explain(_) => true,
+        }
+    }
+
     fn columns(&self) -> Option<Vec<Column>> {
         match self {
             Self::Query(query) => Some(query.columns().to_vec()),
@@ -107,6 +116,12 @@ impl Prepared {
             .lock()
             .expect("no panic while it was held")
             .is_some()
+    }
+
+    /// Whether what it says may depend on anything in the database.
+    pub(super) fn looks(&self) -> bool {
+        let planned = self.plan.lock().expect("no panic while it was held");
+        planned.as_ref().is_none_or(|planned| planned.plan.looks())
     }
 
     /// Whether a parameter is a date or a timestamp.
@@ -179,11 +194,14 @@ impl Session {
             | Command::Copy(_)
             | Command::Explain(_) => {
                 self.ensure_running().await?;
-                let catalog = self.current_catalog()?;
+                let (catalog, look) = self.current_catalog()?;
                 let version = catalog.version();
                 let recent = &self.recent;
                 let known = recent.prepared(&statement, parameter_oids, version, &self.settings);
                 if let Some(prepared) = known {
+                    if !prepared.looks() {
+                        self.recency.not_looked(look);
+                    }
                     return Ok(prepared);
                 }
                 let bound = self.plan(&statement, parameter_oids, &catalog)?;
@@ -206,6 +224,9 @@ impl Session {
                     })),
                     statement,
                 });
+                if !prepared.looks() {
+                    self.recency.not_looked(look);
+                }
                 let statement = &prepared.statement;
                 // What EXPLAIN EXECUTE shows depends on what else was prepared.
                 let explains = matches!(statement.command(), Command::Explain(_));

@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use coeval_txn::Basis;
+
 use super::Session;
 use super::delivery::{Delivery, Watched, drain};
 use super::output::{CommandTag, Completion, Notice, Severity, Sink};
@@ -253,12 +255,19 @@ impl Session {
             }
             fresh = false;
             self.statements_ran = true;
-            let catalog = self.current_catalog()?;
+            let (catalog, look) = self.current_catalog()?;
             let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
+            if !plan.looks() {
+                self.recency.not_looked(look);
+            }
             let started = match &*plan {
                 Plan::Query(query) => {
                     if !self.lock_tables_of(query, &catalog).await? {
                         continue;
+                    }
+                    if self.finishing && !self.running()?.wrote() {
+                        // The client waits for this: its answer is on its way meanwhile.
+                        self.recency.confirmation(&*self.database.engine);
                     }
                     portal.progress = Progress::Query {
                         cursor: Cursor::new(query),
@@ -361,6 +370,7 @@ impl Session {
         if let Some(kept) = kept.take() {
             running.transaction.resume_snapshot(kept)?;
         }
+        let has_written = running.wrote();
         let mut delivery = Delivery {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
@@ -389,8 +399,15 @@ impl Session {
                     .reads()?
                     .newest_seen()
                     .max(self.info.numbered.told());
-                let newest_seen = self.newest_seen.max(seen);
-                drain(delivery.sink, newest_seen, &self.ticket).await?;
+                let engine = &*self.database.engine;
+                let basis = Basis {
+                    newest_seen: self.newest_seen.max(seen),
+                    confirmation: match has_written {
+                        true => None,
+                        false => self.recency.confirmation(engine),
+                    },
+                };
+                drain(delivery.sink, basis, &self.ticket).await?;
             }
         }
         let delivered = u64::from(delivery.delivered);
@@ -434,7 +451,8 @@ impl Session {
             let Some(row) = rows.pop_front() else { break };
             delivery.row(&row);
             if delivery.wants_drain() {
-                drain(delivery.sink, self.newest_seen, &self.ticket).await?;
+                let basis = self.basis();
+                drain(delivery.sink, basis, &self.ticket).await?;
             }
         }
         if delivery.is_full() {

@@ -284,10 +284,13 @@ impl Session {
             // The table may be another one by now, or gone: then the text is
             // looked at anew, for its own errors and its new columns.
             self.ensure_running().await?;
-            let catalog = self.current_catalog()?;
+            let (catalog, look) = self.current_catalog()?;
             if self.current_plan(&prepared, &catalog, true).is_err() {
                 shapes.remove(shape.text.as_str());
                 return Ok(None);
+            }
+            if !prepared.looks() {
+                self.recency.not_looked(look);
             }
         }
         let numbers = shape.numbers.drain(..).collect();

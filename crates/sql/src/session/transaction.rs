@@ -71,6 +71,16 @@ pub(crate) struct Kept {
     pub(crate) portals: u64,
 }
 
+/// What came of a commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    /// What must be durable before anybody is told.
+    pub(crate) seen: Timestamp,
+    /// Its own place among commits, if it changed something: one that looked for rows to
+    /// change and found none has none.
+    pub(crate) own: Option<Timestamp>,
+}
+
 struct NamedSavepoint {
     name: String,
     savepoint: Savepoint,
@@ -202,11 +212,12 @@ impl Running {
         Ok(())
     }
 
-    /// Commits. The timestamp is what must be durable before anybody is told.
-    pub(crate) async fn commit(mut self, engine: &dyn Engine) -> Result<Timestamp> {
+    /// Commits.
+    pub(crate) async fn commit(mut self, engine: &dyn Engine) -> Result<Committed> {
         // What was worked upon and has changed nothing has no commit to wait for.
         self.transaction.disclose_all();
         let seen = self.transaction.newest_seen();
+        let before = seen.max(self.transaction.snapshot());
         let wrote = self.open.wrote();
         if let Some(number) = self.open.number()
             && wrote
@@ -224,14 +235,20 @@ impl Running {
                     && !wrote
                 {
                     let recorded = outcome::record_alone(engine, number).await?;
-                    return Ok(seen.max(recorded));
+                    return Ok(Committed {
+                        seen: seen.max(recorded),
+                        own: None,
+                    });
                 }
                 for storage in self.replaced.drain(..).chain(self.useless.drain(..)) {
                     engine.drop_storage(storage);
                 }
                 // A transaction that wrote nothing reports its snapshot, which may
                 // be newer than anything it was shown.
-                Ok(if wrote { seen.max(timestamp) } else { seen })
+                Ok(Committed {
+                    seen: if wrote { seen.max(timestamp) } else { seen },
+                    own: (wrote && timestamp > before).then_some(timestamp),
+                })
             }
             Outcome::Aborted(error) => {
                 self.drop_made(engine);

@@ -72,7 +72,7 @@ impl Session {
             return Ok(());
         }
         self.begin_statement().await?;
-        let catalog = self.current_catalog()?;
+        let (catalog, _) = self.current_catalog()?;
         for name in tables {
             definition::find_table(&catalog, name, statement)?;
         }
@@ -95,7 +95,8 @@ impl Session {
         sink.copy_out(0);
         while let Some(piece) = poll_fn(|context| pieces.poll_next(context)).await {
             sink.copy_data(&piece?);
-            drain(sink, self.newest_seen, &self.ticket).await?;
+            let basis = self.basis();
+            drain(sink, basis, &self.ticket).await?;
         }
         Ok(CommandTag::new("BACKUP"))
     }
@@ -134,7 +135,7 @@ impl Session {
         for name in tables {
             let mut tries = 0;
             loop {
-                let catalog = self.current_catalog()?;
+                let (catalog, _) = self.current_catalog()?;
                 let table = definition::find_table(&catalog, name, statement)?;
                 let role = self.info.role;
                 may_lock(&catalog, &table, role, mode.is_some())?;
@@ -209,7 +210,7 @@ impl Session {
             )));
         }
         self.ensure_running().await?;
-        let catalog = self.current_catalog()?;
+        let (catalog, _) = self.current_catalog()?;
         let locate = |location| statement.position(location);
         let mut binder = Binder::new(&catalog, &self.info, &locate, Parameters::default());
         let frame = Frame::outermost();

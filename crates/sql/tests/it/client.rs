@@ -7,7 +7,7 @@ use coeval_sql::session::{
     Column, CommandTag, Completion, Format, Notice, OutputRow, Session, SessionOptions, Sink,
 };
 use coeval_sql::{Database, Error};
-use coeval_types::Timestamp;
+use coeval_txn::Basis;
 
 /// Collects what a statement says.
 #[derive(Debug, Default)]
@@ -60,11 +60,7 @@ impl Sink for Lines {
         }
     }
 
-    fn poll_drain(
-        &mut self,
-        _newest_seen: Timestamp,
-        _context: &mut Context<'_>,
-    ) -> Poll<Result<(), Error>> {
+    fn poll_drain(&mut self, _basis: Basis, _context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.drains += 1;
         Poll::Ready(Ok(()))
     }

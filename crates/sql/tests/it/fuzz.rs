@@ -17,8 +17,8 @@ use coeval_sql::session::{
     Column, Completion, Format, Notice, OutputRow, Session, SessionOptions, Sink, TransactionStatus,
 };
 use coeval_sql::{Database, Error, SqlState};
+use coeval_txn::Basis;
 use coeval_txn::serial::Serial;
-use coeval_types::Timestamp;
 
 /// What there is to ask for.
 const SCHEMA: &str = "
@@ -63,7 +63,7 @@ impl Sink for Nowhere {
 
     fn copy_data(&mut self, _data: &[u8]) {}
 
-    fn poll_drain(&mut self, _: Timestamp, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_drain(&mut self, _: Basis, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }
 }

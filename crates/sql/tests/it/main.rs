@@ -13,6 +13,7 @@ mod extended;
 mod followed;
 mod fuzz;
 mod outcomes;
+mod recency;
 mod reopen;
 mod simulated;
 mod transcript;

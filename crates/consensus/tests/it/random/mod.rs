@@ -38,14 +38,16 @@ pub fn plan(voters: u64, seed: u64, recovery: Recovery) -> Plan {
     }
 }
 
-fn all_hold(plans: impl Iterator<Item = Plan>) {
-    let (mut committed, mut elections, mut reads) = (0, 0, 0);
+/// How often somebody was certain to lead.
+fn all_hold(plans: impl Iterator<Item = Plan>) -> usize {
+    let (mut committed, mut elections, mut reads, mut certain) = (0, 0, 0, 0);
     for plan in plans {
         match run(&plan) {
             Ok(report) => {
                 committed += report.committed;
                 elections += report.terms;
                 reads += report.reads;
+                certain += report.certain;
             }
             Err(failure) => panic!("seed {} of {} voters: {failure}", plan.seed, plan.voters),
         }
@@ -54,6 +56,7 @@ fn all_hold(plans: impl Iterator<Item = Plan>) {
         committed > 0 && elections > 0 && reads > 0,
         "the runs did nothing"
     );
+    certain
 }
 
 #[test]
@@ -98,12 +101,13 @@ fn frames_of_bytes_keep_them_too() {
 
 #[test]
 fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
-    all_hold((5000..5100).map(|seed| {
+    let certain = all_hold((5000..5100).map(|seed| {
         let mut plan = plan(3, seed, Recovery::Marks);
         plan.settings.lease = Some(Lease { drift_per_mille: 0 });
         plan.clocks = Clocks::Together;
         plan
     }));
+    assert!(certain > 0, "nobody had a lease");
 }
 
 /// With a lease, on clocks that drift as far as it allows.
@@ -120,8 +124,9 @@ pub fn leased(voters: u64, seed: u64) -> Plan {
 
 #[test]
 fn reads_on_a_lease_are_not_stale_while_clocks_drift_as_it_allows() {
-    all_hold((7000..7150).map(|seed| leased(3, seed)));
-    all_hold((8000..8050).map(|seed| leased(5, seed)));
+    let three = all_hold((7000..7150).map(|seed| leased(3, seed)));
+    let five = all_hold((8000..8050).map(|seed| leased(5, seed)));
+    assert!(three > 0 && five > 0, "nobody had a lease");
 }
 
 /// As long as one likes: `cargo test --release -p coeval-consensus --test it -- --ignored hundred_thousand`.

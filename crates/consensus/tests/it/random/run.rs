@@ -47,6 +47,8 @@ pub struct Report {
     pub committed: usize,
     pub terms: u32,
     pub reads: usize,
+    /// How often a node said that reads need no round.
+    pub certain: usize,
 }
 
 /// Why a run failed.
@@ -103,6 +105,7 @@ struct Run {
     /// What was committed when each read came.
     reads: BTreeMap<u64, Lsn>,
     answered: usize,
+    certain: usize,
     proposals: u64,
     /// Now, and when each node ticks next, if clocks drift.
     now: u64,
@@ -124,6 +127,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         parted: None,
         reads: BTreeMap::new(),
         answered: 0,
+        certain: 0,
         proposals: 0,
         now: 0,
         next_ticks: BTreeMap::new(),
@@ -138,6 +142,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
     for step in 0..plan.steps {
         run.step = step;
         run.disturb()?;
+        run.look_who_is_certain()?;
         if plan.settings.lease.is_some() {
             run.ask_old_leaders()?;
         }
@@ -148,6 +153,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         committed: committed.len(),
         terms: committed.last().map_or(0, |last| last.term.0),
         reads: run.answered,
+        certain: run.certain,
     })
 }
 
@@ -411,6 +417,23 @@ impl Run {
             let role = self.cluster.machine(node).role.role;
             if Some(node) != newest && role == (Role::Leader { serving: true }) {
                 self.read_at(node, (1 << 32) + u64::from(self.step) * 16 + node.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever says that a read needs no round has everything that is committed anywhere.
+    fn look_who_is_certain(&mut self) -> Result<(), Fault> {
+        let (step, needed) = (self.step, self.committed_end());
+        for node in self.cluster.names() {
+            if let Some(consensus) = self.cluster.node(node)
+                && consensus.certain_ticks() > 0
+            {
+                self.certain += 1;
+                let got = consensus.status().commit;
+                if got < needed {
+                    return Err(Fault::StaleRead { step, needed, got });
+                }
             }
         }
         Ok(())

@@ -358,6 +358,30 @@ impl Node {
         self.inputs(&mut |input| input.collect_locked(tables));
     }
 
+    /// Whether the node itself reads what is in the database, or what an engine says.
+    pub(crate) fn looks(&self) -> bool {
+        match self {
+            Self::Scan(_) | Self::System(_) | Self::Lock(_) => true,
+            Self::Function(function) => !matches!(function.kind, SetKind::Series(_)),
+            Self::ProjectSet(_) => true,
+            Self::Plan(plan) => plan.looks(),
+            Self::Derived(derived) => derived.plan.looks(),
+            Self::One
+            | Self::Values { .. }
+            | Self::Filter { .. }
+            | Self::Join(_)
+            | Self::FullJoin(_)
+            | Self::Cache(_)
+            | Self::Project { .. }
+            | Self::Aggregate(_)
+            | Self::Sort(_)
+            | Self::Distinct { .. }
+            | Self::Limit { .. }
+            | Self::Append(_)
+            | Self::SetOperation(_) => false,
+        }
+    }
+
     /// Whether `test` holds for this node or any below it.
     pub(crate) fn any_node(&self, test: &dyn Fn(&Node) -> bool) -> bool {
         let mut found = test(self);

@@ -1,0 +1,142 @@
+//! Reads are answered by whoever leads, and by nobody else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coeval_env::JoinHandle;
+use coeval_leader::node::Confirmations;
+use coeval_occ::Engine;
+use coeval_txn::{Error, Isolation, confirmed};
+
+use crate::nodes::Cluster;
+use crate::runs::lived;
+use crate::table::{Work, durable};
+
+const READERS: usize = 64;
+
+/// A leader with its engine.
+async fn leader(cluster: &Cluster) -> (usize, Arc<Engine>) {
+    for _ in 0..500 {
+        cluster.world.wait(Duration::from_millis(10)).await;
+        let leader = cluster.leader();
+        let standing = leader.and_then(|leader| cluster.standing(leader));
+        if let (Some(leader), Some(engine)) = (leader, standing.and_then(|now| now.engine))
+            && cluster.court.lock().told().len() > 5
+        {
+            return (leader, engine);
+        }
+    }
+    panic!("nobody leads");
+}
+
+/// Nobody writes there any more, so that readers wait for nothing else.
+async fn all_is_durable(cluster: &Cluster, index: usize) {
+    cluster.court.lock().set_idle(Some(index as u64 + 1));
+    cluster.world.wait(Duration::from_millis(300)).await;
+}
+
+async fn read(engine: &Engine) -> Result<usize, Error> {
+    let mut work = Work::read(engine, Isolation::SnapshotIsolation).await?;
+    let rows = work.all()?.len();
+    durable(engine, work.newest_seen()).await?;
+    confirmed(engine).await?;
+    Ok(rows)
+}
+
+async fn counts(cluster: &Cluster, index: usize) -> Confirmations {
+    let node = cluster.node(index).expect("it runs");
+    let status = cluster
+        .world
+        .spawn(cluster.machines[index], async move { node.status().await });
+    status
+        .await
+        .expect("nothing crashes")
+        .expect("it answers")
+        .confirmations
+}
+
+#[test]
+fn those_who_read_at_the_same_time_share_rounds() {
+    let outcome = lived(1, async |cluster| {
+        let (leader, engine) = leader(cluster).await;
+        let machine = cluster.machines[leader];
+        let before = counts(cluster, leader).await;
+        let readers: Vec<JoinHandle<_>> = (0..READERS)
+            .map(|_| {
+                let engine = Arc::clone(&engine);
+                cluster.world.spawn(machine, async move {
+                    for _ in 0..10 {
+                        read(&engine).await?;
+                    }
+                    Ok::<(), Error>(())
+                })
+            })
+            .collect();
+        for reader in readers {
+            let read = reader.await.expect("nothing crashes");
+            read.expect("it leads all the time");
+        }
+        let after = counts(cluster, leader).await;
+        let (asked, rounds) = (after.asked - before.asked, after.rounds - before.rounds);
+        println!("{asked} reads asked, {rounds} rounds");
+        assert!(asked >= 10 * READERS as u64);
+        assert!((1..=asked / 10).contains(&rounds));
+        assert_eq!(after.certain, 0, "nothing is certain without a lease");
+    });
+    assert_eq!(outcome.objections, [""; 0]);
+}
+
+#[test]
+fn a_leader_that_is_cut_off_answers_no_reads() {
+    let outcome = lived(2, async |cluster| {
+        let (old, engine) = leader(cluster).await;
+        let machine = cluster.machines[old];
+        all_is_durable(cluster, old).await;
+        cluster.cut_off(old, true);
+        // What is asked from now on cannot be known, whoever leads.
+        let asked: Vec<JoinHandle<_>> = (0..4)
+            .map(|_| {
+                let engine = Arc::clone(&engine);
+                cluster
+                    .world
+                    .spawn(machine, async move { read(&engine).await })
+            })
+            .collect();
+        for reader in asked {
+            let read = reader.await.expect("nothing crashes");
+            assert!(matches!(read, Err(Error::Stopped(_))), "{read:?}");
+        }
+        // It has given up: whoever waited was told, and goes elsewhere.
+        drop(engine);
+        cluster.court.lock().set_idle(None);
+        let (new, engine) = leader(cluster).await;
+        assert_ne!(new, old);
+        let read = cluster
+            .world
+            .spawn(cluster.machines[new], async move { read(&engine).await });
+        let rows = read.await.expect("nothing crashes").expect("it leads");
+        assert!(rows > 0);
+        cluster.cut_off(old, false);
+    });
+    assert_eq!(outcome.objections, [""; 0]);
+}
+
+#[test]
+fn a_leader_that_others_come_back_to_answers_reads() {
+    let outcome = lived(3, async |cluster| {
+        let (leader, engine) = leader(cluster).await;
+        all_is_durable(cluster, leader).await;
+        cluster.cut_off(leader, true);
+        let reader = cluster
+            .world
+            .spawn(cluster.machines[leader], async move { read(&engine).await });
+        // Less than it takes anybody to notice.
+        cluster.world.wait(Duration::from_millis(60)).await;
+        assert!(!reader.is_finished(), "nobody can have confirmed it");
+        cluster.cut_off(leader, false);
+        cluster.court.lock().set_idle(None);
+        let rows = reader.await.expect("nothing crashes");
+        assert!(rows.expect("it leads still") > 0);
+    });
+    assert_eq!(outcome.objections, [""; 0]);
+}

@@ -1,0 +1,178 @@
+//! Which answers wait until it is confirmed that their engine still leads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use coeval_occ::{Leadership, Settings};
+use coeval_sql::{Database, Session};
+use coeval_txn::{Confirmation, Error};
+
+use crate::client::{must, query, session};
+
+/// Counts questions.
+#[derive(Debug, Default)]
+struct Asked(AtomicU64);
+
+impl Leadership for Asked {
+    fn ask(&self) -> Option<Confirmation> {
+        Some(Confirmation(1 + self.0.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn poll(&self, _: Confirmation, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+struct Leader {
+    database: Arc<Database>,
+    asked: Arc<Asked>,
+}
+
+async fn leader() -> Leader {
+    let settings = Settings {
+        sweep_interval: None,
+        ..Settings::default()
+    };
+    let engine = coeval_occ::Engine::ephemeral(settings).expect("sound settings");
+    let asked = Arc::new(Asked::default());
+    engine.led_under(Arc::clone(&asked) as _);
+    let database = Database::open(Arc::new(engine)).await.expect("it opens");
+    must(
+        &mut session(&database),
+        "create table t (a int primary key, b int); insert into t values (1, 1), (2, 2)",
+    )
+    .await;
+    Leader { database, asked }
+}
+
+impl Leader {
+    /// How many questions the answer to this text makes, and whether it waits for one that
+    /// was put meanwhile.
+    async fn answer(&self, session: &mut Session, text: &str) -> (u64, bool) {
+        let before = self.asked.0.load(Ordering::Relaxed);
+        query(session, text, "").await;
+        let waits_for = session.basis().confirmation;
+        let after = self.asked.0.load(Ordering::Relaxed);
+        (
+            after - before,
+            waits_for.is_some_and(|asked| asked.0 > before),
+        )
+    }
+
+    /// Holds these answers to whether they wait.
+    async fn expect(&self, session: &mut Session, answers: &[(&str, bool)]) {
+        for (text, waits) in answers {
+            let (asked, waited) = self.answer(session, text).await;
+            assert_eq!(waited, *waits, "{text}");
+            assert_eq!(asked, u64::from(*waits), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_depends_on_the_database_waits_and_nothing_else_does() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    let answers = [
+        ("select b from t where a = 1", true),
+        ("select b from t where a = 1", true),
+        ("select b from t where a = 99", true),
+        ("select count(*) from t", true),
+        ("select relname from pg_class", true),
+        ("select (select max(b) from t)", true),
+        ("select 't'::regclass", true),
+        ("explain select * from t", true),
+        ("copy t to stdout", true),
+        ("values (1), ((select 2 from t limit 1))", true),
+        // An error tells as much.
+        ("select * from nowhere", true),
+        ("select b / 0 from t", true),
+        // Nothing was changed, so no commit shows anything.
+        ("update t set b = 0 where a = 99", true),
+        ("select a from t where a = 1 for update", true),
+        ("select 1", false),
+        ("select 1 + 1, 'a' || 'b', upper('x')", false),
+        ("select * from generate_series(1, 3)", false),
+        ("values (1), (2)", false),
+        ("show search_path", false),
+        ("set work_mem = '4MB'", false),
+        ("selec", false),
+        ("begin", false),
+        ("commit", false),
+        ("", false),
+    ];
+    leader.expect(&mut session, &answers).await;
+    // Once more: texts that are known go another way.
+    leader.expect(&mut session, &answers).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_wrote_needs_no_other_confirmation() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    let answers = [
+        ("update t set b = b + 1 where a = 1", false),
+        ("insert into t values (3, 3) returning b", false),
+        ("create table other (x int)", false),
+        ("begin", false),
+        ("update t set b = b + 1 where a = 1", false),
+        ("select sum(b) from t", false),
+        ("commit", false),
+        ("begin", false),
+        ("select sum(b) from t", true),
+        ("update t set b = b + 1 where a = 1", false),
+        ("select sum(b) from t", false),
+        ("commit", false),
+        (
+            "select sum(b) from t; update t set b = 5 where a = 2",
+            false,
+        ),
+    ];
+    leader.expect(&mut session, &answers).await;
+}
+
+#[tokio::test]
+async fn what_a_transaction_was_shown_that_is_undone_is_confirmed_at_its_end() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    let answers = [
+        ("begin", false),
+        ("update t set b = b + 1 where a = 1", false),
+        ("select sum(b) from t", false),
+        ("rollback", true),
+        ("rollback", false),
+        ("begin", false),
+        ("update t set b = b + 1 where a = 1", false),
+        ("select 1 / (b - b) from t", true),
+        ("rollback", false),
+    ];
+    leader.expect(&mut session, &answers).await;
+}
+
+#[tokio::test]
+async fn each_snapshot_is_confirmed_once() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    let answers = [
+        ("begin", false),
+        ("select 1", false),
+        ("select sum(b) from t", true),
+        ("select sum(b) from t", true),
+        ("select 1", false),
+        ("commit", false),
+        ("begin isolation level repeatable read", false),
+        ("select 1", false),
+        ("select sum(b) from t", true),
+        ("select sum(b) from t", false),
+        ("select max(b) from t", false),
+        ("commit", false),
+        ("begin isolation level serializable read only", false),
+        ("select sum(b) from t", true),
+        ("select sum(b) from t", false),
+        ("rollback", false),
+    ];
+    leader.expect(&mut session, &answers).await;
+    let together = "select sum(b) from t; select max(b) from t; select min(b) from t";
+    assert_eq!(leader.answer(&mut session, together).await, (1, true));
+}
