@@ -46,6 +46,8 @@ pub struct Consensus {
     /// Ticks for which no vote is given, because this node may have confirmed a lease:
     /// before a crash, or of the leader of a term before this one.
     pub(crate) reserved: u32,
+    /// It gives no vote, and does not stand.
+    pub(crate) newcomer: bool,
     pub(crate) outbox: Outbox,
 }
 
@@ -129,6 +131,7 @@ impl Consensus {
             elapsed: 0,
             patience: 0,
             reserved,
+            newcomer: restored.newcomer && !is_planted(Bug::TrustNewcomers),
             outbox: Outbox::new(restored.end, restored.applied),
             settings,
         };
@@ -410,6 +413,24 @@ impl Consensus {
     /// The write after which the disk has all that memory has now.
     fn covering(&self) -> u64 {
         self.durability.issued() + u64::from(self.outbox.is_dirty())
+    }
+
+    /// This node, a newcomer, has all that its id may ever have acknowledged: it votes from
+    /// now on. Who says so has to know that nobody else counts on what that id said before.
+    pub fn admit(&mut self) {
+        self.newcomer = false;
+    }
+
+    /// Whether this node has joined with nothing, and was not admitted since.
+    #[must_use]
+    pub const fn is_newcomer(&self) -> bool {
+        self.newcomer
+    }
+
+    /// Who votes, and who did before changes that are not committed.
+    #[must_use]
+    pub fn voters_so_far(&self) -> BTreeSet<NodeId> {
+        self.shape.voters_so_far()
     }
 
     /// Which node this is.

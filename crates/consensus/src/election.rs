@@ -21,6 +21,9 @@
 //!   loses that tail in a crash must not win the same term with votes that were given for
 //!   it.
 //!
+//! - A *newcomer*, which has joined with nothing, gives no vote and does not stand: what its
+//!   id has promised it may have lost. That ends when it is admitted.
+//!
 //! Invariant (election safety): a node gives one vote a term, to a candidate whose log is
 //! at least as up to date as its own.
 
@@ -120,6 +123,7 @@ impl Consensus {
     /// (Raft dissertation §4.2.2).
     fn may_stand(&self) -> bool {
         self.shape.is_voter_so_far(self.id)
+            && !self.newcomer
             && self.term < Term::MAX
             && self.shape.end().0 < Lsn::LIMIT.0 - ROOM_FOR_A_TERM
             && !matches!(self.state, State::Leader(_))
@@ -165,7 +169,7 @@ impl Consensus {
         last: Position,
         preliminary: bool,
     ) {
-        let is_up_to_date = last >= self.shape.last();
+        let is_up_to_date = last >= self.shape.last() && !self.newcomer;
         if preliminary {
             let granted = term > self.term && is_up_to_date;
             let vote = Body::Vote {

@@ -56,7 +56,9 @@
 //! # What the caller promises
 //!
 //! 1. Writes are carried out in order, and reported when they survive the loss of power.
-//! 2. A node that has lost its disk does not come back under its old id.
+//! 2. A node that has lost its disk does not come back under its old id; or, as long as
+//!    anybody knows that id for a voter's, nobody hears it. It is told that it has nothing
+//!    ([`Restored::newcomer`]), and neither votes nor stands until it is admitted.
 //! 3. Ticks come from a clock: if some were missed, they are made up for before anything
 //!    else is asked of the node. Without a lease nothing but liveness rests on it. With
 //!    one, the ticks of any two nodes differ by no more than the stated drift.

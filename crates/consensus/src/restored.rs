@@ -48,6 +48,9 @@ pub struct Restored {
     /// Where entries behind the commit point end. Needed to walk back one by one
     /// ([`Recovery::Checking`](crate::Recovery::Checking)), else empty.
     pub ends: Vec<Lsn>,
+    /// It has joined with nothing, perhaps under an id that has acknowledged things: it
+    /// neither votes nor stands until it is [admitted](crate::Consensus::admit).
+    pub newcomer: bool,
 }
 
 /// What is wrong with what a disk is said to hold.

@@ -69,12 +69,16 @@ pub(crate) struct Member {
     /// A checkpoint that another node sent takes the place of the whole log: the one from
     /// which replay begins here.
     pub(crate) install: Option<Lsn>,
+    /// It joined with nothing, and no leader has admitted it yet.
+    pub(crate) newcomer: bool,
 }
 
 const MEMBER: u32 = 1;
 const VOTED: u32 = 2;
 const CUTTING: u32 = 4;
 const INSTALLING: u32 = 8;
+const NEWCOMER: u32 = 16;
+const ALL_FLAGS: u32 = MEMBER | VOTED | CUTTING | INSTALLING | NEWCOMER;
 
 impl Member {
     fn flags(&self) -> u32 {
@@ -85,7 +89,8 @@ impl Member {
         } else {
             0
         };
-        MEMBER | voted | cutting | installing
+        let newcomer = if self.newcomer { NEWCOMER } else { 0 };
+        MEMBER | voted | cutting | installing | newcomer
     }
 }
 
@@ -121,7 +126,7 @@ impl Control {
             || !sound(start)
             || start < FIRST_LSN
             || (clean != 0 && (!sound(clean_end) || clean_end < start))
-            || flags & !(MEMBER | VOTED | CUTTING | INSTALLING) != 0
+            || flags & !ALL_FLAGS != 0
             || (flags != 0
                 && (flags & MEMBER == 0 || ![commit, base, cut, install].into_iter().all(sound)))
         {
@@ -138,6 +143,7 @@ impl Control {
                 base,
                 cut: (flags & CUTTING != 0).then_some(cut),
                 install: (flags & INSTALLING != 0).then_some(install),
+                newcomer: flags & NEWCOMER != 0,
             }),
         }))
     }

@@ -132,6 +132,8 @@ bugs! {
     /// A checkpoint takes the place of a log without the term that it ends in, and without
     /// the marks before.
     ForgetCheckpointTerm = "forget-checkpoint-term",
+    /// A node that joins with nothing takes part at once, under whichever id.
+    TrustNewcomers = "trust-newcomers",
     /// What a follower takes back of its records stays in its indexes.
     ForgetIndex = "forget-index",
     /// A leader answers what only reads without making sure that it still leads.
@@ -158,6 +160,7 @@ impl Bug {
                 | Self::VoteAfterStart
                 | Self::CheckpointUncommitted
                 | Self::ForgetCheckpointTerm
+                | Self::TrustNewcomers
                 | Self::ForgetIndex
                 | Self::AnswerUnconfirmed
                 | Self::ReusedOffset

@@ -154,6 +154,14 @@ impl Shape {
             .collect()
     }
 
+    /// Who votes, or did before changes that are not committed.
+    pub(crate) fn voters_so_far(&self) -> BTreeSet<NodeId> {
+        let memberships = self.memberships.iter();
+        memberships
+            .flat_map(|(_, membership)| membership.voters())
+            .collect()
+    }
+
     /// Whether who takes part could still be rolled back.
     pub(crate) fn membership_is_open(&self) -> bool {
         self.memberships.back().expect("it is never empty").0 > self.commit

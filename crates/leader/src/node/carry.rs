@@ -62,6 +62,9 @@ impl Driver {
             self.committed(committed)?;
         }
         for answer in reads {
+            let Some(answer) = self.not_for_admission(answer) else {
+                continue;
+            };
             match (&self.confirmations, answer.outcome) {
                 (Some(confirmations), Ok(_)) => confirmations.confirmed(answer.context),
                 // The role has changed, and whoever waited was told.
@@ -99,7 +102,7 @@ impl Driver {
         self.consensus.removed_before(retained);
     }
 
-    fn tell_disk(&self, command: Command) -> Result<(), Error> {
+    pub(super) fn tell_disk(&self, command: Command) -> Result<(), Error> {
         self.disk.send(command).map_err(|_| Error::LogEnded)
     }
 
@@ -179,7 +182,8 @@ impl Driver {
         let status = self.consensus.status();
         let committed = (!status.membership_is_open).then_some(&status.membership);
         let now = self.consensus.takes_part();
-        if self.neighbours.take_part(now, committed) {
+        let voters = self.consensus.voters_so_far();
+        if self.neighbours.take_part(now, voters, committed) {
             tracing::info!(members = %status.membership, "who takes part");
             self.tell_peers();
         }

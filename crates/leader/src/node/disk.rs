@@ -33,6 +33,8 @@ pub(super) enum Command {
     Install(Write, Receipt),
     /// Everything before is committed.
     Committed(Lsn),
+    /// This node is a newcomer no more.
+    Admit,
     /// Begin to lead, with a mark that names these members.
     Lead(Membership),
     /// The mark is committed, and begins here: put the engine on the tables.
@@ -58,10 +60,20 @@ pub(super) enum Done {
     Installed,
     /// The log follows again, and has what was proposed.
     Retired,
+    /// That this node was admitted is noted for good.
+    Admitted,
     /// The entries, if they are still there.
     Fetched(Fetch, Option<Vec<Entry>>),
     /// It cannot go on.
     Failed(Error),
+}
+
+/// What a node with an empty directory is.
+pub(super) struct Beginning {
+    /// Who founds the cluster.
+    pub(super) founders: Membership,
+    /// It joins one.
+    pub(super) join: bool,
 }
 
 /// What a start has found.
@@ -99,7 +111,7 @@ impl Disk {
         directory: PathBuf,
         database: u128,
         settings: &Settings,
-        founders: Membership,
+        beginning: Beginning,
     ) -> (
         mpsc::UnboundedSender<Command>,
         Answer,
@@ -123,7 +135,7 @@ impl Disk {
         drop(coeval_env::spawn_dedicated(
             "node disk",
             move || async move {
-                let opened = disk.open(founders, watch).await;
+                let opened = disk.open(beginning, watch).await;
                 let is_open = opened.is_ok();
                 if answer.send(opened).is_ok() && is_open {
                     disk.run(received).await;
@@ -133,11 +145,14 @@ impl Disk {
         (commands, opened, told)
     }
 
-    async fn open(&mut self, founders: Membership, watch: Watch) -> Result<Opened, Error> {
+    async fn open(&mut self, beginning: Beginning, watch: Watch) -> Result<Opened, Error> {
         self.follow().await?;
-        let State::Follows(log, ..) = &self.state else {
+        let State::Follows(log, ..) = &mut self.state else {
             return Err(Error::Ended);
         };
+        if beginning.join && log.is_new() {
+            log.set_newcomer(true).await?;
+        }
         let applied = log.hard_state().commit.max(log.base());
         let mut all = Vec::new();
         let mut at = log.begin().max(log.base());
@@ -147,7 +162,7 @@ impl Disk {
             all.extend(entries::entries(self.database, &chunk)?);
         }
         Ok(Opened {
-            restored: entries::restored(log, applied, founders)?,
+            restored: entries::restored(log, applied, beginning.founders)?,
             ever: entries::ever(log)?,
             entries: all,
         })
@@ -236,6 +251,14 @@ impl Disk {
                 if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
                     following.committed(end);
                 }
+                Ok(())
+            }
+            Command::Admit => {
+                let State::Follows(log, ..) = &mut self.state else {
+                    return Err(Error::Ended);
+                };
+                log.set_newcomer(false).await?;
+                self.tell(Done::Admitted);
                 Ok(())
             }
             Command::Lead(members) => self.lead(&members).await,

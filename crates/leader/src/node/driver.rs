@@ -49,6 +49,9 @@ pub(super) struct Driver {
     pub(super) confirmations: Option<Confirmations>,
     /// What came of those of terms before.
     counts: Counts,
+    /// Rounds that were begun for admissions, and the last that was confirmed.
+    pub(super) admissions: u64,
+    pub(super) admission_confirmed: Option<u64>,
     pub(super) neighbours: Neighbours,
     pub(super) elections: Elections,
     /// What people have asked for, while it is under way.
@@ -107,6 +110,8 @@ impl Driver {
             retiring: None,
             confirmations: None,
             counts: Counts::default(),
+            admissions: 0,
+            admission_confirmed: None,
             neighbours,
             elections: Elections::default(),
             operation: None,
@@ -219,6 +224,7 @@ impl Driver {
         match event {
             Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame)?,
             Event::Frame(frame) if frame.kind == Kind::Checkpoint => self.transfer_frame(frame),
+            Event::Frame(frame) if frame.kind == Kind::Admission => self.admission(&frame)?,
             Event::Frame(frame) => {
                 tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
             }
@@ -288,6 +294,7 @@ impl Driver {
                 }
             }
             Done::Installed => self.installed(),
+            Done::Admitted => self.admitted(),
             Done::Fetched(fetch, entries) => {
                 if let Err(refusal) = self.consensus.fetched(fetch, entries) {
                     tracing::error!(%refusal, "log that was read for a follower is not taken");

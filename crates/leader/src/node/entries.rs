@@ -107,6 +107,7 @@ pub(super) fn restored(
         end: log.end(),
         applied,
         ends: Vec::new(),
+        newcomer: log.is_newcomer(),
     })
 }
 

@@ -43,7 +43,8 @@
 //! Those who only read are answered once a majority has confirmed that the node still leads
 //! (`confirmations`): cut off from the others it would not know.
 //!
-//! Who leads and who takes part changes by what people ask of the leader (`operation`).
+//! Who leads and who takes part changes by what people ask of the leader (`operation`). Who
+//! joins with nothing votes when a leader has admitted it (`admission`).
 //!
 //! # Invariants
 //!
@@ -63,16 +64,15 @@
 //! # Not here
 //!
 //! Reads on followers. Checkpoints that a node takes while it follows: it keeps its log
-//! until it leads, or is sent one ([`Transfer`]). A disk that was lost is not noticed: a node
-//! that starts on an empty one under its old id is brought up to date, but it votes before
-//! that, and may help somebody to lead who lacks what only the lost disk had. So it is to be
-//! added under another id.
+//! until it leads, or is sent one ([`Transfer`]). A disk that was lost is not noticed when its
+//! node is told to found its cluster once more: then it counts for a founder that comes late.
 //!
 //! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
 //! it, service; QuorumX for sending log to the others while it is written here. The split
 //! into a step function and what carries it out is that of the Raft libraries of etcd and
 //! TiKV.
 
+mod admission;
 mod carry;
 mod confirmations;
 mod disk;
@@ -100,7 +100,7 @@ use coeval_env::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
-use disk::Disk;
+use disk::{Beginning, Disk};
 use driver::{Driver, Request};
 use neighbours::Neighbours;
 use operation::Wish;
@@ -128,7 +128,8 @@ pub struct Place {
     /// that there are then.
     pub members: Members,
     /// With an empty directory it founds no cluster, but waits to be added to one, under an
-    /// id that no node has had there (decision 0025).
+    /// id that no voter has had there. As a newcomer it votes when it has been admitted; one
+    /// that comes back under the id of a voter, having lost its disk, is not (`admission`).
     pub join: bool,
     /// Its data directory.
     pub directory: PathBuf,
@@ -165,8 +166,9 @@ impl Node {
         }
         let founders = members.addresses.keys().map(|node| Member(node.0));
         let founders = coeval_consensus::Membership::new(founders.filter(|_| !join), []);
+        let beginning = Beginning { founders, join };
         let (disk, opened, done) =
-            Disk::start(directory.clone(), identity.cluster.0, &settings, founders);
+            Disk::start(directory.clone(), identity.cluster.0, &settings, beginning);
         let opened = opened.await.map_err(|_| Error::Ended)??;
         let id = Member(identity.node.0);
         if let Some(observer) = &settings.observer {
@@ -175,12 +177,7 @@ impl Node {
         let seed = coeval_env::random_u64();
         let consensus = Consensus::new(id, settings.consensus.clone(), &opened.restored, seed)?;
         let peers = settings.peers.clone();
-        let neighbours = Neighbours::new(
-            identity.node,
-            members.addresses,
-            opened.ever,
-            consensus.takes_part(),
-        );
+        let neighbours = Neighbours::new(identity.node, members.addresses, opened.ever, &consensus);
         let members = neighbours.members();
         let (peers, inbox) = Peers::start(identity, listen, members, security, peers).await?;
         let streams = peers.streams();

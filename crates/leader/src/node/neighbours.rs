@@ -10,14 +10,18 @@
 //!   refused as removed               3
 //! ```
 //!
+//! A voter is not let in as long as it says that it is a newcomer (`admission`).
+//!
 //! Somebody who is not in the log yet, but in the settings, is talked to because the log
 //! here may be old: a node that joins reads of members that have gone long ago, and has its
 //! log from a leader that it has not read of yet. See decision 0025.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 
-use coeval_consensus::{Membership, NodeId as Member};
+use coeval_consensus::{Consensus, Membership, NodeId as Member};
+use coeval_types::planted::{Bug, is_planted};
 
 use crate::peers::{Members, NodeId};
 
@@ -31,6 +35,11 @@ pub(super) struct Neighbours {
     committed: Membership,
     /// Who does now, or did before changes that are not committed.
     now: BTreeSet<NodeId>,
+    /// Whose vote counts, or did before changes that are not committed.
+    voters: BTreeSet<NodeId>,
+    /// This node has joined with nothing, and was not admitted yet: this is how it is told
+    /// from those who had its id before.
+    newcomer: Option<NonZeroU64>,
 }
 
 fn ids(members: impl IntoIterator<Item = Member>) -> BTreeSet<NodeId> {
@@ -42,22 +51,28 @@ impl Neighbours {
         own: NodeId,
         settings: BTreeMap<NodeId, SocketAddr>,
         ever: impl IntoIterator<Item = Member>,
-        now: impl IntoIterator<Item = Member>,
+        consensus: &Consensus,
     ) -> Self {
         Self {
             own,
             addresses: settings,
             ever: ids(ever),
             committed: Membership::default(),
-            now: ids(now),
+            now: ids(consensus.takes_part()),
+            voters: ids(consensus.voters_so_far()),
+            newcomer: match consensus.is_newcomer() {
+                true => Some(NonZeroU64::MIN | coeval_env::random_u64()),
+                false => None,
+            },
         }
     }
 
-    /// These take part now, or did before changes that are not committed; and these, if
-    /// there are no such changes. Whether the former is news.
+    /// These take part now, or did before changes that are not committed, and of these the
+    /// vote counts; and these, if there are no such changes. Whether one of the former is news.
     pub(super) fn take_part(
         &mut self,
         now: impl IntoIterator<Item = Member>,
+        voters: impl IntoIterator<Item = Member>,
         committed: Option<&Membership>,
     ) -> bool {
         if let Some(committed) = committed
@@ -66,8 +81,21 @@ impl Neighbours {
             self.committed = committed.clone();
             self.ever.extend(ids(committed.members()));
         }
-        let before = std::mem::replace(&mut self.now, ids(now));
-        self.now != before
+        let before = (
+            std::mem::replace(&mut self.now, ids(now)),
+            std::mem::replace(&mut self.voters, ids(voters)),
+        );
+        (&self.now, &self.voters) != (&before.0, &before.1)
+    }
+
+    /// This node has been admitted.
+    pub(super) fn admitted(&mut self) {
+        self.newcomer = None;
+    }
+
+    /// What it says as a newcomer.
+    pub(super) fn newcomer(&self) -> Option<NonZeroU64> {
+        self.newcomer
     }
 
     /// A node listens there.
@@ -94,6 +122,11 @@ impl Neighbours {
         Members {
             expected: self.now.iter().copied().filter(is_unknown).collect(),
             removed: self.ever.difference(&self.now).copied().collect(),
+            voters: match is_planted(Bug::TrustNewcomers) {
+                true => BTreeSet::new(),
+                false => self.voters.clone(),
+            },
+            newcomer: self.newcomer,
             addresses,
         }
     }
@@ -101,6 +134,8 @@ impl Neighbours {
 
 #[cfg(test)]
 mod tests {
+    use coeval_consensus::{Restored, Settings};
+
     use super::*;
 
     fn members(nodes: &[u64]) -> Vec<Member> {
@@ -116,26 +151,34 @@ mod tests {
             )
         };
         let settings: BTreeMap<_, _> = [1, 2, 3, 6].map(at).into();
-        let founders = members(&[1, 2, 3]);
-        let mut neighbours =
-            Neighbours::new(NodeId(1), settings.clone(), founders.clone(), founders);
+        let founders = Membership::new(members(&[1, 2, 3]), []);
+        let restored = Restored::empty(founders);
+        let consensus = Consensus::new(Member(1), Settings::default(), &restored, 7);
+        let consensus = consensus.expect("sound");
+        let ever = members(&[1, 2, 3]);
+        let mut neighbours = Neighbours::new(NodeId(1), settings.clone(), ever, &consensus);
         assert_eq!(neighbours.members().addresses, settings);
         let open = None;
-        assert!(neighbours.take_part(members(&[1, 2, 3, 4]), open));
-        assert!(!neighbours.take_part(members(&[1, 2, 3, 4]), open));
-        let before = Membership::new(members(&[1, 2, 3, 4]), []);
-        assert!(!neighbours.take_part(members(&[1, 2, 3, 4]), Some(&before)));
+        let all = || members(&[1, 2, 3, 4]);
+        assert!(neighbours.take_part(all(), members(&[1, 2, 3]), open));
+        assert!(!neighbours.take_part(all(), members(&[1, 2, 3]), open));
+        assert!(neighbours.take_part(all(), all(), open));
+        let before = Membership::new(all(), []);
+        assert!(!neighbours.take_part(all(), all(), Some(&before)));
         let after = Membership::new(members(&[1, 2, 4]), []);
-        assert!(neighbours.take_part(members(&[1, 2, 4]), Some(&after)));
+        let left = || members(&[1, 2, 4]);
+        assert!(neighbours.take_part(left(), left(), Some(&after)));
         let expected = Members {
             addresses: [1, 2, 6].map(at).into(),
             expected: [NodeId(4)].into(),
             removed: [NodeId(3)].into(),
+            voters: [1, 2, 4].map(NodeId).into(),
+            newcomer: None,
         };
         assert_eq!(neighbours.members(), expected);
         // A node that was never in for good can be added at any time.
-        neighbours.take_part(members(&[1, 2, 4, 5]), open);
-        neighbours.take_part(members(&[1, 2, 4]), Some(&after));
+        neighbours.take_part(members(&[1, 2, 4, 5]), left(), open);
+        neighbours.take_part(left(), left(), Some(&after));
         assert!(neighbours.is_removed(NodeId(3)) && !neighbours.is_removed(NodeId(5)));
     }
 }

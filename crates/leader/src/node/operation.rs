@@ -3,7 +3,8 @@
 //! ```text
 //!   transfer   what is in the log is proposed ─▶ consensus hands over ─▶ the other leads
 //!                                                                    └─▶ given up
-//!   add        learner, in the log ─▶ committed ─▶ catches up ─▶ voter, in the log ─▶ committed
+//!   add        learner, in the log ─▶ committed ─▶ catches up ─▶ is admitted
+//!                                                  ─▶ voter, in the log ─▶ committed
 //!   remove     in the log ─▶ committed; a leader that removes itself follows then
 //! ```
 //!
@@ -11,6 +12,8 @@
 //! beside commits; when the log comes by it, consensus is told, at that very place. While
 //! a leader hands over it proposes nothing: what its log has gained since goes when it
 //! retires, and is proposed after all when nobody takes over.
+//!
+//! Who has caught up is admitted, if it has joined with nothing (`admission`).
 //!
 //! *Catching up* goes by rounds (Ongaro's dissertation, §4.2.1): a round is over when the
 //! new node has what the log held at its beginning. One that took no longer than an
@@ -33,8 +36,9 @@ use coeval_types::{Lsn, Remedy, Term};
 use tokio::sync::oneshot;
 
 use super::Error;
+use super::admission::Admitting;
 use super::driver::Driver;
-use crate::peers::{Connection, NodeId, Unguarded};
+use crate::peers::{Connection, NodeId, PeerStatus, Unguarded};
 
 /// Why something that was asked of a cluster is not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -169,6 +173,11 @@ enum Step {
     Change(Changing),
     /// A learner is to become a voter.
     CatchUp(CatchUp),
+    /// It has caught up, and is a newcomer.
+    Admit {
+        admitting: Admitting,
+        began: Instant,
+    },
 }
 
 #[derive(Debug)]
@@ -248,6 +257,7 @@ impl Driver {
         let operation = self.operation.as_ref();
         let waits = |operation: &Operation| match &operation.stage {
             Step::CatchUp(round) => round.node == of,
+            Step::Admit { admitting, .. } => admitting.node == of,
             Step::Transfer { .. } | Step::Change(_) => false,
         };
         if operation.is_some_and(waits) {
@@ -314,8 +324,9 @@ impl Driver {
             let peers = self.peers.status();
             let is_there = |voter: &Member| {
                 let peer = peers.iter().find(|peer| peer.node.0 == voter.0);
+                let stands = |peer: &PeerStatus| matches!(peer.connection, Connection::Standing(_));
                 *voter == status.id
-                    || peer.is_some_and(|peer| matches!(peer.connection, Connection::Standing(_)))
+                    || peer.is_some_and(|peer| stands(peer) && peer.newcomer.is_none())
             };
             let connected = after.voters().filter(is_there).count();
             if connected < after.majority() {
@@ -395,7 +406,7 @@ impl Driver {
         before.is_some_and(|mark| mark.term == term)
     }
 
-    fn next(&self, term: Term, stage: &mut Step) -> Next {
+    fn next(&mut self, term: Term, stage: &mut Step) -> Next {
         let status = self.consensus.status();
         let now = coeval_env::now();
         let leads = matches!(status.role.role, Part::Leader { .. }) && status.role.term == term;
@@ -423,7 +434,29 @@ impl Driver {
                     (false, _) => Next::Wait,
                 }
             }
-            Step::CatchUp(_) if !leads => not_leading(),
+            Step::CatchUp(_) | Step::Admit { .. } if !leads => not_leading(),
+            Step::Admit { admitting, began } => {
+                let node = admitting.node;
+                if self.admit(&status, admitting) {
+                    return match self.put(Change::Voter(member(node))) {
+                        Ok(stage) => Next::Go(stage),
+                        Err(refusal) => Next::Done(Err(refusal)),
+                    };
+                }
+                let waited = now - *began;
+                if waited < self.patience {
+                    return Next::Wait;
+                }
+                // It is not there any more, or has come back with nothing.
+                let mut followers = status.followers.iter();
+                let follower = followers.find(|follower| follower.node == member(node));
+                let matched = follower.map_or(Lsn(0), |follower| follower.matched);
+                Next::Done(Err(OperationError::NotCaughtUp {
+                    node,
+                    behind: status.last.end.0 - matched.0,
+                    waited,
+                }))
+            }
             Step::CatchUp(round) => self.catch_up(&status, round, now),
         }
     }
@@ -451,10 +484,10 @@ impl Driver {
                 (round.target, round.began) = (status.last.end, now);
                 return Next::Wait;
             }
-            return match self.put(Change::Voter(member(node))) {
-                Ok(stage) => Next::Go(stage),
-                Err(refusal) => Next::Done(Err(refusal)),
-            };
+            return Next::Go(Step::Admit {
+                admitting: Admitting::new(node),
+                began: now,
+            });
         }
         let waited = now - round.moved;
         if waited < self.patience {

@@ -116,13 +116,21 @@ impl MemberProgress {
 }
 
 impl Link {
-    fn of(peer: Option<&PeerStatus>) -> Self {
+    fn of(peer: Option<&PeerStatus>, is_voter: bool) -> Self {
         let Some(peer) = peer else {
             return Self::Absent {
                 reason: "it has not said yet where it listens".to_owned(),
                 heard: None,
             };
         };
+        // It is connected to, and not let in.
+        if is_voter && peer.newcomer.is_some() {
+            return Self::Absent {
+                reason: "it has joined with an empty directory: what it had acknowledged is lost"
+                    .to_owned(),
+                heard: peer.heard.map(|heard| heard.elapsed()),
+            };
+        }
         match peer.connection {
             Connection::Standing(since) => Self::Connected {
                 lasted: since.elapsed(),
@@ -152,13 +160,17 @@ impl Driver {
             let mut followers = consensus.followers.iter();
             let follower = followers.find(|follower| follower.node.0 == id);
             let is_own = node == own;
+            let is_voter = consensus.membership.is_voter(Member(id));
             MemberStatus {
                 node,
                 address: peer
                     .map(|peer| peer.address)
                     .or_else(|| self.neighbours.address(node)),
-                is_voter: consensus.membership.is_voter(Member(id)),
-                link: if is_own { Link::Own } else { Link::of(peer) },
+                is_voter,
+                link: match is_own {
+                    true => Link::Own,
+                    false => Link::of(peer, is_voter),
+                },
                 peer: peer.cloned(),
                 progress: if is_own {
                     Some(MemberProgress::new(end, end, consensus.durable))

@@ -1,6 +1,7 @@
 //! What has gone to and fro, counted.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub struct PeerStatus {
     pub refusal: Option<Reason>,
     /// Why the last of its connections to here ended.
     pub fault_of_its: Option<String>,
+    /// It has said last that it has joined with nothing, and was not admitted yet.
+    pub newcomer: Option<NonZeroU64>,
     /// Frames sent to it, and their bytes on the wire.
     pub sent: Traffic,
     /// Frames received from it, and their bytes.
@@ -131,6 +134,7 @@ pub(super) struct Notes {
     pub(super) fault: Option<String>,
     pub(super) refusal: Option<Reason>,
     pub(super) fault_of_its: Option<String>,
+    pub(super) newcomer: Option<NonZeroU64>,
     pub(super) heard: Option<Instant>,
     pub(super) round_trip: Option<Duration>,
 }

@@ -40,7 +40,11 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
                 peer.queue.open();
                 let sending = async {
                     let _closed = Closed(&peer);
-                    connection::send(channel, &peer, &shared.settings).await
+                    tokio::select! {
+                        biased;
+                        () = peer.renewed.notified() => Fault::Closed,
+                        fault = connection::send(channel, &peer, &shared.settings) => fault,
+                    }
                 };
                 let telling = shared.inlet.tell(Event::Connected(peer.node));
                 let (is_heard, fault) = tokio::join!(telling, sending);
@@ -110,6 +114,7 @@ pub(super) async fn connect(
         to: peer.node,
         purpose,
         listens: shared.listens(),
+        newcomer: shared.with_members(|members| members.newcomer),
     };
     let answer = greet(&mut channel, &hello).await;
     let answer = answer.map_err(Fault::of_handshake)?;

@@ -19,7 +19,7 @@ use super::counters::count;
 use super::fault::Fault;
 use super::handshake::{Answer, Hello, Purpose};
 use super::peer::Peer;
-use super::refusal::Refusal;
+use super::refusal::{Reason, Refusal};
 use super::security::Channel;
 use super::shared::Shared;
 use super::stream::{Arrived, PeerStream};
@@ -149,17 +149,32 @@ fn decide(
     channel: &Channel,
     from: SocketAddr,
 ) -> Result<Entry, Refusal> {
-    let version = shared.with_members(|members| {
-        let version = hello.judge(&shared.own, members)?;
-        channel.vouches_for(hello.from.node)?;
-        Ok(version)
-    })?;
+    let judged = shared.with_members(|members| {
+        let judged = hello.judge(&shared.own, members);
+        let is_member = |refusal: &Refusal| refusal.reason == Reason::Forgotten;
+        if judged.is_ok() || judged.as_ref().is_err_and(is_member) {
+            channel.vouches_for(hello.from.node)?;
+        }
+        judged
+    });
+    if let Err(refusal) = &judged
+        && refusal.reason == Reason::Forgotten
+        && let Some(peer) = shared.peer(hello.from.node)
+    {
+        let mut notes = peer.counters.notes();
+        notes.newcomer = hello.newcomer;
+        notes.fault_of_its = Some(refusal.to_string());
+    }
+    let version = judged?;
     // Nobody is believed to be anywhere before it is known who they are.
     let peer = match shared.meet(hello.from.node, where_it_listens(hello, from))? {
         Some(peer) => peer,
         // Removed between the two looks: as if it had been before.
         None => return Err(hello.unknown(&shared.own)),
     };
+    if hello.purpose == Purpose::Frames {
+        peer.counters.notes().newcomer = hello.newcomer;
+    }
     let places = match hello.purpose {
         Purpose::Stream => Some(peer.streams.place()?),
         _ => None,

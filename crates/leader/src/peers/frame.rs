@@ -29,11 +29,19 @@ pub enum Kind {
     Checkpoint,
     /// What a client's session says to the node that serves it, and the answer.
     Session,
+    /// A leader admits a newcomer.
+    Admission,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Consensus, Self::Log, Self::Checkpoint, Self::Session];
+    pub const ALL: [Self; 5] = [
+        Self::Consensus,
+        Self::Log,
+        Self::Checkpoint,
+        Self::Session,
+        Self::Admission,
+    ];
 
     /// Whether it goes before the others: a heartbeat that waits behind a checkpoint
     /// costs an election.
@@ -60,6 +68,7 @@ impl Tag {
             Self::Payload(Kind::Log) => 2,
             Self::Payload(Kind::Checkpoint) => 3,
             Self::Payload(Kind::Session) => 4,
+            Self::Payload(Kind::Admission) => 5,
             Self::Ping => 128,
             Self::Alive => 129,
         }
@@ -71,6 +80,7 @@ impl Tag {
             2 => Self::Payload(Kind::Log),
             3 => Self::Payload(Kind::Checkpoint),
             4 => Self::Payload(Kind::Session),
+            5 => Self::Payload(Kind::Admission),
             128 => Self::Ping,
             129 => Self::Alive,
             _ => return None,

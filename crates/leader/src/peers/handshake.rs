@@ -3,7 +3,8 @@
 //! ```text
 //!   hello   magic 8 | oldest 2 | newest 2 | length 2 | 0 2
 //!           | cluster 16 | sender 8 | addressee 8
-//!           | purpose 1 | port 2 | address 16 | … | checksum 4
+//!           | purpose 1 | port 2 | address 16 | newcomer 8 | …
+//!           | checksum 4
 //!   answer  magic 8 | version 2 | refusal 1 | 0 1 | length 2 | 0 2
 //!           | cluster 16 | sender 8 | words … | checksum 4
 //! ```
@@ -12,7 +13,8 @@
 //! checksum (CRC-32C, of everything before it) included. Oldest and newest are the
 //! versions that the sender speaks. Who accepts takes the newest that both speak. Port and
 //! address say where the sender listens for other nodes: IPv6, or IPv4 mapped into it; an
-//! address of zeros is the one that the connection comes from.
+//! address of zeros is the one that the connection comes from. A *newcomer*, which has joined
+//! with nothing and was not admitted yet, says a number other than 0.
 //!
 //! Version 1 had neither purpose nor address, and is not spoken any more.
 //!
@@ -22,6 +24,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -115,6 +118,8 @@ pub struct Hello {
     pub purpose: Purpose,
     /// Where it listens for other nodes. Port 0 is nowhere.
     pub listens: SocketAddr,
+    /// It has joined with nothing, and was not admitted yet. Drawn anew for each of its lives.
+    pub newcomer: Option<NonZeroU64>,
 }
 
 /// What who accepts says.
@@ -201,6 +206,8 @@ impl Hello {
             IpAddr::V6(address) => address,
         };
         bytes.extend_from_slice(&address.octets());
+        let newcomer = self.newcomer.map_or(0, NonZeroU64::get);
+        bytes.extend_from_slice(&newcomer.to_le_bytes());
         seal(bytes)
     }
 
@@ -215,12 +222,14 @@ impl Hello {
         let [purpose] = take(&mut rest).unwrap_or_default();
         let port = u16::from_le_bytes(take(&mut rest).unwrap_or_default());
         let address = Ipv6Addr::from(take::<16>(&mut rest).unwrap_or_default());
+        let newcomer = u64::from_le_bytes(take(&mut rest).unwrap_or_default());
         Ok(Self {
             versions: oldest..=newest,
             from,
             to: NodeId(u64::from_le_bytes(to)),
             purpose: Purpose::decode(purpose),
             listens: SocketAddr::new(address.to_canonical(), port),
+            newcomer: NonZeroU64::new(newcomer),
         })
     }
 
@@ -266,6 +275,14 @@ impl Hello {
         }
         if !members.addresses.contains_key(&node) && !members.expected.contains(&node) {
             return Err(self.unknown(own));
+        }
+        if self.newcomer.is_some() && members.voters.contains(&node) {
+            let words = format!(
+                "node {node} votes in this cluster, and has joined it with an empty directory: \
+                 what it had acknowledged is lost; have it removed, and add its machine under \
+                 an id that was never used"
+            );
+            return refuse(Reason::Forgotten, words);
         }
         if let Purpose::Other(purpose) = self.purpose {
             let words = format!("node {} knows no purpose {purpose}", own.node);
@@ -347,6 +364,7 @@ mod tests {
             to: NodeId(1),
             purpose: Purpose::Stream,
             listens: SocketAddr::from(([10, 0, 0, 3], 7003)),
+            newcomer: None,
         }
     }
 
@@ -363,6 +381,8 @@ mod tests {
             addresses: (1..=3).map(|node| (NodeId(node), address)).collect(),
             expected: BTreeSet::from([NodeId(5)]),
             removed: BTreeSet::from([NodeId(4)]),
+            voters: BTreeSet::from([NodeId(3)]),
+            newcomer: None,
         }
     }
 
@@ -399,6 +419,12 @@ mod tests {
             purpose: Purpose::Other(9),
             ..hello()
         };
+        let newcomer = |node| Hello {
+            from: identity_of(node),
+            newcomer: NonZeroU64::new(7),
+            ..hello()
+        };
+        assert_eq!(newcomer(2).judge(&own, &members()), Ok(2));
         let other_addressee = Hello {
             to: NodeId(2),
             ..hello()
@@ -415,6 +441,11 @@ mod tests {
                 other_cluster,
                 Reason::Cluster,
                 "node 3 of cluster 00000000000000000000000000000002",
+            ),
+            (
+                newcomer(3),
+                Reason::Forgotten,
+                "what it had acknowledged is lost",
             ),
             (from(1), Reason::OwnId, "every node has an id of its own"),
             (

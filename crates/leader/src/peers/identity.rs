@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::str::FromStr;
 
 pub use coeval_consensus::NodeId;
@@ -68,6 +69,12 @@ pub struct Members {
     pub expected: BTreeSet<NodeId>,
     /// Who has been one, and is told so.
     pub removed: BTreeSet<NodeId>,
+    /// Whose word counts. None of them is let in who says that it is a newcomer: it has lost
+    /// what it gave its word for.
+    pub voters: BTreeSet<NodeId>,
+    /// This node itself has joined with nothing and was not admitted yet. It says so, by a
+    /// number that it has drawn for this life of its process.
+    pub newcomer: Option<NonZeroU64>,
 }
 
 #[cfg(test)]

@@ -75,6 +75,8 @@ pub(super) struct Peer {
     room: Arc<Semaphore>,
     /// There is reason to try a connection before its time.
     pub(super) awake: Notify,
+    /// What is said in a hello has changed: the connection is to be made anew.
+    pub(super) renewed: Notify,
     pub(super) streams: StreamsOf,
 }
 
@@ -87,6 +89,7 @@ impl Peer {
             counters: Counters::default(),
             room: Arc::new(Semaphore::new(settings.receive_bytes)),
             awake: Notify::new(),
+            renewed: Notify::new(),
             streams: StreamsOf::new(settings),
         }
     }
@@ -133,6 +136,7 @@ impl Peer {
             fault: notes.fault.clone(),
             refusal: notes.refusal,
             fault_of_its: notes.fault_of_its.clone(),
+            newcomer: notes.newcomer,
             sent: counters.sent.read(),
             received: counters.received.read(),
             queued: Traffic {

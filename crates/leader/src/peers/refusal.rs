@@ -21,6 +21,8 @@ pub enum Reason {
     Certificate,
     /// A member that says not where it listens, or where nobody may talk to it.
     Address,
+    /// It has joined with nothing, under an id whose word counts.
+    Forgotten,
     /// There is no room for another stream at the moment: try again.
     Busy,
     /// A reason that this version does not know; its words say which.
@@ -39,6 +41,7 @@ impl Reason {
             Self::Certificate => 7,
             Self::Busy => 8,
             Self::Address => 9,
+            Self::Forgotten => 10,
             Self::Other => u8::MAX,
         }
     }
@@ -56,6 +59,7 @@ impl Reason {
             7 => Self::Certificate,
             8 => Self::Busy,
             9 => Self::Address,
+            10 => Self::Forgotten,
             _ => Self::Other,
         })
     }

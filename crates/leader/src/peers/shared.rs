@@ -125,6 +125,20 @@ impl Shared {
         state.members.retain(|node, _| {
             members.addresses.contains_key(node) || members.expected.contains(node)
         });
+        let is_admitted = state.known.newcomer.is_some() && members.newcomer.is_none();
+        for (node, member) in &mut state.members {
+            if is_admitted {
+                member.peer.renewed.notify_one();
+                member.peer.awake.notify_one();
+            }
+            // One that is known for a voter now is let in no longer with nothing.
+            if members.voters.contains(node)
+                && member.peer.counters.notes().newcomer.is_some()
+                && let Some(server) = member.server.take()
+            {
+                server.abort();
+            }
+        }
         for (&node, &address) in others {
             if let Some(member) = state.members.get(&node) {
                 member.peer.move_to(address);

@@ -18,7 +18,7 @@ fn milliseconds(count: u64) -> Duration {
 }
 
 /// Waits for something, for a minute at most.
-async fn until<T>(cluster: &Cluster, what: &str, look: impl Fn(&Cluster) -> Option<T>) -> T {
+pub async fn until<T>(cluster: &Cluster, what: &str, look: impl Fn(&Cluster) -> Option<T>) -> T {
     for _ in 0..6000 {
         if let Some(found) = look(cluster) {
             return found;
@@ -31,7 +31,7 @@ async fn until<T>(cluster: &Cluster, what: &str, look: impl Fn(&Cluster) -> Opti
 }
 
 /// The machine whose node leads and serves.
-async fn leader(cluster: &Cluster) -> usize {
+pub async fn leader(cluster: &Cluster) -> usize {
     let serves = |cluster: &Cluster| {
         let leader = cluster.leader()?;
         let standing = cluster.standing(leader)?;
@@ -41,7 +41,7 @@ async fn leader(cluster: &Cluster) -> usize {
 }
 
 /// More transfers than before.
-async fn work(cluster: &Cluster) {
+pub async fn work(cluster: &Cluster) {
     let before = cluster.court.lock().told().len();
     let more = |cluster: &Cluster| (cluster.court.lock().told().len() > before + 5).then_some(());
     until(cluster, "transfers go on", more).await;
@@ -75,7 +75,7 @@ where
     panic!("{what}: in a hundred tries");
 }
 
-async fn add(cluster: &Cluster, node: u64) {
+pub async fn add(cluster: &Cluster, node: u64) {
     let added = ask(cluster, "add", |leader| async move {
         leader.add(NodeId(node), address(node)).await
     });
@@ -86,7 +86,7 @@ async fn add(cluster: &Cluster, node: u64) {
     }
 }
 
-async fn remove(cluster: &Cluster, node: u64) {
+pub async fn remove(cluster: &Cluster, node: u64) {
     let removed = ask(cluster, "remove", |leader| async move {
         leader.remove(NodeId(node)).await
     });
@@ -96,12 +96,12 @@ async fn remove(cluster: &Cluster, node: u64) {
     }
 }
 
-async fn status(cluster: &Cluster, index: usize) -> Status {
+pub async fn status(cluster: &Cluster, index: usize) -> Status {
     let node = cluster.node(index).expect("it runs");
     node.status().await.expect("it has not stopped")
 }
 
-fn voters(status: &Status) -> Vec<u64> {
+pub fn voters(status: &Status) -> Vec<u64> {
     let voters = status.members.iter().filter(|member| member.is_voter);
     voters.map(|member| member.node.0).collect()
 }

@@ -72,23 +72,6 @@ fn one_that_is_only_cut_off_comes_back_as_well() {
     sound(&outcome);
 }
 
-#[test]
-fn a_node_on_an_empty_disk_comes_back_by_a_checkpoint_under_load() {
-    let outcome = lived(4, async |cluster| {
-        let leads = leader(cluster).await;
-        let away = (leads + 1) % 3;
-        cluster.world.wait(milliseconds(8000)).await;
-        cluster.world.crash(cluster.machines[away]);
-        cluster.world.wait(milliseconds(500)).await;
-        cluster.restart_empty(away);
-        installed(cluster, 1).await;
-        cluster.world.crash(cluster.machines[leads]);
-        cluster.world.wait(milliseconds(1500)).await;
-        cluster.restart(leads);
-    });
-    sound(&outcome);
-}
-
 /// A sender or a receiver crashes somewhere in the transfer.
 fn interrupted(seed: u64) -> Outcome {
     lived(seed, async |cluster| {

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Membership, NodeId as Member};
+use coeval_leader::node::Link;
 use coeval_log::{HardState, ReplicaLog};
 use coeval_occ::FollowedTables;
 use coeval_types::Term;
+use coeval_types::planted::{Bug, plant};
 
+use crate::changes::{add, leader, remove, status, until, voters, work};
 use crate::nodes::{CLUSTER, Cluster, DIRECTORY, engine_settings};
+use crate::runs::{compare, converge};
 
 fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -94,4 +98,87 @@ fn a_follower_with_another_log_stops_and_never_its_leader() {
             assert!(objections.iter().any(has_stopped), "{objections:?}");
         });
     }
+}
+
+/// A leader and one follower have what another lacks. Of the two that have it the one loses
+/// its disk and joins under its old id, and the other its power; the third stands. Then the
+/// lost one is replaced under another id.
+fn lost(seed: u64) -> Vec<String> {
+    let mut cluster = Cluster::new(seed);
+    let world = Rc::clone(&cluster.world);
+    let judged = world.block_on(async {
+        work(&cluster).await;
+        let leads = leader(&cluster).await;
+        let (lost, lacks) = ((leads + 1) % 3, (leads + 2) % 3);
+        cluster.cut_off(lacks, true);
+        assert!(goes_on(&cluster, 20).await);
+        world.crash(cluster.machines[leads]);
+        world.crash(cluster.machines[lost]);
+        // What was on its way to it is lost with those who had sent it.
+        for gone in [leads, lost] {
+            let (gone, lacks) = (cluster.machines[gone], cluster.machines[lacks]);
+            world.break_connections(gone, lacks);
+        }
+        cluster.cut_off(lacks, false);
+        cluster.restart_empty(lost);
+        world.wait(milliseconds(3000)).await;
+        if cluster.has_objections() {
+            return None;
+        }
+        let alone = cluster.standing(lacks).expect("it runs");
+        if alone.leader.is_some() {
+            let mut court = cluster.court.lock();
+            court.object("somebody leads by a vote that nobody had".to_owned());
+            return None;
+        }
+        cluster.restart(leads);
+        work(&cluster).await;
+        let now = status(&cluster, leader(&cluster).await).await;
+        let Link::Absent { reason, .. } = &now.members[lost].link else {
+            panic!("{now:?}");
+        };
+        assert!(
+            reason.contains("what it had acknowledged is lost"),
+            "{reason}"
+        );
+        remove(&cluster, lost as u64 + 1).await;
+        // So much that a checkpoint is sent.
+        world.wait(milliseconds(8000)).await;
+        let id = cluster.join();
+        add(&cluster, id).await;
+        let now = status(&cluster, leader(&cluster).await).await;
+        let all = [leads as u64 + 1, lacks as u64 + 1, id];
+        assert!(all.iter().all(|id| voters(&now).contains(id)), "{now:?}");
+        // It counts, and is counted on.
+        world.kill(cluster.machines[leads]);
+        work(&cluster).await;
+        cluster.restart(leads);
+        let meets = |cluster: &Cluster| cluster.standing(leads)?.leader;
+        until(&cluster, "it is back", meets).await;
+        converge(&cluster).await;
+        if !cluster.has_objections() {
+            cluster.stop().await;
+        }
+        Some([leads, lacks, 3])
+    });
+    if let Some(machines) = judged {
+        compare(&cluster, &machines);
+    }
+    cluster.court.lock().objections()
+}
+
+#[test]
+fn who_has_lost_its_disk_has_no_vote_and_comes_back_under_another_id() {
+    for seed in 0..3 {
+        assert_eq!(lost(seed), [""; 0], "seed {seed}");
+    }
+    let planted = plant(Bug::TrustNewcomers);
+    let found = lost(0);
+    drop(planted);
+    assert!(
+        found
+            .iter()
+            .any(|words| words.contains("leader completeness")),
+        "{found:?}"
+    );
 }

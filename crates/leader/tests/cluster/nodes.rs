@@ -1,5 +1,6 @@
 //! The nodes, and what runs on each.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
@@ -69,7 +70,7 @@ pub fn address(node: u64) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 7000 + node as u16))
 }
 
-fn place(node: u64) -> Place {
+fn place(node: u64, join: bool) -> Place {
     let addresses = (1..=NODES.max(node)).map(|node| (NodeId(node), address(node)));
     Place {
         identity: Identity {
@@ -81,7 +82,7 @@ fn place(node: u64) -> Place {
             addresses: addresses.collect(),
             ..Members::default()
         },
-        join: node > NODES,
+        join,
         directory: DIRECTORY.into(),
         security: Security::Plain,
     }
@@ -97,12 +98,12 @@ pub struct Shown {
 /// A node's program: takes part, and while it leads, clients work through it. Ends when
 /// it is told to.
 pub async fn live(
-    number: u64,
+    (number, join): (u64, bool),
     court: Shared,
     shown: watch::Sender<Option<Shown>>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let node = match Node::start(place(number), settings(&court)).await {
+    let node = match Node::start(place(number, join), settings(&court)).await {
         Ok(node) => Arc::new(node),
         Err(error) => return court.lock().object(format!("node {number}: {error}")),
     };
@@ -190,6 +191,8 @@ pub struct Cluster {
     /// One for each: who waits for the same one goes on in an order that no seed decides.
     stops: Vec<watch::Sender<bool>>,
     programs: Vec<JoinHandle<()>>,
+    /// Founders on other disks than they had.
+    lost: BTreeSet<usize>,
 }
 
 impl Cluster {
@@ -203,6 +206,7 @@ impl Cluster {
             shown: Vec::new(),
             stops: (0..NODES).map(|_| watch::channel(false).0).collect(),
             programs: Vec::new(),
+            lost: BTreeSet::new(),
         };
         for index in 0..NODES as usize {
             let (program, shown) = cluster.program(index);
@@ -214,8 +218,9 @@ impl Cluster {
 
     fn program(&self, index: usize) -> (JoinHandle<()>, watch::Receiver<Option<Shown>>) {
         let (shows, shown) = watch::channel(None);
+        let join = index as u64 >= NODES || self.lost.contains(&index);
         let live = live(
-            index as u64 + 1,
+            (index as u64 + 1, join),
             self.court.clone(),
             shows,
             self.stops[index].subscribe(),
@@ -244,10 +249,11 @@ impl Cluster {
         (self.programs[index], self.shown[index]) = self.program(index);
     }
 
-    /// Starts a node's program on a new, empty disk.
+    /// Starts a node's program on a new, empty disk, to join the cluster under its old id.
     pub fn restart_empty(&mut self, index: usize) {
         self.world.replace_disk(self.machines[index]);
         self.court.lock().lose_disk(index as u64 + 1);
+        self.lost.insert(index);
         self.restart(index);
     }
 

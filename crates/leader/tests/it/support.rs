@@ -66,6 +66,7 @@ pub fn hello(purpose: Purpose) -> Hello {
         to: NodeId(1),
         purpose,
         listens: address(2),
+        newcomer: None,
     }
 }
 

@@ -248,6 +248,7 @@ fn told(certificate: (String, String), authority: &Authority) -> String {
             to: NodeId(2),
             purpose: coeval_leader::peers::handshake::Purpose::Frames,
             listens: ([127, 0, 0, 1], 7001).into(),
+            newcomer: None,
         };
         let answer = coeval_leader::peers::handshake::greet(&mut stream, &hello).await;
         match answer {

@@ -13,6 +13,7 @@ use super::window::Frames;
 use crate::control::{Control, DataDirectory, Member};
 use crate::files::Files;
 use crate::frame::{HEADER_BYTES, Header, Seed};
+use crate::log::FIRST_LSN;
 use crate::recovery::chain::Chain;
 use crate::retention::Retention;
 use crate::segment::{Name, SegmentKind};
@@ -136,6 +137,39 @@ impl ReplicaLog {
     #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.retention.checkpoint()
+    }
+
+    /// Whether there is nothing yet in this directory, and never was.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        let member = self.member();
+        self.end.lsn == FIRST_LSN
+            && self.control.term == Term(0)
+            && member.base == FIRST_LSN
+            && self.checkpoint().is_none()
+    }
+
+    /// Whether this node has joined with nothing, and was not admitted since.
+    #[must_use]
+    pub fn is_newcomer(&self) -> bool {
+        self.member().newcomer
+    }
+
+    /// Notes that this node joins with nothing, or that it has been admitted. It survives
+    /// when this returns.
+    pub async fn set_newcomer(&mut self, newcomer: bool) -> Result<(), Error> {
+        if newcomer == self.is_newcomer() {
+            return Ok(());
+        }
+        let member = Some(Member {
+            newcomer,
+            ..self.member()
+        });
+        self.write_control(Control {
+            member,
+            ..self.control
+        })
+        .await
     }
 
     /// Puts a hard state in force: when this returns, it survives. Of the commit point

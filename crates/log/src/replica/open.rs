@@ -77,6 +77,7 @@ impl ReplicaLog {
             base: end,
             cut: None,
             install: None,
+            newcomer: false,
         });
         let begin = found.begin.0;
         // A checkpoint covers committed log only, and the commit point may have been noted

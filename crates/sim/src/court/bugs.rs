@@ -105,6 +105,7 @@ pub const BENEATH: &[Bug] = &[
     Bug::VoteAfterStart,
     Bug::CheckpointUncommitted,
     Bug::ForgetCheckpointTerm,
+    Bug::TrustNewcomers,
     Bug::ForgetIndex,
     Bug::ReusedOffset,
     Bug::AnswerUnconfirmed,
