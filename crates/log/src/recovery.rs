@@ -44,6 +44,7 @@
 //! - [`tail`]: judges what is behind the end, and repairs it.
 
 pub(crate) mod chain;
+pub(crate) mod chunks;
 pub(crate) mod deliver;
 mod dispatch;
 pub(crate) mod scan;

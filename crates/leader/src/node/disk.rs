@@ -20,6 +20,7 @@ use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::checkpoint::{Outcome, Schedule};
 use super::replay::{Following, How};
 use super::transfer::Receipt;
 use super::{Error, Settings, Watch, entries};
@@ -35,6 +36,8 @@ pub(super) enum Command {
     Committed(Lsn),
     /// This node is a newcomer no more.
     Admit,
+    /// A checkpoint that was asked of replay has ended so.
+    Checkpoint(u64, Outcome),
     /// Begin to lead, with a mark that names these members.
     Lead(Membership),
     /// The mark is committed, and begins here: put the engine on the tables.
@@ -99,6 +102,10 @@ pub(super) struct Disk {
     database: u128,
     engine: coeval_occ::Settings,
     replay: How,
+    /// When checkpoints are taken while the node follows.
+    schedule: Schedule,
+    /// How much log stays behind them.
+    kept_bytes: u64,
     state: State,
     done: mpsc::UnboundedSender<Done>,
 }
@@ -129,6 +136,8 @@ impl Disk {
                 ahead: settings.replay_ahead_bytes,
                 definitions: settings.definitions.clone(),
             },
+            schedule: Schedule::new(&settings.engine, commands.downgrade()),
+            kept_bytes: settings.follower_log_bytes,
             state: State::Nothing,
             done,
         };
@@ -170,6 +179,7 @@ impl Disk {
 
     /// Opens the directory as a follower, with tables filled anew.
     async fn follow(&mut self) -> Result<(), Error> {
+        self.schedule.forget();
         let tables = FollowedTables::new();
         let threads = self.engine.log.recovery_threads;
         let database = Some(self.database);
@@ -251,8 +261,10 @@ impl Disk {
                 if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
                     following.committed(end);
                 }
+                self.take_checkpoint(end);
                 Ok(())
             }
+            Command::Checkpoint(number, outcome) => self.checkpoint(number, outcome).await,
             Command::Admit => {
                 let State::Follows(log, ..) = &mut self.state else {
                     return Err(Error::Ended);
@@ -300,6 +312,53 @@ impl Disk {
         self.write(write).await?;
         self.flush().await?;
         self.tell(Done::Installed);
+        Ok(())
+    }
+
+    /// Has replay take a checkpoint, if one is due.
+    fn take_checkpoint(&mut self, committed: Lsn) {
+        if let State::Follows(log, _, following) = &self.state
+            && let Some(wanted) = self
+                .schedule
+                .next(log.begin().max(log.base()), committed, || {
+                    log.checkpoint_place()
+                })
+        {
+            following.checkpoint(wanted);
+        }
+    }
+
+    /// One that replay has taken is put in force, if it is still wanted.
+    async fn checkpoint(&mut self, number: u64, outcome: Outcome) -> Result<(), Error> {
+        let is_wanted = self.schedule.ended(number);
+        let sealed = match outcome {
+            Ok(sealed) => sealed,
+            Err(coeval_log::Error::Stopped(_)) => return Ok(()),
+            Err(error) => {
+                if is_wanted {
+                    self.schedule.failed(&error);
+                }
+                return Ok(());
+            }
+        };
+        let at = sealed.summary().start.replay_from();
+        let State::Follows(log, ..) = &mut self.state else {
+            sealed.discard().await;
+            return Ok(());
+        };
+        if !is_wanted || at <= log.begin() {
+            sealed.discard().await;
+            return Ok(());
+        }
+        match log.finish_checkpoint(sealed, self.kept_bytes).await {
+            Ok(taken) => {
+                let rows = taken.records;
+                tracing::info!(rows, bytes = taken.bytes, replay_from = %at, "took a checkpoint");
+                self.schedule.succeeded();
+            }
+            Err(error) if error.is_disk_full() => self.schedule.failed(&error),
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
@@ -366,6 +425,8 @@ impl Disk {
         let State::Follows(log, tables, following) = self.take() else {
             return Err(Error::Ended);
         };
+        following.no_checkpoint();
+        self.schedule.forget();
         let log = log.lead(&encode_membership(members)).await?;
         let mark = log.marks().last().copied().ok_or(Error::LogEnded)?;
         let stream = log.stream(mark.end).ok_or(Error::LogEnded)?;

@@ -43,6 +43,9 @@
 //! Those who only read are answered once a majority has confirmed that the node still leads
 //! (`confirmations`): cut off from the others it would not know.
 //!
+//! A node that follows takes checkpoints of what is committed, as a leader does (`checkpoint`);
+//! one whose log ends before what its leader still has is sent one ([`Transfer`]).
+//!
 //! Who leads and who takes part changes by what people ask of the leader (`operation`). Who
 //! joins with nothing votes when a leader has admitted it (`admission`).
 //!
@@ -63,8 +66,8 @@
 //!
 //! # Not here
 //!
-//! Reads on followers. Checkpoints that a node takes while it follows: it keeps its log
-//! until it leads, or is sent one ([`Transfer`]). A disk that was lost is not noticed when its
+//! Reads on followers. Filling tables beside the disk's thread: a node that puts a checkpoint
+//! in force that it was sent neither votes nor writes while they are loaded. A disk that was lost is not noticed when its
 //! node is told to found its cluster once more: then it counts for a founder that comes late.
 //!
 //! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
@@ -74,6 +77,7 @@
 
 mod admission;
 mod carry;
+mod checkpoint;
 mod confirmations;
 mod disk;
 mod driver;

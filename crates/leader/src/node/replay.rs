@@ -22,6 +22,7 @@ use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Error;
+use super::checkpoint::{Walk, Wanted};
 use super::disk::Done;
 
 /// How much is replayed between two looks at the orders.
@@ -35,6 +36,10 @@ enum Order {
     Committed(Lsn),
     /// The log is about to be cut here. Nothing is read until it is written again.
     Cut(Lsn, oneshot::Sender<Result<(), Error>>),
+    /// A checkpoint of what is committed is to be taken.
+    Checkpoint(Wanted),
+    /// The one under way is not wanted any more.
+    NoCheckpoint,
     /// Everything before is written and committed, and nothing follows.
     Finish(Lsn),
 }
@@ -72,6 +77,7 @@ impl Following {
             how,
             is_held: false,
             last: None,
+            walk: None,
         };
         let task = coeval_env::spawn_dedicated("node replay", move || async move {
             replaying.define();
@@ -98,6 +104,16 @@ impl Following {
     /// Everything before is committed.
     pub(super) fn committed(&self, end: Lsn) {
         self.order(Order::Committed(end));
+    }
+
+    /// Takes a checkpoint of what is replayed and committed, beside replay.
+    pub(super) fn checkpoint(&self, wanted: Wanted) {
+        self.order(Order::Checkpoint(wanted));
+    }
+
+    /// Gives up the one under way.
+    pub(super) fn no_checkpoint(&self) {
+        self.order(Order::NoCheckpoint);
     }
 
     /// Takes back what stands at `at` and behind. The log may be cut when this returns;
@@ -132,16 +148,26 @@ struct Replaying {
     /// Between the word that the log is cut and the next that it is written.
     is_held: bool,
     last: Option<Lsn>,
+    /// The last checkpoint that was begun.
+    walk: Option<Walk>,
 }
 
 impl Replaying {
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Error> {
+    async fn run(mut self, orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Error> {
+        let replayed = self.replay(orders).await;
+        // Whoever takes the tables next finds nobody who reads them.
+        self.end_walk().await;
+        replayed?;
+        Ok(self.replayer.close().await?)
+    }
+
+    async fn replay(&mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Error> {
         loop {
             if self
                 .last
                 .is_some_and(|last| self.replayer.position() >= last)
             {
-                break;
+                return Ok(());
             }
             let order = match self.may_go_on() {
                 false => orders
@@ -151,12 +177,34 @@ impl Replaying {
                 true => orders.try_recv(),
             };
             match order {
+                Ok(Order::NoCheckpoint) => self.end_walk().await,
+                Ok(Order::Checkpoint(wanted)) => {
+                    self.end_walk().await;
+                    self.checkpoint(wanted);
+                }
                 Ok(order) => self.take(order)?,
-                Err(mpsc::error::TryRecvError::Disconnected) if self.last.is_none() => break,
+                Err(mpsc::error::TryRecvError::Disconnected) if self.last.is_none() => {
+                    return Ok(());
+                }
                 Err(_) => self.step().await?,
             }
         }
-        Ok(self.replayer.close().await?)
+    }
+
+    async fn end_walk(&mut self) {
+        if let Some(walk) = self.walk.take() {
+            walk.end().await;
+        }
+    }
+
+    /// Begins a checkpoint of everything that is replayed and committed.
+    fn checkpoint(&mut self, wanted: Wanted) {
+        let end = self.committed.min(self.replayer.position());
+        let Some(view) = self.tables.view() else {
+            return;
+        };
+        let start = self.replayer.checkpoint_start(end);
+        self.walk = Some(Walk::begin(wanted, start, view));
     }
 
     /// Where it may go to now is behind where it is.
@@ -173,6 +221,7 @@ impl Replaying {
                 self.is_held = false;
             }
             Order::Committed(end) => self.commit(end),
+            Order::Checkpoint(_) | Order::NoCheckpoint => unreachable!("taken before"),
             Order::Cut(at, answer) => {
                 let taken = self.cut(at);
                 let failed = taken.is_err();

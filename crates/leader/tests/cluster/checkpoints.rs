@@ -175,3 +175,126 @@ fn a_checkpoint_without_its_term_is_found() {
     drop(planted);
     assert!(found);
 }
+
+/// What a machine's disk has of checkpoints: those in force, and those being written; and
+/// where its log begins.
+fn on_disk(cluster: &Cluster, index: usize) -> (usize, usize, u64) {
+    let files = cluster.world.files(cluster.machines[index]);
+    let named = |suffix: &str| {
+        let names = files.iter().map(|(path, _)| path.to_string_lossy());
+        names.filter(|name| name.ends_with(suffix)).count()
+    };
+    let firsts = files.iter().filter_map(|(path, _)| {
+        let name = path.file_name()?.to_str()?;
+        let first = name.strip_suffix(".log")?;
+        first.split('-').next()?.parse().ok()
+    });
+    (
+        named(".checkpoint"),
+        named(".checkpoint.new"),
+        firsts.min().unwrap_or(0),
+    )
+}
+
+/// Waits until a node has a checkpoint while it follows, and log before it is gone. At no
+/// moment two of them are under way.
+async fn takes_one(cluster: &Cluster, index: usize) {
+    for _ in 0..4000 {
+        cluster.world.wait(milliseconds(5)).await;
+        if cluster.has_objections() {
+            return;
+        }
+        let (taken, under_way, first) = on_disk(cluster, index);
+        let mut court = cluster.court.lock();
+        if taken + under_way > 3 || under_way > 1 {
+            return court.object(format!("{under_way} checkpoints are under way"));
+        }
+        if taken > 0 && first > 4096 {
+            return;
+        }
+    }
+    let mut court = cluster.court.lock();
+    court.object("a follower has taken no checkpoint in 20 s".to_owned());
+}
+
+#[test]
+fn followers_take_checkpoints_and_start_from_them() {
+    for seed in 20..22 {
+        let mut began = Vec::new();
+        let outcome = lived(seed, async |cluster| {
+            let leads = leader(cluster).await;
+            let followers = [(leads + 1) % 3, (leads + 2) % 3];
+            for follower in followers {
+                takes_one(cluster, follower).await;
+            }
+            if cluster.has_objections() {
+                return;
+            }
+            assert_eq!(cluster.leader(), Some(leads), "nobody has lost the lead");
+            for index in 0..3 {
+                cluster.world.crash(cluster.machines[index]);
+            }
+            for index in 0..3 {
+                cluster.restart(index);
+            }
+            let leads = leader(cluster).await;
+            began.extend(followers.map(|follower| on_disk(cluster, follower).2));
+            // A follower that has one leads with it.
+            cluster.world.crash(cluster.machines[leads]);
+            cluster.world.wait(milliseconds(1000)).await;
+            cluster.restart(leads);
+        });
+        sound(&outcome);
+        assert_eq!(outcome.installed, 0, "nobody was sent one");
+        assert!(began.iter().all(|first| *first > 4096), "{began:?}");
+    }
+}
+
+/// A follower crashes somewhere in a checkpoint of its own, or as it puts it in force.
+fn crashes_in_its_own(seed: u64) -> Outcome {
+    lived(seed, async |cluster| {
+        let leads = leader(cluster).await;
+        let follower = (leads + 1 + (seed % 2) as usize) % 3;
+        let machine = cluster.machines[follower];
+        for round in 0..3 {
+            for _ in 0..4000 {
+                cluster.world.wait(milliseconds(2)).await;
+                if on_disk(cluster, follower).1 > 0 || cluster.has_objections() {
+                    break;
+                }
+            }
+            let changes = cluster.world.disk_changes(machine);
+            let ahead = (seed * 7 + round * 13) % 60;
+            cluster.world.crash_at(machine, Some(changes + ahead));
+            cluster.world.wait(milliseconds(400)).await;
+            cluster.world.crash_at(machine, None);
+            cluster.world.crash(machine);
+            cluster.world.wait(milliseconds(200)).await;
+            cluster.restart(follower);
+            if round == 1 {
+                // It is needed for a majority, and may lead.
+                let leads = leader(cluster).await;
+                cluster.world.crash(cluster.machines[leads]);
+                cluster.world.wait(milliseconds(1000)).await;
+                cluster.restart(leads);
+            }
+        }
+    })
+}
+
+#[test]
+fn a_crash_within_a_checkpoint_of_its_own_leaves_a_follower_with_everything() {
+    for seed in 0..6 {
+        sound(&crashes_in_its_own(seed));
+    }
+}
+
+#[test]
+#[ignore = "takes some minutes: for a look at many seeds"]
+fn many_crashes_in_checkpoints_of_followers() {
+    for seed in 1000..1200 {
+        let outcome = crashes_in_its_own(seed);
+        println!("seed {seed}: {outcome:?}");
+        sound(&outcome);
+    }
+}

@@ -201,14 +201,19 @@ impl CheckpointWriter {
     /// Gives it up, and its room on the disk back.
     pub async fn abandon(self) {
         drop(self.file);
-        if let Err(error) = fs::remove_file(&self.unfinished).await {
-            // The next start removes it.
-            tracing::warn!(
-                file = %self.unfinished.display(),
-                %error,
-                "an unfinished checkpoint could not be removed"
-            );
-        }
+        remove(&self.unfinished).await;
+    }
+}
+
+/// Removes an unfinished one.
+async fn remove(unfinished: &Path) {
+    if let Err(error) = fs::remove_file(unfinished).await {
+        // The next start removes it.
+        tracing::warn!(
+            file = %unfinished.display(),
+            %error,
+            "an unfinished checkpoint could not be removed"
+        );
     }
 }
 
@@ -226,6 +231,11 @@ impl SealedCheckpoint {
     #[must_use]
     pub fn summary(&self) -> Checkpoint {
         self.checkpoint
+    }
+
+    /// Gives it up, and its room on the disk back.
+    pub async fn discard(self) {
+        remove(&self.unfinished).await;
     }
 
     /// Gives it its name. What it replaces is still there.

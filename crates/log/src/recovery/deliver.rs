@@ -9,6 +9,7 @@ use crate::entry::{Skimmed, skim_item};
 use crate::frame::{HEADER_BYTES, Header, Kind, Seed};
 use crate::recovery::Replay;
 use crate::recovery::chain::Chain;
+use crate::recovery::chunks::MetChunks;
 use crate::recovery::dispatch::Dispatcher;
 
 /// Takes commits in the order of the log, and hands their entries to the workers.
@@ -17,6 +18,8 @@ pub(crate) struct Delivery {
     dispatcher: Dispatcher,
     /// How many entries went on their way.
     entries: u64,
+    /// Chunks that were met on the way.
+    pub(crate) chunks: MetChunks,
 }
 
 impl Delivery {
@@ -25,6 +28,7 @@ impl Delivery {
             seed,
             dispatcher: Dispatcher::new(replay, threads),
             entries: 0,
+            chunks: MetChunks::default(),
         }
     }
 
@@ -82,6 +86,7 @@ impl Delivery {
                 Ok(Skimmed::Chunk(lsn)) if may_refer => {
                     // What was named so far comes first, and is in this block.
                     self.dispatcher.block_done(block).await?;
+                    self.chunks.name(lsn, commit);
                     self.chunk(chain, commit, lsn).await?;
                 }
                 Ok(Skimmed::Chunk(_)) | Err(_) => {

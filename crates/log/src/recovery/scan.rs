@@ -13,6 +13,7 @@ use crate::Error;
 use crate::control::Control;
 use crate::frame::{HEADER_BYTES, Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
+use crate::recovery::chunks::MetChunks;
 use crate::recovery::deliver::Delivery;
 use crate::recovery::{RecoveryProgress, Replay};
 use crate::replica::Landmarks;
@@ -41,6 +42,8 @@ pub(crate) struct Scan {
     pub(crate) unmarked_term: Term,
     /// What consensus wrote.
     pub(crate) landmarks: Landmarks,
+    /// Chunks before what was replayed ends, and which commits there have named them.
+    pub(crate) chunks: MetChunks,
 }
 
 /// How one frame was taken.
@@ -98,10 +101,12 @@ impl Scan {
                 last_term: term,
                 unmarked_term: term,
                 landmarks: Landmarks::default(),
+                chunks: MetChunks::default(),
             },
         };
         let read = reader.read().await;
         reader.scan.entries = reader.delivery.entries();
+        reader.scan.chunks = std::mem::take(&mut reader.delivery.chunks);
         // The workers are waited for in any case, so that none outlives the call.
         let replayed = reader.delivery.finish().await;
         read.and(replayed)?;
@@ -278,6 +283,9 @@ impl Reader<'_> {
         let waits = self
             .replay_until
             .is_some_and(|until| header.timestamp.lsn() >= until);
+        if header.kind == Kind::Chunk && !waits && self.control.member.is_some() {
+            self.delivery.chunks.meet(header.timestamp);
+        }
         if header.kind != Kind::Commit || waits {
             return Ok(());
         }

@@ -1,7 +1,9 @@
 //! Checkpoints that a node takes while it follows, of what it has replayed.
 //!
 //! ```text
-//!   whoever replays   CheckpointPlace::write ─▶ records ─▶ CheckpointWriter::seal
+//!   whoever replays   Replayer::checkpoint_start: what the checkpoint shows, and from
+//!                     where on the log is needed with it
+//!                     CheckpointPlace::write ─▶ records ─▶ CheckpointWriter::seal
 //!   who has the log   ReplicaLog::finish_checkpoint:  log durable up to there
 //!                                                     MARKS replaced
 //!                                                     name: in force

@@ -38,6 +38,7 @@ use crate::flusher::Flusher;
 use crate::frame::frame_bytes;
 use crate::log::Log;
 use crate::recovery::chain::Chain;
+use crate::recovery::chunks::MetChunks;
 use crate::recovery::{Leftovers, Recovered};
 use crate::segment::SegmentKind;
 use crate::space::SpaceWait;
@@ -352,6 +353,8 @@ impl Log {
             },
             unmarked_term: leading.unmarked_term,
             landmarks: leading.all_landmarks(),
+            // Nobody replays it before it is opened anew.
+            chunks: MetChunks::default(),
             flushed: end,
             synced: end,
             failed: None,

@@ -15,6 +15,7 @@ use crate::files::Files;
 use crate::frame::{HEADER_BYTES, Header, Seed};
 use crate::log::FIRST_LSN;
 use crate::recovery::chain::Chain;
+use crate::recovery::chunks::MetChunks;
 use crate::retention::Retention;
 use crate::segment::{Name, SegmentKind};
 use crate::{Checkpoint, Error, Settings};
@@ -50,6 +51,8 @@ pub struct ReplicaLog {
     /// The newest term that began without a mark, before the log was replicated.
     pub(super) unmarked_term: Term,
     pub(super) landmarks: Landmarks,
+    /// Chunks in what was replayed when it was opened.
+    pub(super) chunks: MetChunks,
     /// Everything before is durable: whole frames.
     pub(super) flushed: Lsn,
     /// The same in bytes: a frame may reach beyond.

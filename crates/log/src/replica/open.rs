@@ -95,6 +95,12 @@ impl ReplicaLog {
         };
         let summary = found.summary();
         landmarks.append(found.scan.landmarks);
+        let mut chunks = found.scan.chunks;
+        if let Some(checkpoint) = summary.checkpoint
+            && checkpoint.start.log_start < checkpoint.start.replay_from()
+        {
+            chunks.needed_before(checkpoint.start.log_start, found.begin.1);
+        }
         let control = Control {
             start: end,
             clean_end: None,
@@ -117,6 +123,7 @@ impl ReplicaLog {
             },
             unmarked_term: found.scan.unmarked_term,
             landmarks,
+            chunks,
             flushed: end,
             synced: end,
             failed: None,

@@ -18,10 +18,11 @@
 
 use std::sync::Arc;
 
-use coeval_types::{Lsn, Timestamp};
+use coeval_types::{Lsn, Term, Timestamp};
 
 use super::files::LogFiles;
 use super::log::ReplicaLog;
+use crate::checkpoint::CheckpointStart;
 use crate::frame::{Header, Kind, Seed};
 use crate::recovery::deliver::Delivery;
 use crate::{Error, Replay};
@@ -37,6 +38,8 @@ pub struct Replayer {
     at: Lsn,
     last: Timestamp,
     commits: u64,
+    /// Where it began, and where terms have begun since, each with the term from there on.
+    terms: Vec<(Lsn, Term)>,
 }
 
 impl std::fmt::Debug for Replayer {
@@ -70,13 +73,17 @@ impl ReplicaLog {
     #[must_use]
     pub fn replayer(&self, replay: Arc<dyn Replay>, from: Lsn) -> Replayer {
         assert!(from >= self.begin, "the log is not read from there on");
+        let threads = self.settings.recovery_threads;
+        let mut delivery = Delivery::new(self.seed, replay, threads);
+        delivery.chunks = self.chunks.clone();
         Replayer {
             files: LogFiles::new(&self.files(), self.seed, self.chain.first()),
             seed: self.seed,
-            delivery: Delivery::new(self.seed, replay, self.settings.recovery_threads),
+            delivery,
             at: from,
             last: Timestamp::ZERO,
             commits: 0,
+            terms: vec![(from, self.term_before(from))],
         }
     }
 }
@@ -117,7 +124,23 @@ impl Replayer {
     /// has applied of what goes is the caller's to take back.
     pub fn cut(&mut self, at: Lsn) {
         self.at = self.at.min(at);
+        let begun = self.terms.partition_point(|(start, _)| *start < at);
+        self.terms.truncate(begun.max(1));
+        self.delivery.chunks.cut(at);
         self.files.forget();
+    }
+
+    /// Where a checkpoint stands that shows everything before `end`, and nothing else: a
+    /// frame ends there, all before is committed, and was replayed.
+    pub fn checkpoint_start(&mut self, end: Lsn) -> CheckpointStart {
+        let begun = self.terms.partition_point(|(start, _)| *start < end);
+        // Nobody asks of an earlier place than one before.
+        self.terms.drain(..begun.saturating_sub(1));
+        let (_, term) = self.terms[0];
+        CheckpointStart {
+            snapshot: Timestamp::new(term, Lsn(end.0.saturating_sub(Lsn::ALIGNMENT))),
+            log_start: self.delivery.chunks.needed_from(end, term),
+        }
     }
 
     /// Hands in the commits of whole frames.
@@ -129,6 +152,11 @@ impl Replayer {
                 .first_chunk()
                 .and_then(|head| Header::decode(head, self.at, self.seed).ok())
                 .expect("whole frames were read");
+            match header.kind {
+                Kind::Mark => self.terms.push((self.at, header.timestamp.term())),
+                Kind::Chunk => self.delivery.chunks.meet(header.timestamp),
+                _ => {}
+            }
             if header.kind == Kind::Commit {
                 self.delivery.commit(chain, &header, block, at).await?;
                 self.commits += 1;
