@@ -19,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::faults::namespace::Namespace;
@@ -382,8 +383,30 @@ pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
     Ok(std::env::current_exe()?.with_file_name("coeval"))
 }
 
-/// A loopback port that nobody listens on at the moment.
+/// Ports that systems give to nobody who does not ask for one: to those who connect they give
+/// higher ones.
+const PORTS: std::ops::Range<u16> = 10_240..32_768;
+
+/// How many are tried.
+const TRIES: usize = 1000;
+
+/// A loopback port that nobody listens on at the moment, and that this process has not given
+/// out before. Whoever only connects does not take it meanwhile, so that a server finds it
+/// free, also when it starts again.
 pub async fn free_port() -> Result<u16, Error> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Processes that run at the same time begin at places of their own.
+    let begin = std::process::id().wrapping_mul(331);
+    for _ in 0..TRIES {
+        let number = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + (number % PORTS.len() as u32) as u16;
+        if env::listen((Ipv4Addr::LOCALHOST, port).into())
+            .await
+            .is_ok()
+        {
+            return Ok(port);
+        }
+    }
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Ok(env::listen(any).await?.local_addr()?.port())
 }
