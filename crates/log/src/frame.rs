@@ -36,6 +36,9 @@ use coeval_types::{Lsn, Timestamp};
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 32;
 
+/// Which byte of a frame says of what kind it is.
+pub(crate) const KIND_AT: usize = 24;
+
 /// Times have 56 bits, which last until the year 4253.
 pub(crate) const TIME_LIMIT: u64 = 1 << 56;
 
@@ -55,7 +58,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const fn to_byte(self) -> u8 {
+    pub(crate) const fn to_byte(self) -> u8 {
         match self {
             Self::Commit => 1,
             Self::Chunk => 2,
@@ -149,7 +152,7 @@ impl Header {
         bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.timestamp.to_bits().to_le_bytes());
         bytes[16..24].copy_from_slice(&self.durable.0.to_le_bytes());
-        bytes[24] = self.kind.to_byte();
+        bytes[KIND_AT] = self.kind.to_byte();
         debug_assert!(self.time < TIME_LIMIT);
         bytes[25..].copy_from_slice(&self.time.to_le_bytes()[..7]);
         let crc = self.checksum(&bytes, payload, seed);
@@ -188,13 +191,13 @@ impl Header {
         if durable > lsn {
             return Err(NotAFrame::Misplaced);
         }
-        let Some(kind) = Kind::from_byte(bytes[24]) else {
+        let Some(kind) = Kind::from_byte(bytes[KIND_AT]) else {
             // Only with a right checksum over an empty payload is this more than
             // damage; a longer frame of an unknown kind is reported as damage,
             // which refuses to start just the same.
             return Err(
                 if crc32c::crc32c_append(seed.0, &bytes[4..]).to_le_bytes() == bytes[..4] {
-                    NotAFrame::UnknownKind(bytes[24])
+                    NotAFrame::UnknownKind(bytes[KIND_AT])
                 } else {
                     NotAFrame::Checksum
                 },

@@ -129,7 +129,7 @@ pub use older::Older;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
     CheckpointPlace, Frame, FrameKind, Frames, HardState, LogStream, Mark, Membership, Progress,
-    Replayed, Replayer, ReplicaLog,
+    Replayed, Replayer, ReplicaLog, meaning,
 };
 pub use retention::Hold;
 pub use settings::Settings;

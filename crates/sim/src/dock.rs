@@ -64,6 +64,17 @@ impl Dock {
         self.servers.len() > 1
     }
 
+    /// How far each server has come, for people.
+    #[must_use]
+    pub fn phases(&self) -> String {
+        let server = |server: &Server| format!("{} {:?}", server.number(), server.phase());
+        self.servers
+            .iter()
+            .map(server)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     /// Of a cluster: who leads the newest term.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {

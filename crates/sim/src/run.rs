@@ -378,7 +378,11 @@ impl<'world> Run<'world> {
                 return Ok(());
             }
         }
-        let objection = format!("liveness: it does not start within {} s", BOUND.as_secs());
+        let objection = format!(
+            "liveness: it does not start within {} s: {}",
+            BOUND.as_secs(),
+            self.dock.phases()
+        );
         Err(Stop::Objection(objection))
     }
 
@@ -388,8 +392,9 @@ impl<'world> Run<'world> {
         while self.dock.is_replacing() {
             if self.world.elapsed() >= until {
                 let objection = format!(
-                    "liveness: a node that lost its disk is not replaced within {} s",
-                    BOUND.as_secs()
+                    "liveness: a node that lost its disk is not replaced within {} s: {}",
+                    BOUND.as_secs(),
+                    self.dock.phases()
                 );
                 return Err(Stop::Objection(objection));
             }

@@ -132,7 +132,11 @@ struct Known {
 
 /// Models of all logs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Logs(BTreeMap<NodeId, Known>);
+pub(super) struct Logs {
+    nodes: BTreeMap<NodeId, Known>,
+    /// What was on disks that are lost, as long as their nodes have not come back.
+    lost: BTreeMap<NodeId, Log>,
+}
 
 impl Logs {
     pub(super) fn started(
@@ -156,7 +160,8 @@ impl Logs {
             promised,
             under_way: VecDeque::new(),
         };
-        if let Some(before) = self.0.insert(node, known) {
+        self.lost.remove(&node);
+        if let Some(before) = self.nodes.insert(node, known) {
             let was = before.disk.last();
             let cut = before.under_way.iter().any(|write| {
                 write.install.is_some() || write.truncate.is_some_and(|to| to < was.end)
@@ -186,11 +191,13 @@ impl Logs {
     }
 
     pub(super) fn lost(&mut self, node: NodeId) {
-        self.0.remove(&node);
+        if let Some(known) = self.nodes.remove(&node) {
+            self.lost.insert(node, known.disk);
+        }
     }
 
     fn known(&mut self, node: NodeId) -> Result<&mut Known, Violation> {
-        self.0.get_mut(&node).ok_or_else(|| Violation {
+        self.nodes.get_mut(&node).ok_or_else(|| Violation {
             property: "order of reports",
             node,
             what: "it was never reported to have started".to_owned(),
@@ -221,13 +228,13 @@ impl Logs {
     }
 
     pub(super) fn changed_role(&mut self, node: NodeId, role: RoleChange) {
-        if let Some(known) = self.0.get_mut(&node) {
+        if let Some(known) = self.nodes.get_mut(&node) {
             known.role = role;
         }
     }
 
     pub(super) fn role(&self, node: NodeId) -> RoleChange {
-        self.0
+        self.nodes
             .get(&node)
             .map(|known| known.role)
             .unwrap_or_default()
@@ -239,17 +246,19 @@ impl Logs {
             memberships: Vec::new(),
             entries: Vec::new(),
         };
-        self.0.get(&node).map_or(&NOTHING, |known| &known.memory)
+        self.nodes
+            .get(&node)
+            .map_or(&NOTHING, |known| &known.memory)
     }
 
     /// The model of a node's disk.
     pub(super) fn disk(&self, node: NodeId) -> Option<&Log> {
-        self.0.get(&node).map(|known| &known.disk)
+        self.nodes.get(&node).map(|known| &known.disk)
     }
 
     /// The term and the vote on a node's disk.
     pub(super) fn promised(&self, node: NodeId) -> (Term, Option<NodeId>) {
-        self.0
+        self.nodes
             .get(&node)
             .map(|known| known.promised)
             .unwrap_or_default()
@@ -257,18 +266,20 @@ impl Logs {
 
     /// Those who lead, in whatever term.
     pub(super) fn leaders(&self) -> impl Iterator<Item = (NodeId, RoleChange)> + '_ {
-        let leaders = self.0.iter();
+        let leaders = self.nodes.iter();
         leaders
             .filter(|(_, known)| matches!(known.role.role, Role::Leader { .. }))
             .map(|(node, known)| (*node, known.role))
     }
 
-    /// Whether a majority of these members has this prefix on its disks.
+    /// Whether a majority of these members has this prefix on its disks. One that was
+    /// acknowledged from a disk that is lost counts: its acknowledgement may be on its way,
+    /// and a leader that has it knows no better. What that costs is said by the properties
+    /// of what is elected next.
     pub(super) fn is_durable(&self, membership: &Membership, position: Position) -> bool {
         let has_it = membership.reached_by_majority(|voter| {
-            self.0
-                .get(&voter)
-                .is_some_and(|known| known.disk.has(position))
+            let disk = self.disk(voter).or_else(|| self.lost.get(&voter));
+            disk.is_some_and(|disk| disk.has(position))
         });
         has_it == Some(true)
     }

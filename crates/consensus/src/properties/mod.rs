@@ -129,8 +129,8 @@ impl Properties {
         durable.and(appended)
     }
 
-    /// A node's disk was lost, with all that was on it. Whatever it was counted for is
-    /// durable without it from now on, or is not.
+    /// A node's disk was lost, with all that was on it. What it had acknowledged before may
+    /// still be counted, until the node comes back.
     pub fn lost_its_disk(&mut self, node: NodeId) {
         self.logs.lost(node);
     }

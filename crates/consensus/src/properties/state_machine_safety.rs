@@ -105,7 +105,10 @@ impl StateMachineSafety {
                 .committed
                 .binary_search_by_key(&entry.end, |other| other.end);
             if index.map(|index| self.committed[index]) != Ok(*entry) {
-                let what = format!("it applies {entry:?}, where another entry was committed");
+                let there = match index {
+                    Ok(index) | Err(index) => self.committed.get(index),
+                };
+                let what = format!("it applies {entry:?}, where {there:?} was committed");
                 return Err(Self::violation(node, what));
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_consensus::properties::{DURABILITY, Properties, Violation};
-use coeval_consensus::{Entry, NodeId, Ready, Restored, Role};
+use coeval_consensus::{Content, Entry, NodeId, Ready, Restored, Role};
 
 use super::Observer;
 
@@ -68,16 +68,31 @@ impl Witness {
     }
 }
 
+/// Entries with what they mean alone: logs match in that.
+fn meanings(entries: &[Entry]) -> Vec<Entry> {
+    let mut entries = entries.to_vec();
+    for entry in &mut entries {
+        if let Content::Payload(frame) = &mut entry.content {
+            frame.truncate(coeval_log::meaning(frame).len());
+        }
+    }
+    entries
+}
+
 impl Observer for Witness {
     fn started(&self, node: NodeId, restored: &Restored, entries: &[Entry]) {
         let mut seen = self.seen();
-        let held = seen.properties.started(node, restored, entries);
+        let held = seen.properties.started(node, restored, &meanings(entries));
         seen.note(held);
     }
 
     fn handed_out(&self, node: NodeId, ready: &Ready) {
         let mut seen = self.seen();
-        let held = seen.properties.handed_out(node, ready);
+        let mut meant = ready.clone();
+        if let Some(write) = &mut meant.write {
+            write.entries = meanings(&write.entries);
+        }
+        let held = seen.properties.handed_out(node, &meant);
         seen.note(held);
         let write = ready.write.as_ref();
         seen.installed += u64::from(write.is_some_and(|write| write.install.is_some()));

@@ -15,7 +15,7 @@ use coeval_types::{Lsn, Term, Timestamp};
 use super::log::ReplicaLog;
 use super::window::Frames;
 use crate::Error;
-use crate::frame::{Header, Kind, Seed};
+use crate::frame::{HEADER_BYTES, Header, KIND_AT, Kind, Seed};
 
 /// What a frame is to consensus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,17 @@ pub enum FrameKind {
     Membership,
     /// Anything else.
     Other,
+}
+
+/// What a frame means, of its bytes: of one that was given up the header, which says how
+/// long it is. What stands behind that was never written whole, no checksum covers it, and
+/// copies of it may differ.
+#[must_use]
+pub fn meaning(frame: &[u8]) -> &[u8] {
+    match frame.get(KIND_AT).copied() == Some(Kind::Skip.to_byte()) {
+        true => &frame[..HEADER_BYTES.min(frame.len())],
+        false => frame,
+    }
 }
 
 /// Where a frame is in some bytes of the log, and what it is.
@@ -168,5 +179,33 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             Frame::only(DATABASE, AT, &bad).unwrap_err();
         }
+    }
+
+    /// No checksum covers what stands in a frame that was given up.
+    #[test]
+    fn of_a_frame_that_was_given_up_only_the_header_means_something() {
+        let mut header = Header {
+            length: 9,
+            timestamp: Timestamp::new(Term(3), AT),
+            durable: Lsn(4200),
+            kind: Kind::Skip,
+            time: 1,
+        };
+        let frame = |header: &Header, byte| {
+            let payload = [byte; 9];
+            let mut frame = header
+                .encode(&payload, Seed::of_database(DATABASE))
+                .to_vec();
+            frame.extend_from_slice(&payload);
+            frame.resize(header.frame_bytes() as usize, 0);
+            frame
+        };
+        let (one, other) = (frame(&header, 1), frame(&header, 2));
+        Frame::only(DATABASE, AT, &one).unwrap();
+        Frame::only(DATABASE, AT, &other).unwrap();
+        assert_eq!(meaning(&one), meaning(&other));
+        header.kind = Kind::Commit;
+        let commit = frame(&header, 1);
+        assert_eq!(meaning(&commit), commit);
     }
 }

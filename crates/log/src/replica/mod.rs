@@ -88,7 +88,7 @@ pub(crate) use landmarks::Landmarks;
 pub(crate) use lead::Leading;
 
 pub use checkpoints::CheckpointPlace;
-pub use frames::{Frame, FrameKind};
+pub use frames::{Frame, FrameKind, meaning};
 pub use landmarks::{Mark, Membership};
 pub use log::{HardState, ReplicaLog};
 pub use replayer::{Replayed, Replayer};
