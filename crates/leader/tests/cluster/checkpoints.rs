@@ -290,7 +290,7 @@ fn a_crash_within_a_checkpoint_of_its_own_leaves_a_follower_with_everything() {
 }
 
 #[test]
-#[ignore = "takes some minutes: for a look at many seeds"]
+#[ignore = "a search of some minutes; the test above runs six such seeds in every suite"]
 fn many_crashes_in_checkpoints_of_followers() {
     for seed in 1000..1200 {
         let outcome = crashes_in_its_own(seed);
