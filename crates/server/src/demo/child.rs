@@ -48,10 +48,8 @@ pub(super) enum Told {
 }
 
 impl Child {
-    pub(super) fn new(directory: &Directory, number: u64) -> Result<Self, String> {
-        let [client, admin] = free(2)?[..] else {
-            return Err("two ports are needed".to_owned());
-        };
+    pub(super) async fn new(directory: &Directory, number: u64) -> Result<Self, String> {
+        let [client, admin] = free().await?;
         let members = (1..).zip(&directory.members);
         let members: Vec<String> = members.map(|(node, at)| format!("{node}={at}")).collect();
         let data = directory.path().join(format!("node-{number}"));

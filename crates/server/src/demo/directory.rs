@@ -6,10 +6,11 @@
 )]
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use coeval_leader::peers::ClusterId;
+use coeval_workload::server::free_port;
 
 /// The file that says which cluster the others belong to.
 const CLUSTER_ID: &str = "cluster-id";
@@ -26,7 +27,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Goes on with this one, or makes it; or makes one that is removed at the end.
-    pub(super) fn open(path: Option<&Path>, nodes: u64) -> Result<Self, String> {
+    pub(super) async fn open(path: Option<&Path>, nodes: u64) -> Result<Self, String> {
         let is_kept = path.is_some();
         let path = path.map_or_else(
             || std::env::temp_dir().join(format!("coeval-demo-{}", std::process::id())),
@@ -64,8 +65,12 @@ impl Directory {
                 path.display()
             ));
         }
+        let mut members = Vec::new();
+        for _ in 0..nodes {
+            members.extend(free::<1>().await?);
+        }
         Ok(Self {
-            members: free(nodes)?,
+            members,
             cluster,
             is_kept,
             path,
@@ -90,14 +95,13 @@ impl Directory {
     }
 }
 
-/// Addresses of this machine that nobody listens at.
-pub(super) fn free(count: u64) -> Result<Vec<SocketAddr>, String> {
-    let listeners = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    // All at once, so that they differ.
-    let listeners: Result<Vec<_>, _> = listeners.collect();
-    let addresses = listeners.and_then(|listeners| {
-        let addresses = listeners.iter().map(TcpListener::local_addr);
-        addresses.collect()
-    });
-    addresses.map_err(|error| format!("there is no free port: {error}"))
+/// Addresses of this machine that nobody listens at, nor will by chance while a node that
+/// has ended waits to be started again.
+pub(super) async fn free<const COUNT: usize>() -> Result<[SocketAddr; COUNT], String> {
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); COUNT];
+    for address in &mut addresses {
+        let port = free_port().await;
+        address.set_port(port.map_err(|error| format!("there is no free port: {error}"))?);
+    }
+    Ok(addresses)
 }

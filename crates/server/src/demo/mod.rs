@@ -75,10 +75,10 @@ async fn play(demo: &Demo) -> Result<(), String> {
         handler(SignalKind::terminate())?,
         handler(SignalKind::hangup())?,
     ];
-    let directory = Directory::open(demo.directory.as_deref(), demo.nodes)?;
+    let directory = Directory::open(demo.directory.as_deref(), demo.nodes).await?;
     let mut nodes = Vec::new();
     for node in 1..=demo.nodes {
-        nodes.push(Child::new(&directory, node)?);
+        nodes.push(Child::new(&directory, node).await?);
     }
     let ended = async {
         for node in &mut nodes {
