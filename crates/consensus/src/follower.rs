@@ -20,7 +20,9 @@
 //! - Entries that the log has already are skipped; the first that differs replaces all
 //!   from there on. Nothing is cut without something to put in its place.
 //! - An acknowledgement leaves when what it names is on the disk, and the term too. One
-//!   answers for all writes that are done by then.
+//!   answers for all writes that are done by then. What brings no entries and verifies
+//!   nothing new is not answered: it only says what is committed. If the answer before it
+//!   was lost, that to the next heartbeat says as much.
 //!
 //! Invariant: commit ≤ verified ≤ end, once there is a verified end.
 
@@ -121,12 +123,14 @@ impl Consensus {
             return Ok(());
         }
         let received = entries.last().map_or(previous.end, |entry| entry.end);
+        let brings_entries = !entries.is_empty();
         self.take(entries)?;
         let verified = received.max(self.shape.commit());
         if let State::Follower(follower) = &mut self.state {
+            let asked = follower.asked.take();
+            let verifies = follower.verified < Some(verified);
+            follower.owes_answer |= brings_entries || verifies || asked.is_some();
             follower.verified = follower.verified.max(Some(verified));
-            follower.owes_answer = true;
-            follower.asked = None;
         }
         self.learn_commit(commit);
         self.acknowledge();

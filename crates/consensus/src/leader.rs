@@ -11,8 +11,10 @@
 //! leader may still replace them (Raft §5.4.2, its figure 8).
 //!
 //! Proposals are sent when the caller takes a [`Ready`](crate::Ready), so all that came
-//! in between go together. Heartbeats carry the commit point; when nothing else is to be
-//! sent, an append without entries does.
+//! in between go together. Entries and heartbeats carry the commit point. Under load the
+//! next entries come at once, and a message of its own for each commit point would double
+//! the messages; so an append without entries carries it only when the caller wants that
+//! ([`Consensus::tell_commit`]). Such a one is not acknowledged.
 //!
 //! A leader that a committed change leaves without a vote asks another voter to stand, and
 //! follows.
@@ -56,6 +58,8 @@ pub(crate) struct Leader {
     since_majority: u32,
     /// A membership without this node is committed.
     leaves: bool,
+    /// Followers are to hear what is committed even if they are sent nothing else.
+    tells_commit: bool,
 }
 
 /// Leadership on its way to another node.
@@ -114,6 +118,7 @@ impl Consensus {
             since_heartbeat: 0,
             since_majority: 0,
             leaves: false,
+            tells_commit: false,
         };
         leader.adopt(self.id, &membership, start);
         let end = leader.mark_end;
@@ -480,6 +485,29 @@ impl Consensus {
         self.send(to, append);
     }
 
+    /// Whether there are followers who could be told more of what is committed than they
+    /// were.
+    #[must_use]
+    pub fn has_commit_to_tell(&self) -> bool {
+        let State::Leader(leader) = &self.state else {
+            return false;
+        };
+        let (commit, retained) = (self.shape.commit(), self.shape.retained());
+        leader.progress.values().any(|progress| {
+            progress.told < Some(commit) && progress.next >= retained && progress.may_be_told()
+        })
+    }
+
+    /// With the next [`Ready`](crate::Ready) every follower is told what is committed.
+    /// Without this they hear it with the next entries or the next heartbeat: whoever
+    /// wants followers to show what is committed soon calls it a moment after something
+    /// was, if no entries have followed ([`Consensus::has_commit_to_tell`]).
+    pub fn tell_commit(&mut self) {
+        if let State::Leader(leader) = &mut self.state {
+            leader.tells_commit = true;
+        }
+    }
+
     /// Sends everybody what it may be sent.
     pub(crate) fn replicate(&mut self) {
         let State::Leader(leader) = &mut self.state else {
@@ -492,12 +520,15 @@ impl Consensus {
             return;
         };
         let leaves = leader.leaves;
+        leader.tells_commit |= leaves;
         let followers: Vec<NodeId> = leader.progress.keys().copied().collect();
         for follower in followers {
             while self.replicate_to(follower) {}
         }
         if leaves {
             self.follow(self.term, None);
+        } else if let State::Leader(leader) = &mut self.state {
+            leader.tells_commit = false;
         }
     }
 
@@ -519,8 +550,9 @@ impl Consensus {
             return false;
         }
         if next == self.shape.end() || !progress.may_send(&self.settings) {
-            let has_news = progress.told < Some(commit) && progress.stage == Stage::Replicate;
-            if has_news && !progress.held_back && progress.fetching.is_none() {
+            // Whoever has asked is answered in any case.
+            let is_told = progress.told.is_none() || leader.tells_commit;
+            if is_told && progress.told < Some(commit) && progress.may_be_told() {
                 self.send_entries(to, Vec::new(), commit);
             }
             return false;

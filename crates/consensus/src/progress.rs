@@ -136,6 +136,11 @@ impl Progress {
         }
     }
 
+    /// Whether a message without entries may go, to tell it what is committed.
+    pub(crate) fn may_be_told(&self) -> bool {
+        self.stage == Stage::Replicate && !self.held_back && self.fetching.is_none()
+    }
+
     /// A message with these entries goes.
     pub(crate) fn sent(&mut self, end: Lsn, entries: usize, space: u64) {
         if self.stage == Stage::Probe {

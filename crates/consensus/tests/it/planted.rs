@@ -65,13 +65,13 @@ const CATCHES: [Catch; 8] = [
     Catch {
         bug: Bug::VoteInLease,
         runs: Runs::Leased,
-        seeds: 1142,
+        seeds: 592,
         property: "a read sees up to",
     },
     Catch {
         bug: Bug::VoteAfterStart,
         runs: Runs::Leased,
-        seeds: 227,
+        seeds: 2102,
         property: "a read sees up to",
     },
 ];

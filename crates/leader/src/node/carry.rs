@@ -4,7 +4,7 @@ use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange, Stag
 use coeval_types::Lsn;
 
 use super::disk::Command;
-use super::driver::Driver;
+use super::driver::{Driver, TELL_COMMIT};
 use super::lead::Lead;
 use super::{Error, Standing};
 use crate::peers::{Kind, Loss, NodeId};
@@ -22,6 +22,12 @@ impl Driver {
             }
             self.one(ready)?;
         }
+        self.tell_commit = match self.consensus.has_commit_to_tell() {
+            true => self
+                .tell_commit
+                .or_else(|| Some(coeval_env::now() + TELL_COMMIT)),
+            false => None,
+        };
         self.say_how_certain();
         self.meet_neighbours();
         self.show();

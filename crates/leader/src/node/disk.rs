@@ -215,6 +215,8 @@ impl Disk {
                                 }
                                 written = Some(write.number);
                             }
+                            // Replay need not wait for the flush.
+                            Ok(Command::Committed(end)) => self.committed(end),
                             Ok(other) => next = Some(other),
                             Err(_) => break,
                         }
@@ -258,10 +260,7 @@ impl Disk {
     async fn carry_out(&mut self, command: Command) -> Result<(), Error> {
         match command {
             Command::Committed(end) => {
-                if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
-                    following.committed(end);
-                }
-                self.take_checkpoint(end);
+                self.committed(end);
                 Ok(())
             }
             Command::Checkpoint(number, outcome) => self.checkpoint(number, outcome).await,
@@ -313,6 +312,14 @@ impl Disk {
         self.flush().await?;
         self.tell(Done::Installed);
         Ok(())
+    }
+
+    /// Everything before is committed.
+    fn committed(&mut self, end: Lsn) {
+        if let State::Follows(.., following) | State::Begins(.., following) = &self.state {
+            following.committed(end);
+        }
+        self.take_checkpoint(end);
     }
 
     /// Has replay take a checkpoint, if one is due.

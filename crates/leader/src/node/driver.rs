@@ -23,6 +23,10 @@ use crate::peers::{Event, Frame, Inbox, Kind, Peers};
 /// How much of the engine's log is proposed between two looks at what else there is.
 const PROPOSE_BYTES: usize = 1 << 20;
 
+/// How long followers may not know that something is committed, when nothing else is sent
+/// to them. Under load the next entries come within it, and say so.
+pub(super) const TELL_COMMIT: Duration = Duration::from_millis(1);
+
 /// Something that is asked of a node.
 #[derive(Debug)]
 pub(super) enum Request {
@@ -68,6 +72,8 @@ pub(super) struct Driver {
     pub(super) database: u128,
     tick: Duration,
     next_tick: Instant,
+    /// When followers are told what is committed, if they are sent nothing before.
+    pub(super) tell_commit: Option<Instant>,
 }
 
 /// A refusal that a node lives with. After one that says that data was lost, whatever it
@@ -124,6 +130,7 @@ impl Driver {
             peers,
             tick: settings.tick(),
             next_tick: coeval_env::now() + settings.tick(),
+            tell_commit: None,
         }
     }
 
@@ -162,9 +169,10 @@ impl Driver {
             }
         };
         let not_put = operation::not_put(&mut self.operation);
+        let wake = (self.tell_commit).map_or(self.next_tick, |tell| tell.min(self.next_tick));
         tokio::select! {
             biased;
-            () = coeval_env::sleep_until(self.next_tick) => {}
+            () = coeval_env::sleep_until(wake) => {}
             what = done.recv() => {
                 let what = what.ok_or(Error::LogEnded)?;
                 self.make_up_for_ticks()?;
@@ -203,6 +211,10 @@ impl Driver {
             }
         }
         self.make_up_for_ticks()?;
+        let tell = self.tell_commit.take_if(|tell| *tell <= coeval_env::now());
+        if tell.is_some() {
+            self.consensus.tell_commit();
+        }
         self.carry_out()?;
         self.operate().await?;
         Ok(())

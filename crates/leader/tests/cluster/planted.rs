@@ -217,7 +217,7 @@ fn a_leader_that_is_cut_off(seed: u64) -> Vec<String> {
 
 #[test]
 fn answers_of_a_leader_that_is_none_any_more_are_found() {
-    found(Bug::AnswerUnconfirmed, a_leader_that_is_cut_off, 8);
+    found(Bug::AnswerUnconfirmed, a_leader_that_is_cut_off, 16);
 }
 
 #[test]

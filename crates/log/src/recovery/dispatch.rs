@@ -3,6 +3,10 @@
 //! The thread that reads the log looks only at what says whose an entry is and how
 //! long, and hands the places of a block's entries out; decoding and applying is
 //! the workers'. A worker decodes a group of entries and applies them together.
+//!
+//! A block of few entries is applied by the thread that has read it, if no worker has
+//! anything to do: waking one takes longer than that. So a follower that replays commit by
+//! commit wakes none.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +29,9 @@ const GROUP: usize = 32;
 /// Which records go to the same worker: so many neighbours. Commits often change
 /// neighbours, and what is next to each other in memory is fetched together.
 const NEIGHBOURS: u64 = 8;
+
+/// Blocks of no more entries than this may be applied without the workers.
+const FEW: usize = 4 * GROUP;
 
 /// Commit and place in the block.
 type Place = (Timestamp, usize);
@@ -55,6 +62,8 @@ struct Shared {
 pub(crate) struct Dispatcher {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
+    /// Whether a worker may have something that it has not applied.
+    busy: bool,
 }
 
 impl Shared {
@@ -136,7 +145,11 @@ impl Dispatcher {
                 gathering: Vec::new(),
             })
             .collect();
-        Self { shared, workers }
+        Self {
+            shared,
+            workers,
+            busy: false,
+        }
     }
 
     /// Names the place of an entry in the present block.
@@ -148,15 +161,20 @@ impl Dispatcher {
 
     /// Every entry of this block has been named: off they go.
     pub(crate) async fn block_done(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
+        let named: usize = (self.workers.iter())
+            .map(|worker| worker.gathering.len())
+            .sum();
+        let alone = !self.busy && named <= FEW;
         for worker in &mut self.workers {
             if worker.gathering.is_empty() {
                 continue;
             }
-            let Some((sender, _)) = &worker.running else {
+            let Some((sender, _)) = worker.running.as_ref().filter(|_| !alone) else {
                 self.shared.apply(block, &worker.gathering)?;
                 worker.gathering.clear();
                 continue;
             };
+            self.busy = true;
             let batch = Batch {
                 block: Arc::clone(block),
                 places: std::mem::replace(&mut worker.gathering, self.shared.spare()),
@@ -172,6 +190,9 @@ impl Dispatcher {
 
     /// Waits until everything that went off has been replayed.
     pub(crate) async fn settle(&mut self) -> Result<(), Error> {
+        if !std::mem::take(&mut self.busy) {
+            return Ok(());
+        }
         let mut waiting = Vec::new();
         for worker in &self.workers {
             let Some((sender, _)) = &worker.running else {

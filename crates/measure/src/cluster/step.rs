@@ -132,6 +132,7 @@ impl Cluster {
             }
         }
         if let Some(consensus) = &mut self.machine(node).node {
+            consensus.tell_commit();
             let ready = consensus.ready();
             self.hand_out(node, ready)?;
         }

@@ -79,6 +79,8 @@ pub struct Cluster {
     pub packets: Vec<Packet>,
     pub properties: Properties,
     pub settings: Settings,
+    /// Whether leaders tell at once what is committed.
+    pub tells_commit: bool,
     seed: u64,
 }
 
@@ -91,6 +93,7 @@ impl Cluster {
             packets: Vec::new(),
             properties: Properties::default(),
             settings,
+            tells_commit: true,
             seed,
         };
         let nobody = Membership::default();
@@ -200,9 +203,13 @@ impl Cluster {
 
     /// Takes what a node hands out, and puts it on its way.
     pub fn take(&mut self, node: NodeId) -> Result<Ready, Failure> {
+        let tells_commit = self.tells_commit;
         let Some(consensus) = self.node(node) else {
             return Ok(Ready::default());
         };
+        if tells_commit {
+            consensus.tell_commit();
+        }
         let ready = consensus.ready();
         self.properties.handed_out(node, &ready)?;
         let machine = self.machine(node);

@@ -133,6 +133,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         next_ticks: BTreeMap::new(),
         asked: Lsn(0),
     };
+    run.cluster.tells_commit = plan.seed.is_multiple_of(2);
     if plan.clocks.drift() {
         for node in run.cluster.names() {
             let first = run.chance.below(1000);

@@ -140,6 +140,16 @@ impl Script {
                     Ok(String::new())
                 });
             }
+            ["tell", name] => self.ask(node(name), |consensus| {
+                let is_news = consensus.has_commit_to_tell();
+                consensus.tell_commit();
+                Ok(if is_news {
+                    ""
+                } else {
+                    "there is nothing to tell"
+                }
+                .to_owned())
+            }),
             ["compact", name] => self.cluster().compact(node(name)),
             ["status"] => self.status(),
             ["under", "way"] => {
@@ -163,7 +173,7 @@ impl Script {
         };
         let (mut voters, mut learners, mut spare) = (Vec::new(), Vec::new(), Vec::new());
         let mut kind = &mut voters;
-        let mut seed = 1;
+        let (mut seed, mut tells_commit) = (1, true);
         for word in words {
             match *word {
                 "+" => kind = &mut learners,
@@ -179,6 +189,7 @@ impl Script {
                         });
                     }
                     Some(("seed", given)) => seed = number(given),
+                    Some(("tells", "later")) => tells_commit = false,
                     Some(("window", entries)) => settings.window_entries = number(entries) as usize,
                     Some(("message", entries)) => {
                         settings.message_entries = number(entries) as usize;
@@ -189,7 +200,9 @@ impl Script {
             }
         }
         let members = Membership::new(voters, learners);
-        self.cluster = Some(Cluster::new(&members, &spare, settings, seed));
+        let mut cluster = Cluster::new(&members, &spare, settings, seed);
+        cluster.tells_commit = tells_commit;
+        self.cluster = Some(cluster);
     }
 
     /// What a node starts with: `disk 3 term=3 commit=2: S1 a b S3`.
