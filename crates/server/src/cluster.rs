@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Role, Status};
+use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Status};
 use coeval_leader::peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::session::{
@@ -134,7 +134,6 @@ fn micros(time: Duration) -> i64 {
 
 fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
     let peer = member.peer.as_ref();
-    let own = member.link == Link::Own;
     let (connected, fault, heard) = match &member.link {
         Link::Own => (true, None, None),
         Link::Connected { .. } => (
@@ -160,9 +159,8 @@ fn of(member: &MemberStatus, status: &Status, now: i64) -> ClusterMember {
         progress: ClusterProgress {
             sent: member.progress.map(|progress| progress.sent.0),
             flushed: member.progress.map(|progress| progress.durable.0),
-            committed: own.then_some(status.committed.0),
-            // A leader's tables have what it commits.
-            replayed: (own && status.role == Role::Leader).then_some(status.committed.0),
+            committed: member.reached.map(|reached| reached.committed.0),
+            replayed: member.reached.map(|reached| reached.replayed.0),
         },
         needs_checkpoint: member
             .progress
@@ -245,7 +243,7 @@ fn refusal(error: &OperationError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use coeval_leader::node::{Confirmations, MemberProgress};
+    use coeval_leader::node::{Confirmations, MemberProgress, Reached, Role};
     use coeval_types::{Lsn, Term};
 
     use super::*;
@@ -263,6 +261,10 @@ mod tests {
                 unsent: 0,
                 in_flight: 1000 - durable,
                 needs_checkpoint: node == 3,
+            }),
+            reached: (node < 3).then_some(Reached {
+                committed: Lsn(900),
+                replayed: Lsn(1000 - 100 * node),
             }),
         }
     }
@@ -321,6 +323,8 @@ mod tests {
         );
         assert_eq!(seen.members[0].progress.replayed, Some(900));
         assert_eq!(seen.members[1].progress.flushed, Some(900));
+        assert_eq!(seen.members[1].progress.replayed, Some(800));
+        assert_eq!(seen.members[2].progress.replayed, None);
         assert_eq!(seen.members[1].heard, Some(8_000_000));
         assert_eq!(
             seen.condition(),

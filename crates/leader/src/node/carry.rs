@@ -126,6 +126,7 @@ impl Driver {
                 self.forget_receiving(None, "this node leads");
                 self.tell_disk(Command::Lead(members))?;
                 self.lead = Some(Lead::new(mark));
+                self.reaching.forget();
             }
             (Part::Leader { .. }, Some(_)) | (_, None) => {}
             (_, Some(_)) => self.retire()?,

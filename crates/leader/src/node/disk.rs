@@ -21,6 +21,7 @@ use coeval_types::planted::{Bug, is_planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::checkpoint::{Outcome, Schedule};
+use super::reached::Replayed;
 use super::replay::{Following, How};
 use super::transfer::Receipt;
 use super::{Error, Settings, Watch, entries};
@@ -118,7 +119,7 @@ impl Disk {
         directory: PathBuf,
         database: u128,
         settings: &Settings,
-        beginning: Beginning,
+        (beginning, replayed): (Beginning, Replayed),
     ) -> (
         mpsc::UnboundedSender<Command>,
         Answer,
@@ -135,6 +136,7 @@ impl Disk {
             replay: How {
                 ahead: settings.replay_ahead_bytes,
                 definitions: settings.definitions.clone(),
+                replayed,
             },
             schedule: Schedule::new(&settings.engine, commands.downgrade()),
             kept_bytes: settings.follower_log_bytes,

@@ -16,6 +16,7 @@ use super::elections::Elections;
 use super::lead::Lead;
 use super::neighbours::Neighbours;
 use super::operation::{self, Answer, Operation, Refused, Wish};
+use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
 use super::{Error, Settings, Standing, Status, Watch, entries};
 use crate::peers::{Event, Frame, Inbox, Kind, Peers};
@@ -66,6 +67,8 @@ pub(super) struct Driver {
     pub(super) patience: Duration,
     /// Checkpoints on their way.
     pub(super) transfers: Transfers,
+    /// How far followers have come.
+    pub(super) reaching: Reaching,
     /// How much of the log is kept for a follower that is connected.
     pub(super) follower_log_bytes: u64,
     pub(super) directory: PathBuf,
@@ -105,6 +108,7 @@ impl Driver {
         (peers, neighbours): (Peers, Neighbours),
         (disk, directory): (mpsc::UnboundedSender<Command>, PathBuf),
         shown: watch::Sender<Standing>,
+        replayed: Replayed,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -124,6 +128,7 @@ impl Driver {
             election: settings.tick() * settings.consensus.election_ticks,
             patience: Duration::from_millis(settings.catch_up_milliseconds),
             transfers: Transfers::new(settings.peers.frame_bytes),
+            reaching: Reaching::new(replayed),
             follower_log_bytes: settings.follower_log_bytes,
             directory,
             database: peers.cluster().0,
@@ -227,6 +232,7 @@ impl Driver {
             self.consensus.tick();
             self.tick_transfers();
             self.keep_log_for_followers();
+            self.tell_reached();
             self.carry_out()?;
         }
         Ok(())
@@ -237,6 +243,7 @@ impl Driver {
             Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame)?,
             Event::Frame(frame) if frame.kind == Kind::Checkpoint => self.transfer_frame(frame),
             Event::Frame(frame) if frame.kind == Kind::Admission => self.admission(&frame)?,
+            Event::Frame(frame) if frame.kind == Kind::Reached => self.reached(&frame),
             Event::Frame(frame) => {
                 tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
             }

@@ -88,6 +88,7 @@ mod lead;
 mod neighbours;
 mod observer;
 mod operation;
+mod reached;
 mod replay;
 mod settings;
 mod standing;
@@ -108,12 +109,14 @@ use disk::{Beginning, Disk};
 use driver::{Driver, Request};
 use neighbours::Neighbours;
 use operation::Wish;
+use reached::Replayed;
 
 pub use confirmations::Counts as Confirmations;
 pub use elections::{Cause, Election};
 pub use error::Error;
 pub use observer::Observer;
 pub use operation::OperationError;
+pub use reached::Reached;
 pub use settings::Settings;
 pub use standing::{Role, Standing};
 pub use status::{Link, MemberProgress, MemberStatus, Status};
@@ -171,8 +174,13 @@ impl Node {
         let founders = members.addresses.keys().map(|node| Member(node.0));
         let founders = coeval_consensus::Membership::new(founders.filter(|_| !join), []);
         let beginning = Beginning { founders, join };
-        let (disk, opened, done) =
-            Disk::start(directory.clone(), identity.cluster.0, &settings, beginning);
+        let replayed = Replayed::default();
+        let (disk, opened, done) = Disk::start(
+            directory.clone(),
+            identity.cluster.0,
+            &settings,
+            (beginning, replayed.clone()),
+        );
         let opened = opened.await.map_err(|_| Error::Ended)??;
         let id = Member(identity.node.0);
         if let Some(observer) = &settings.observer {
@@ -192,6 +200,7 @@ impl Node {
             (peers, neighbours),
             (disk, directory),
             shown,
+            replayed,
             &settings,
         );
         let running = coeval_env::spawn("node", driver.run(inbox, done, asked));

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Error;
 use super::checkpoint::{Walk, Wanted};
 use super::disk::Done;
+use super::reached::Replayed;
 
 /// How much is replayed between two looks at the orders.
 const STEP_BYTES: u64 = 4 << 20;
@@ -51,6 +52,8 @@ pub(super) struct How {
     pub(super) ahead: u64,
     /// With the indexes that these know of.
     pub(super) definitions: Option<Arc<dyn Definitions>>,
+    /// Who wants to know how far it has come.
+    pub(super) replayed: Replayed,
 }
 
 /// A replay that is under way.
@@ -69,6 +72,7 @@ impl Following {
         done: mpsc::UnboundedSender<Done>,
     ) -> Self {
         let (orders, received) = mpsc::unbounded_channel();
+        how.replayed.set(replayer.position());
         let replaying = Replaying {
             written: replayer.position(),
             committed: replayer.position(),
@@ -249,6 +253,8 @@ impl Replaying {
     /// What is replayed and committed is visible; if it says so, there are other indexes.
     fn make_visible(&self) {
         let changed = self.tables.commit(self.committed);
+        let visible = self.committed.min(self.replayer.position());
+        self.how.replayed.set(visible);
         let definitions = self.how.definitions.as_ref();
         if definitions.is_some_and(|definitions| {
             let mut sources = definitions.sources().into_iter();

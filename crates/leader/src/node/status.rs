@@ -7,7 +7,7 @@ use coeval_consensus::{FollowerStatus, NodeId as Member, Stage};
 use coeval_types::{Lsn, Term};
 
 use super::driver::Driver;
-use super::{Confirmations, Election, Role, Standing};
+use super::{Confirmations, Election, Reached, Role, Standing};
 use crate::peers::{Connection, DoorStatus, NodeId, PeerStatus};
 
 /// How a node stands with all others, at one moment.
@@ -58,6 +58,9 @@ pub struct MemberStatus {
     pub peer: Option<PeerStatus>,
     /// How much of the log it has: said by the leader of all, by others of themselves.
     pub progress: Option<MemberProgress>,
+    /// How far it has come beyond that: of itself, and of its leader those that have said so
+    /// since it leads.
+    pub reached: Option<Reached>,
 }
 
 /// Whether a node can be talked to.
@@ -172,6 +175,7 @@ impl Driver {
                     false => Link::of(peer, is_voter),
                 },
                 peer: peer.cloned(),
+                reached: self.reached_by(node),
                 progress: if is_own {
                     Some(MemberProgress::new(end, end, consensus.durable))
                 } else {

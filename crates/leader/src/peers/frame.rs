@@ -31,16 +31,19 @@ pub enum Kind {
     Session,
     /// A leader admits a newcomer.
     Admission,
+    /// A follower says how far it has come.
+    Reached,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Consensus,
         Self::Log,
         Self::Checkpoint,
         Self::Session,
         Self::Admission,
+        Self::Reached,
     ];
 
     /// Whether it goes before the others: a heartbeat that waits behind a checkpoint
@@ -69,6 +72,7 @@ impl Tag {
             Self::Payload(Kind::Checkpoint) => 3,
             Self::Payload(Kind::Session) => 4,
             Self::Payload(Kind::Admission) => 5,
+            Self::Payload(Kind::Reached) => 6,
             Self::Ping => 128,
             Self::Alive => 129,
         }
@@ -81,6 +85,7 @@ impl Tag {
             3 => Self::Payload(Kind::Checkpoint),
             4 => Self::Payload(Kind::Session),
             5 => Self::Payload(Kind::Admission),
+            6 => Self::Payload(Kind::Reached),
             128 => Self::Ping,
             129 => Self::Alive,
             _ => return None,

@@ -394,7 +394,7 @@ families! {
             out.value(&[], cluster.end as f64);
         };
     Gauge coeval_cluster_lag_bytes ["node", "stage"] "bytes"
-        "How much of the log was not sent to a node yet, or is not on its disk, known to it as committed, or in its tables. Of others only the leader knows, and only the first two."
+        "How much of the log was not sent to a node yet, or is not on its disk, known to it as committed, or in its tables. Of others only the leader knows, and the last two as they say five times a second."
         = |r, out| for (node, member) in members(r) {
             let end = r.cluster.as_ref().map_or(0, |cluster| cluster.end);
             for (stage, reached) in member.progress.stages() {
