@@ -11,8 +11,8 @@ use coeval_pgwire::frontend::{Message, Target};
 use coeval_sql::session::{Limits, Portal, Session, TimeLimit, TransactionStatus};
 use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
-use coeval_types::Remedy;
 use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Remedy, Timestamp};
 
 use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
@@ -137,6 +137,8 @@ pub(super) struct Conversation {
     pub(super) sheet: Arc<Sheet>,
     /// The COPY FROM STDIN that runs, and since when.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
+    /// The session's newest commit that wrote something when its client began to wait.
+    committed_when_asked: Timestamp,
     /// How many bytes of input there was memory for when it was last asked for.
     asked_for: usize,
 }
@@ -153,6 +155,7 @@ impl Conversation {
             sheet: Arc::clone(output.sheet()),
             clock: Clock::start(),
             copying: None,
+            committed_when_asked: session.newest_commit(),
             asked_for: 0,
             session,
             limits,
@@ -264,6 +267,9 @@ impl Conversation {
             Mode::CopyIn => return self.copy_in(frame, watch).await,
             Mode::Skipping if !matches!(frame.kind, kind::SYNC | kind::TERMINATE) => return Ok(()),
             Mode::Skipping | Mode::Ready => self.signal.forget_cancel(),
+        }
+        if !self.clock.is_asked() {
+            self.committed_when_asked = self.session.newest_commit();
         }
         self.clock.asked();
         // What is left of a COPY that has failed or was never there.
@@ -498,9 +504,10 @@ impl Conversation {
         };
         let mut skipping = self.mode == Mode::Skipping;
         if self.clock.is_asked() && !skipping {
-            // Of several statements in one, some may have been committed, and be durable.
+            // Of several statements in one, some may have been committed, and be durable, and
+            // the client may have been told of them: running all of them again does them twice.
             let seen = self.session.newest_seen();
-            let unknown = !self.output.has_told(self.session.newest_commit())
+            let unknown = self.session.newest_commit() > self.committed_when_asked
                 || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
             report::error(out, &leader_changed(unknown));
             match self.asked {

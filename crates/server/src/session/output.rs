@@ -57,8 +57,6 @@ pub(crate) struct Output {
     durable: Timestamp,
     /// Everything that was read before this question was put is known not to be old.
     confirmed: Option<Confirmation>,
-    /// The newest commit among those that what has left depended on.
-    told: Timestamp,
     /// Where the answers of the execution that runs begin, and the notices among
     /// them: what is left if it starts anew.
     execution: usize,
@@ -101,7 +99,6 @@ impl Output {
             signal,
             durable: Timestamp::ZERO,
             confirmed: None,
-            told: Timestamp::ZERO,
             execution: 0,
             notices: Vec::new(),
             most,
@@ -179,7 +176,6 @@ impl Output {
             return Poll::Ready(self.lose(Lost::Client));
         }
         self.flushing = false;
-        self.told = self.told.max(basis.newest_seen);
         self.sent = 0;
         self.vouched = 0;
         self.show(AnswerWait::None);
@@ -301,11 +297,6 @@ impl Output {
     /// Whether all that depends on this is known to be durable.
     pub(crate) fn knows_durable(&self, timestamp: Timestamp) -> bool {
         timestamp <= self.durable
-    }
-
-    /// Whether answers that depend on this have left.
-    pub(crate) fn has_told(&self, timestamp: Timestamp) -> bool {
-        timestamp <= self.told
     }
 
     /// From here on, answers belong to one execution.

@@ -198,3 +198,41 @@ fn a_follower_that_stops_lets_running_statements_finish() {
         assert_eq!(sum.as_deref(), Some("3"));
     });
 }
+
+#[test]
+fn what_was_committed_within_a_query_is_not_said_to_be_rolled_back_once_some_of_it_is_told() {
+    in_runtime(async {
+        let cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (follower, _) = others(leader);
+        let mut holder = cluster.connect(leader).await;
+        holder
+            .rows("create table t (id int primary key, n int)")
+            .await;
+        holder.rows("insert into t values (1, 0)").await;
+        holder.rows("begin").await;
+        holder.rows("update t set n = 1 where id = 1").await;
+        let mut wire = cluster.connect(leader).await;
+        // So many rows that some leave before the statement behind them has its lock.
+        let text = "begin; insert into t values (2, 2); commit; \
+                    select repeat('x', 1000) from generate_series(1, 3000); \
+                    update t set n = 2 where id = 1";
+        wire.send(&query(text)).await;
+        let mut answers = wire.until('D').await;
+        assert_eq!(told(&answers), "CCCTD");
+        let mut other = cluster.connect(follower).await;
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        let transfer = format!("select coeval.cluster_transfer({})", follower + 1);
+        let moving = async {
+            while other.value(waits).await.as_deref() != Some("1") {
+                coeval_env::sleep(Duration::from_millis(20)).await;
+            }
+            other.query(&transfer).await;
+        };
+        let (rest, ()) = tokio::join!(wire.until('Z'), moving);
+        answers.extend(rest);
+        assert_eq!(error(&answers).sqlstate(), "40003");
+        let there = wire.value("select n from t where id = 2").await;
+        assert_eq!(there.as_deref(), Some("2"));
+    });
+}

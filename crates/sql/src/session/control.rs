@@ -281,6 +281,7 @@ impl Session {
 
     fn leave_block(&mut self, committed: bool) {
         self.block = Block::Idle;
+        self.recency.transaction_ended();
         self.lost_transaction = false;
         self.ticket.leave();
         self.transaction_limited = None;

@@ -87,10 +87,7 @@ impl Session {
                 let engine = &*self.database.engine;
                 let basis = Basis {
                     newest_seen: self.newest_seen.max(seen),
-                    confirmation: match has_written {
-                        true => None,
-                        false => self.recency.confirmation(engine),
-                    },
+                    confirmation: self.recency.confirmation(engine, has_written),
                 };
                 drain(sink, basis, &self.ticket).await?;
             }

@@ -572,13 +572,10 @@ impl Session {
     /// ([`coeval_txn::Engine::poll_confirmed`]) before any of that leaves the process.
     pub fn basis(&mut self) -> Basis {
         let has_written = self.running.as_ref().is_some_and(Running::wrote);
-        let confirmation = match has_written {
-            true => None,
-            false => self.recency.confirmation(&*self.database.engine),
-        };
+        let engine = &*self.database.engine;
         Basis {
             newest_seen: self.newest_seen,
-            confirmation,
+            confirmation: self.recency.confirmation(engine, has_written),
         }
     }
 

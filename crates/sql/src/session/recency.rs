@@ -22,7 +22,8 @@
 //! Invariants:
 //! - What has been looked at since the last question is asked for before it leaves, but by
 //!   a transaction that is open and has written: that leaves its client nothing to rely on
-//!   unless it commits.
+//!   unless it commits. What was looked at by transactions before it, whose answers leave
+//!   with its own, is asked for all the same.
 //! - A commit that wrote answers all questions of its session so far, for nothing of it
 //!   leaves before that commit is durable.
 //! - Of transactions whose statements share a snapshot one question is enough.
@@ -35,9 +36,13 @@ use coeval_types::Timestamp;
 pub(super) struct Recency {
     /// Something was looked at that no question covers.
     looked: bool,
+    /// Some of that by a transaction that has ended.
+    ended_looked: bool,
     /// The question put last.
     asked: Option<Confirmation>,
-    /// It was put after the running transaction's first snapshot.
+    /// The one that transactions wait for which have ended, whatever runs now.
+    ended_asked: Option<Confirmation>,
+    /// The last was put after the running transaction's first snapshot.
     covers_first_snapshot: bool,
     /// The newest commit of this session that wrote.
     committed: Timestamp,
@@ -47,7 +52,9 @@ impl Recency {
     pub(super) const fn new() -> Self {
         Self {
             looked: false,
+            ended_looked: false,
             asked: None,
+            ended_asked: None,
             covers_first_snapshot: false,
             committed: Timestamp::ZERO,
         }
@@ -56,6 +63,13 @@ impl Recency {
     /// A transaction begins, with its first snapshot.
     pub(super) fn transaction_began(&mut self) {
         self.covers_first_snapshot = false;
+    }
+
+    /// A transaction has ended, or a block. What it was shown does not hang on what the next
+    /// one comes to.
+    pub(super) fn transaction_ended(&mut self) {
+        self.ended_looked |= self.looked;
+        self.ended_asked = self.asked;
     }
 
     /// A statement of a transaction looks at the database. Returns whether that was new,
@@ -73,11 +87,22 @@ impl Recency {
         self.looked &= !was_new;
     }
 
-    /// The question whose answer covers everything so far, put now if it was not yet.
-    pub(super) fn confirmation(&mut self, engine: &dyn Engine) -> Option<Confirmation> {
+    /// The question whose answer covers everything so far, put now if it was not yet; of a
+    /// transaction that is open and `has_written`, everything before it.
+    pub(super) fn confirmation(
+        &mut self,
+        engine: &dyn Engine,
+        has_written: bool,
+    ) -> Option<Confirmation> {
+        if has_written && !self.ended_looked {
+            return self.ended_asked;
+        }
         if std::mem::take(&mut self.looked) {
             self.asked = engine.ask_confirmation();
             self.covers_first_snapshot = true;
+        }
+        if std::mem::take(&mut self.ended_looked) {
+            self.ended_asked = self.asked;
         }
         self.asked
     }
@@ -85,7 +110,9 @@ impl Recency {
     /// A transaction has committed that wrote.
     pub(super) fn committed(&mut self, timestamp: Timestamp) {
         self.looked = false;
+        self.ended_looked = false;
         self.asked = None;
+        self.ended_asked = None;
         self.committed = timestamp;
     }
 

@@ -267,7 +267,7 @@ impl Session {
                     }
                     if self.finishing && !self.running()?.wrote() {
                         // The client waits for this: its answer is on its way meanwhile.
-                        self.recency.confirmation(&*self.database.engine);
+                        self.recency.confirmation(&*self.database.engine, false);
                     }
                     portal.progress = Progress::Query {
                         cursor: Cursor::new(query),
@@ -402,10 +402,7 @@ impl Session {
                 let engine = &*self.database.engine;
                 let basis = Basis {
                     newest_seen: self.newest_seen.max(seen),
-                    confirmation: match has_written {
-                        true => None,
-                        false => self.recency.confirmation(engine),
-                    },
+                    confirmation: self.recency.confirmation(engine, has_written),
                 };
                 drain(delivery.sink, basis, &self.ticket).await?;
             }

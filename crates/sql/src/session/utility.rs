@@ -45,6 +45,9 @@ impl Session {
         let mut notices = Vec::new();
         let database = Arc::clone(&self.database);
         let info = self.info.clone();
+        // What is refused, or there already, tells of the catalog and has no commit.
+        let isolation = self.running()?.isolation();
+        self.recency.look(isolation);
         let running = self.running()?;
         let tag = definition::execute(&database, running, statement, &info, &mut notices).await;
         for notice in notices {
@@ -91,6 +94,8 @@ impl Session {
         // Its snapshot would keep old versions for as long as the client takes.
         self.note_seen();
         self.abort_running();
+        // Whoever keeps it relies on it that nothing is missing.
+        self.recency.look(Isolation::ReadCommitted);
         let mut pieces = self.database.engine.backup()?;
         sink.copy_out(0);
         while let Some(piece) = poll_fn(|context| pieces.poll_next(context)).await {

@@ -88,7 +88,12 @@ async fn what_depends_on_the_database_waits_and_nothing_else_does() {
         // An error tells as much.
         ("select * from nowhere", true),
         ("select b / 0 from t", true),
+        ("create table t (x int)", true),
+        ("backup to stdout", true),
+        ("grant select on t to nobody", true),
         // Nothing was changed, so no commit shows anything.
+        ("create table if not exists t (x int)", true),
+        ("drop table if exists nowhere", true),
         ("update t set b = 0 where a = 99", true),
         ("select a from t where a = 1 for update", true),
         ("select 1", false),
@@ -175,4 +180,37 @@ async fn each_snapshot_is_confirmed_once() {
     leader.expect(&mut session, &answers).await;
     let together = "select sum(b) from t; select max(b) from t; select min(b) from t";
     assert_eq!(leader.answer(&mut session, together).await, (1, true));
+}
+
+/// Answers of several transactions may leave together.
+#[tokio::test]
+async fn a_transaction_that_writes_does_not_answer_for_those_before_it() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    let write = "update t set b = b + 1 where a = 1";
+    for (before, ends) in [
+        ("select sum(b) from t; commit; begin", "commit"),
+        ("begin; select sum(b) from t; commit and chain", "rollback"),
+        ("begin; select sum(b) from t; rollback; begin", "commit"),
+        // Asked for on its way, and not waited for.
+        (
+            "copy (select a from t, generate_series(1, 100)) to stdout; commit; begin",
+            "rollback",
+        ),
+    ] {
+        let text = format!("{before}; {write}; select sum(b) from t");
+        let (_, waited) = leader.answer(&mut session, &text).await;
+        assert!(waited, "{text}");
+        leader.answer(&mut session, ends).await;
+    }
+    // A commit answers for all of them.
+    let answers = [
+        ("select sum(b) from t; commit; begin", true),
+        (write, false),
+        ("commit", false),
+    ];
+    leader.expect(&mut session, &answers).await;
+    let text = format!("select sum(b) from t; commit; begin; {write}; commit");
+    let (_, waited) = leader.answer(&mut session, &text).await;
+    assert!(!waited, "{text}");
 }
