@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Write};
-use coeval_log::{HardState, Log, LogStream, Progress, ReplicaLog};
+use coeval_log::{CheckpointSource, HardState, Log, LogStream, Progress, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
@@ -47,6 +47,8 @@ pub(super) enum Command {
     Retire(Lsn),
     /// Entries that a follower needs.
     Fetch(Fetch),
+    /// Open the checkpoint in force, to be sent while this node leads.
+    Open(oneshot::Sender<CheckpointToSend>),
     /// End in order; everything before is committed.
     Close(Lsn, oneshot::Sender<Result<(), Error>>),
 }
@@ -71,6 +73,10 @@ pub(super) enum Done {
     /// It cannot go on.
     Failed(Error),
 }
+
+/// The checkpoint in force, held with the log behind it; none if there is none that can be
+/// sent.
+pub(super) type CheckpointToSend = Result<Option<CheckpointSource>, coeval_log::Error>;
 
 /// What a node with an empty directory is.
 pub(super) struct Beginning {
@@ -285,6 +291,13 @@ impl Disk {
                 Ok(())
             }
             Command::Fetch(fetch) => self.fetch(fetch).await,
+            Command::Open(answer) => {
+                if let Some(log) = self.led() {
+                    // Whoever asked may have gone.
+                    let _ = answer.send(log.checkpoint_source().await);
+                }
+                Ok(())
+            }
             Command::Write(_) | Command::Install(..) | Command::Close(..) => {
                 unreachable!("taken before")
             }
@@ -478,11 +491,18 @@ impl Disk {
         std::mem::replace(&mut self.state, State::Nothing)
     }
 
+    /// The log, while this node leads.
+    fn led(&self) -> Option<&Log> {
+        match &self.state {
+            State::Begins(log, ..) => Some(log),
+            State::Leads(engine) => Some(engine.log()),
+            State::Follows(..) | State::Nothing => None,
+        }
+    }
+
     async fn fetch(&mut self, fetch: Fetch) -> Result<(), Error> {
-        let log = match &self.state {
-            State::Begins(log, ..) => log,
-            State::Leads(engine) => engine.log(),
-            State::Follows(..) | State::Nothing => return Ok(()),
+        let Some(log) = self.led() else {
+            return Ok(());
         };
         let mut stream = log.stream(fetch.from).ok_or(Error::LogEnded)?;
         // Not from where a frame starts if the follower has another log than this one: it

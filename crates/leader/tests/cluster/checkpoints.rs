@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use coeval_types::planted::{Bug, plant};
 
+use crate::changes::work;
 use crate::nodes::Cluster;
 use crate::runs::{Outcome, lived};
 
@@ -70,6 +71,67 @@ fn one_that_is_only_cut_off_comes_back_as_well() {
         installed(cluster, 1).await;
     });
     sound(&outcome);
+}
+
+/// Waits until a node sends a checkpoint.
+async fn sends(cluster: &Cluster, index: usize) {
+    for _ in 0..10_000 {
+        cluster.world.wait(milliseconds(1)).await;
+        let standing = cluster.standing(index);
+        if standing.is_some_and(|standing| !standing.transfers.is_empty()) {
+            return;
+        }
+    }
+    let mut court = cluster.court.lock();
+    court.object("no checkpoint was sent for 10 s".to_owned());
+}
+
+/// One is lost while another was away for long. That one and the leader start again: nothing
+/// is committed before the leader has sent a checkpoint. Of odd seeds one of the two crashes
+/// once more meanwhile.
+fn one_is_lost_and_one_is_behind(seed: u64) -> Outcome {
+    lived(seed, async |cluster| {
+        let leads = leader(cluster).await;
+        let (away, lost) = ((leads + 1) % 3, (leads + 2) % 3);
+        cluster.world.crash(cluster.machines[away]);
+        cluster.world.wait(milliseconds(8000)).await;
+        cluster.world.crash(cluster.machines[lost]);
+        cluster.world.crash(cluster.machines[leads]);
+        // What was on its way from it is lost, too.
+        let (from, to) = (cluster.machines[leads], cluster.machines[lost]);
+        cluster.world.break_connections(from, to);
+        cluster.restart(leads);
+        cluster.restart(away);
+        if seed % 2 == 1 {
+            let victim = [leads, away][seed as usize / 2 % 2];
+            let machine = cluster.machines[victim];
+            sends(cluster, leads).await;
+            let ahead = seed * 7 % 12;
+            let changes = cluster.world.disk_changes(machine);
+            cluster.world.crash_at(machine, Some(changes + ahead));
+            cluster.world.wait(milliseconds(ahead)).await;
+            cluster.world.crash_at(machine, None);
+            cluster.world.crash(machine);
+            cluster.restart(victim);
+        }
+        leader(cluster).await;
+        if cluster.has_objections() {
+            return;
+        }
+        let installed = cluster.court.lock().witness.installed();
+        assert!(installed > 0, "nothing else lets anybody serve");
+        work(cluster).await;
+        cluster.restart(lost);
+    })
+}
+
+#[test]
+fn a_leader_that_does_not_serve_yet_sends_its_checkpoint() {
+    for seed in 40..48 {
+        let outcome = one_is_lost_and_one_is_behind(seed);
+        println!("seed {seed}: {outcome:?}");
+        sound(&outcome);
+    }
 }
 
 /// A sender or a receiver crashes somewhere in the transfer.

@@ -5,7 +5,8 @@
 //!   leader                                       follower
 //!   consensus: node 3 needs one
 //!   reader: opens the one in force,
-//!     or has one taken       ── Offer ──▶        receiver: begins a file beside the data
+//!     or has the engine take
+//!     one                    ── Offer ──▶        receiver: begins a file beside the data
 //!                            ◀── Taken 0 ──
 //!   as many pieces as the    ── Piece ──▶        receiver: writes them
 //!     window takes           ── Piece ──▶
@@ -23,6 +24,18 @@
 //! follower costs a leader those, and nothing else. The file and the log behind it are
 //! held until the follower has caught up or is gone.
 //!
+//! # Before a leader serves
+//!
+//! It has no engine to take a checkpoint until its term's mark is committed, for which it may
+//! need the very follower that lacks one: of three nodes one is lost, and the other two start
+//! again. So until then it sends the one in force, if that can be sent: if nothing before its
+//! end is needed to go on from there. What it holds is committed, as consensus knows here,
+//! too: it was taken by a leader, of what was committed; by this node as it followed, of the
+//! same; or was sent by a leader. And a start counts everything before its end as committed.
+//! The log behind it is there, for only what it stands for is ever removed. Before there is
+//! an engine no other comes into force, so if this one cannot be sent, the follower waits
+//! for the engine.
+//!
 //! # When it breaks off
 //!
 //! With the connection, with the leader's term, or when nothing is heard for [`PATIENCE`]
@@ -37,6 +50,7 @@
 //! 2. *Nothing is installed but what is whole*: every checksum of the file has been looked
 //!    at, and its marks lead to its end.
 //! 3. *Term and vote stay*: an installation touches the log, and nothing promised.
+//! 4. *What is sent is committed*, and the leader has all log from its end on.
 
 mod message;
 mod receive;

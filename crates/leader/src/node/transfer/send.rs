@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coeval_consensus::NodeId as Member;
-use coeval_log::CheckpointOffer;
+use coeval_log::{CheckpointOffer, CheckpointSource};
 use coeval_occ::Engine;
 use coeval_types::Lsn;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::message::Message;
 use super::{PATIENCE, PAUSE, Transfer, WINDOW};
+use crate::node::disk::{CheckpointToSend, Command};
 use crate::node::driver::Driver;
 use crate::peers::{NodeId, SendError};
 
@@ -20,6 +21,8 @@ use crate::peers::{NodeId, SendError};
 pub(in crate::node) enum Event {
     /// It has this.
     Opened(CheckpointOffer),
+    /// There is none that can be sent, and no engine that could take one.
+    NoneInForce,
     /// What begins there.
     Piece(u64, Bytes),
     /// It cannot go on.
@@ -35,8 +38,10 @@ pub(super) struct Sending {
 
 #[derive(Debug)]
 enum Stage {
-    /// It waits for so many ticks, and for an engine.
-    Wanted(u32),
+    /// It begins with the next tick.
+    Wanted,
+    /// It waits for an engine: until there is one nothing else comes into force.
+    NeedsEngine,
     /// After so many ticks consensus looks again what the follower needs.
     Failed(u32),
     /// The file is being opened, or taken first.
@@ -79,19 +84,40 @@ impl Sending {
     }
 }
 
-/// Opens the checkpoint in force, or has one taken, and reads from it what it is asked
-/// for, until nobody asks any more.
+/// Who has the checkpoint.
+enum Origin {
+    /// A leader's engine: the one in force, or a fresh one.
+    Engine(Arc<Engine>),
+    /// The disk, as long as there is no engine: the one in force, if it can be sent.
+    Disk(oneshot::Receiver<CheckpointToSend>),
+}
+
+impl Origin {
+    async fn open(self) -> Result<Option<CheckpointSource>, String> {
+        match self {
+            Self::Engine(engine) => {
+                let source = engine.checkpoint_to_send().await;
+                source.map(Some).map_err(|error| error.to_string())
+            }
+            Self::Disk(opened) => match opened.await {
+                Ok(source) => source.map_err(|error| error.to_string()),
+                Err(_) => Err("this node leads no more".to_owned()),
+            },
+        }
+    }
+}
+
+/// Opens a checkpoint and reads from it what it is asked for, until nobody asks any more.
 async fn read(
-    engine: Arc<Engine>,
+    origin: Origin,
     mut asked: mpsc::UnboundedReceiver<u64>,
     piece_bytes: usize,
     tell: impl Fn(Event),
 ) {
-    let source = engine.checkpoint_to_send().await;
-    drop(engine);
-    let source = match source {
-        Ok(source) => source,
-        Err(error) => return tell(Event::Failed(error.to_string())),
+    let source = match origin.open().await {
+        Ok(Some(source)) => source,
+        Ok(None) => return tell(Event::NoneInForce),
+        Err(reason) => return tell(Event::Failed(reason)),
     };
     tell(Event::Opened(source.offer()));
     while let Some(at) = asked.recv().await {
@@ -107,7 +133,7 @@ impl Driver {
     pub(in crate::node) fn want_checkpoint(&mut self, to: Member) {
         let sending = Sending {
             transfer: coeval_env::random_u64(),
-            stage: Stage::Wanted(0),
+            stage: Stage::Wanted,
         };
         self.transfers.sending.insert(to, sending);
     }
@@ -161,8 +187,12 @@ impl Driver {
                 pieces.waiting.push_back((at, bytes));
                 self.send_pieces(to);
             }
+            (Event::NoneInForce, Stage::Opening(_)) => {
+                tracing::warn!(%to, "a checkpoint can be sent only when this node serves");
+                sending.stage = Stage::NeedsEngine;
+            }
             (Event::Failed(reason), _) => self.sending_failed(to, &reason),
-            (Event::Opened(_) | Event::Piece(..), _) => {}
+            (Event::Opened(_) | Event::NoneInForce | Event::Piece(..), _) => {}
         }
     }
 
@@ -268,22 +298,28 @@ impl Driver {
             return;
         };
         match &mut sending.stage {
-            Stage::Wanted(0) => {
-                let Some(engine) = engine else {
-                    return;
+            Stage::Wanted | Stage::NeedsEngine => {
+                let origin = match (engine, &sending.stage) {
+                    (Some(engine), _) => Origin::Engine(engine),
+                    (None, Stage::NeedsEngine) => return,
+                    (None, _) => {
+                        let (answer, opened) = oneshot::channel();
+                        // If nobody takes it the node has ended.
+                        let _ = self.disk.send(Command::Open(answer));
+                        Origin::Disk(opened)
+                    }
                 };
                 let (reader, asked) = mpsc::unbounded_channel();
                 sending.stage = Stage::Opening(reader);
                 let (tell, transfer) = (self.transfers.tell.clone(), sending.transfer);
                 let piece_bytes = self.transfers.piece_bytes;
                 drop(coeval_env::spawn_dedicated("send checkpoint", move || {
-                    read(engine, asked, piece_bytes, move |event| {
+                    read(origin, asked, piece_bytes, move |event| {
                         // If nobody takes it the node has ended.
                         let _ = tell.send(super::Event::Send(to, transfer, event));
                     })
                 }));
             }
-            Stage::Wanted(ticks) => *ticks -= 1,
             Stage::Failed(0) => {
                 self.transfers.sending.remove(&to);
                 self.consensus.checkpoint_sent(to);
