@@ -54,6 +54,17 @@ pub(super) struct Wanted {
     pub(super) tell: mpsc::WeakUnboundedSender<Command>,
 }
 
+impl Wanted {
+    /// Says what came of it.
+    pub(super) fn say(&self, outcome: Outcome) {
+        match self.tell.upgrade() {
+            // If nobody takes it the node has ended, and a start removes the file.
+            Some(tell) => drop(tell.send(Command::Checkpoint(self.number, outcome))),
+            None => tracing::debug!("a checkpoint is not wanted any more"),
+        }
+    }
+}
+
 /// When they are taken.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -146,13 +157,8 @@ impl Walk {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let task = coeval_env::spawn_dedicated("follower checkpoint", move || async move {
-            let (number, tell) = (wanted.number, wanted.tell.clone());
             let outcome = write(&wanted, start, view, &stopped).await;
-            match tell.upgrade() {
-                // If nobody takes it the node has ended, and a start removes the file.
-                Some(tell) => drop(tell.send(Command::Checkpoint(number, outcome))),
-                None => tracing::debug!("a checkpoint is not wanted any more"),
-            }
+            wanted.say(outcome);
         });
         Self { stop, task }
     }

@@ -205,7 +205,10 @@ impl Replaying {
     fn checkpoint(&mut self, wanted: Wanted) {
         let end = self.committed.min(self.replayer.position());
         let Some(view) = self.tables.view() else {
-            return;
+            // Whoever wanted it may want another.
+            return wanted.say(Err(coeval_log::Error::Stopped(
+                "nothing is shown yet".into(),
+            )));
         };
         let start = self.replayer.checkpoint_start(end);
         self.walk = Some(Walk::begin(wanted, start, view));

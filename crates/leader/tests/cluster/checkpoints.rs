@@ -319,11 +319,10 @@ fn crashes_in_its_own(seed: u64) -> Outcome {
         let follower = (leads + 1 + (seed % 2) as usize) % 3;
         let machine = cluster.machines[follower];
         for round in 0..3 {
-            for _ in 0..4000 {
+            let mut waits = 0..4000;
+            while on_disk(cluster, follower).1 == 0 && !cluster.has_objections() {
+                assert!(waits.next().is_some(), "no checkpoint is begun");
                 cluster.world.wait(milliseconds(2)).await;
-                if on_disk(cluster, follower).1 > 0 || cluster.has_objections() {
-                    break;
-                }
             }
             let changes = cluster.world.disk_changes(machine);
             let ahead = (seed * 7 + round * 13) % 60;

@@ -1,5 +1,6 @@
 //! The directory of checkpoints: names, what is in force, what is left over.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use coeval_env::fs;
@@ -19,9 +20,21 @@ pub(crate) fn path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
     directory.join(format!("{:020}{SUFFIX}", replay_from.0))
 }
 
-/// The name it has until it is whole.
-pub(crate) fn unfinished_path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
-    directory.join(format!("{:020}{NEW_SUFFIX}", replay_from.0))
+/// The name it has until it is whole, and the file. Another from the same place that is not
+/// given up yet has another name.
+pub(crate) async fn create_unfinished(
+    directory: &Path,
+    replay_from: Lsn,
+) -> Result<(PathBuf, fs::File), Error> {
+    let mut count = 0;
+    loop {
+        let path = directory.join(format!("{:020}.{count}{NEW_SUFFIX}", replay_from.0));
+        match fs::open(&path, fs::OpenOptions::CREATE_NEW).await {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => count += 1,
+            Err(error) => return Err(Error::io("create", &path)(error)),
+        }
+    }
 }
 
 /// The name it has while another node sends it.
@@ -97,4 +110,27 @@ pub(crate) async fn remove_all_but(directory: &Path, kept: &[Lsn]) -> Result<(),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_two_from_one_place_the_first_can_be_given_up() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (first, _) = create_unfinished(folder.path(), Lsn(64))
+            .await
+            .expect("a file");
+        let (second, _) = create_unfinished(folder.path(), Lsn(64))
+            .await
+            .expect("a file");
+        remove(&first).await.expect("it is there");
+        assert!(fs::exists(&second).await.expect("a folder"));
+        remove_unfinished(folder.path()).await.expect("a folder");
+        assert_eq!(
+            list(folder.path()).await.expect("a folder"),
+            [""; 0].map(PathBuf::from)
+        );
+    }
 }

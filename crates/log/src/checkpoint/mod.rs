@@ -9,7 +9,7 @@
 //!   blocks            the rows that s shows, table by table, in the order of
 //!                     their RIDs, at a limited rate; writers go on meanwhile
 //!   index, end        where each block is, and that the file is whole
-//!   sync, rename      …/00000000000000123456.checkpoint.new → ….checkpoint
+//!   sync, rename      …/00000000000000123456.0.checkpoint.new → ….checkpoint
 //!   sync directory    from here on it is in force
 //!   remove            checkpoints before it, then log segments before what it needs
 //! ```

@@ -9,7 +9,7 @@ use coeval_env::fs;
 use coeval_types::StorageId;
 use coeval_types::planted::{Bug, is_planted};
 
-use super::directory::{path_of, unfinished_path_of};
+use super::directory::{create_unfinished, path_of};
 use super::format::{BlockBuilder, BlockEntry, End, Header, SavedRecord};
 use super::pace::Pace;
 use super::{Checkpoint, CheckpointStart};
@@ -57,14 +57,7 @@ impl CheckpointWriter {
             taken_at: coeval_env::wall_clock(),
         };
         let directory = files.checkpoints();
-        let unfinished = unfinished_path_of(&directory, start.replay_from());
-        let options = fs::OpenOptions {
-            truncate: true,
-            ..fs::OpenOptions::CREATE
-        };
-        let file = fs::open(&unfinished, options)
-            .await
-            .map_err(Error::io("create", &unfinished))?;
+        let (unfinished, file) = create_unfinished(&directory, start.replay_from()).await?;
         let mut writer = Self {
             path: path_of(&directory, start.replay_from()),
             files,

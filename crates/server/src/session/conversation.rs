@@ -137,10 +137,16 @@ pub(super) struct Conversation {
     pub(super) sheet: Arc<Sheet>,
     /// The COPY FROM STDIN that runs, and since when.
     pub(super) copying: Option<(Statement, coeval_env::Instant)>,
-    /// The session's newest commit that wrote something when its client began to wait.
-    committed_when_asked: Timestamp,
+    /// What the session had done for good when its client began to wait.
+    done_when_asked: (Timestamp, u64),
     /// How many bytes of input there was memory for when it was last asked for.
     asked_for: usize,
+}
+
+/// What a session has done that no rollback takes back: its newest commit that wrote, and
+/// how many changes of the cluster it has asked for.
+fn done(session: &Session) -> (Timestamp, u64) {
+    (session.newest_commit(), session.cluster_changes())
 }
 
 impl Conversation {
@@ -155,7 +161,7 @@ impl Conversation {
             sheet: Arc::clone(output.sheet()),
             clock: Clock::start(),
             copying: None,
-            committed_when_asked: session.newest_commit(),
+            done_when_asked: done(&session),
             asked_for: 0,
             session,
             limits,
@@ -269,7 +275,7 @@ impl Conversation {
             Mode::Skipping | Mode::Ready => self.signal.forget_cancel(),
         }
         if !self.clock.is_asked() {
-            self.committed_when_asked = self.session.newest_commit();
+            self.done_when_asked = done(&self.session);
         }
         self.clock.asked();
         // What is left of a COPY that has failed or was never there.
@@ -506,8 +512,9 @@ impl Conversation {
         if self.clock.is_asked() && !skipping {
             // Of several statements in one, some may have been committed, and be durable, and
             // the client may have been told of them: running all of them again does them twice.
+            // The cluster may have been changed.
             let seen = self.session.newest_seen();
-            let unknown = self.session.newest_commit() > self.committed_when_asked
+            let unknown = done(&self.session) != self.done_when_asked
                 || status == hot::TransactionStatus::Idle && !self.output.knows_durable(seen);
             report::error(out, &leader_changed(unknown));
             match self.asked {

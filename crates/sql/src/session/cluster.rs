@@ -326,6 +326,7 @@ impl Session {
             }
             self.note_seen();
             self.abort_running();
+            self.cluster_changes += 1;
             let host = self.info.around.host();
             let changing = host.map(|host| host.change_cluster(change));
             let mut changing = changing.ok_or_else(alone)?;

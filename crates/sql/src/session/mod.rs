@@ -172,6 +172,8 @@ pub struct Session {
     finishing: bool,
     newest_seen: Timestamp,
     recency: Recency,
+    /// How many changes of the cluster it has asked for.
+    cluster_changes: u64,
     /// The catalog used last.
     catalog: Option<Arc<Catalog>>,
     /// Statements that PREPARE or Parse has prepared under a name.
@@ -268,6 +270,7 @@ impl Session {
             finishing: false,
             newest_seen: Timestamp::ZERO,
             recency: Recency::new(),
+            cluster_changes: 0,
             catalog: None,
             named: BTreeMap::new(),
             unnamed: None,
@@ -584,6 +587,13 @@ impl Session {
     #[must_use]
     pub fn newest_commit(&self) -> Timestamp {
         self.recency.newest_commit()
+    }
+
+    /// How many changes of the cluster this session has asked for: they happen outside of
+    /// transactions.
+    #[must_use]
+    pub const fn cluster_changes(&self) -> u64 {
+        self.cluster_changes
     }
 
     /// The settings that have changed since the last call and that clients are told
