@@ -179,7 +179,10 @@ impl Consensus {
         let followers: Vec<NodeId> = leader.progress.keys().copied().collect();
         for progress in leader.progress.values_mut() {
             progress.heartbeat(round);
-            progress.told = Some(commit);
+            // Whoever has asked is owed an answer of its own.
+            if progress.told.is_some() {
+                progress.told = Some(commit);
+            }
         }
         for follower in followers {
             self.send(follower, Body::Heartbeat { commit, round });

@@ -141,6 +141,7 @@ impl Driver {
         };
         self.end_confirmations();
         self.forget_all_sending();
+        self.reaching.forget();
         self.tell_disk(Command::Retire(lead.end))?;
         self.tell_disk(Command::Committed(
             self.consensus.status().commit.min(lead.end),

@@ -250,6 +250,7 @@ impl Driver {
             Event::Connected(node) => {
                 tracing::info!(%node, "connected to a node");
                 self.transfers.connected(node);
+                self.reaching.connected(node);
             }
             Event::Disconnected(node, fault) => {
                 tracing::info!(%node, %fault, "the connection to a node has ended");

@@ -7,8 +7,8 @@
 //!
 //! What a follower has on its disk the leader knows from acknowledgements. What of that the
 //! follower knows to be committed, and shows to whoever would read there, nothing depends
-//! on; so it says that a few times a second, if it has changed. A word that is lost is
-//! followed by the next.
+//! on; so it says that a few times a second, if it has changed, and on every new connection,
+//! for what it said last may have been lost with the one before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,9 +86,14 @@ impl Reaching {
         }
     }
 
-    /// A leader begins with knowing nothing of anybody.
+    /// A leader begins with knowing nothing of anybody, and ends with it.
     pub(super) fn forget(&mut self) {
         self.heard.clear();
+    }
+
+    /// What was said last may have been lost with the connection before.
+    pub(super) fn connected(&mut self, node: NodeId) {
+        self.told.take_if(|(to, _)| *to == node);
     }
 }
 

@@ -247,6 +247,14 @@ fn leadership_goes_round_under_load() {
                 handed_over.expect("nobody is down");
                 drop(node);
                 assert_eq!(leader(&cluster).await, to);
+                // Only who leads knows how far the others have come.
+                world.wait(Duration::from_secs(1)).await;
+                for index in 0..3 {
+                    let now = status(&cluster, index).await;
+                    let others = now.members.iter().filter(|member| member.node != now.node);
+                    let mut reached = others.map(|member| member.reached.is_some());
+                    assert!(reached.all(|known| known == (index == to)), "{now:?}");
+                }
                 let now = status(&cluster, to).await;
                 let last = now.elections.last().expect("its own");
                 assert_eq!(last.cause, Cause::HandedOver(NodeId(leads as u64 + 1)));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::cluster::{Cluster, others};
-use crate::process::in_runtime;
+use crate::process::{PATIENCE, in_runtime};
 use crate::support::with_server;
 
 const COEVAL: &str = env!("CARGO_BIN_EXE_coeval");
@@ -101,9 +101,13 @@ fn a_cluster_is_shown_and_changed_through_any_node() {
         assert_eq!(members.len(), 3);
         for stage in ["sent", "flushed", "committed", "replayed"] {
             // Nobody writes, so that everybody comes to have everything.
-            while !(status(&url).await.0["members"].as_array().unwrap().iter())
-                .all(|member| member["lag_bytes"][stage] == 0)
-            {}
+            let caught_up = async {
+                while !(status(&url).await.0["members"].as_array().unwrap().iter())
+                    .all(|member| member["lag_bytes"][stage] == 0)
+                {}
+            };
+            let in_time = coeval_env::timeout(PATIENCE, caught_up).await;
+            assert!(in_time.is_ok(), "{stage}");
         }
         let table = cluster(&["status", "--url", &url]).await;
         assert!(table.status.success(), "{table:?}");

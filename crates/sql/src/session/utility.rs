@@ -13,7 +13,7 @@ use super::output::{CommandTag, Completion, Sink};
 use super::portal::Portal;
 use super::prepared::Prepared;
 use super::run::MOST_REPLANS;
-use super::transaction::Block;
+use super::transaction::{Block, Running};
 use crate::access::{Kind, Privileges, denied};
 use crate::catalog::{Catalog, Table};
 use crate::definition;
@@ -84,7 +84,9 @@ impl Session {
 
     /// BACKUP TO STDOUT: the engine's bytes, as COPY TO sends lines.
     pub(super) async fn backup(&mut self, sink: &mut dyn Sink) -> Result<CommandTag> {
-        if self.block == Block::Explicit {
+        // Of the statements before it in the same query, too: they would be taken back.
+        let wrote = self.running.as_ref().is_some_and(Running::wrote);
+        if self.block == Block::Explicit || wrote {
             return Err(Error::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 "BACKUP cannot run inside a transaction block",
