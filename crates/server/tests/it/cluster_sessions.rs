@@ -157,6 +157,18 @@ fn a_transaction_that_was_sent_as_a_whole_is_not_said_to_have_been_rolled_back()
     });
 }
 
+/// A session that makes a table with these rows, and holds them.
+async fn holder(cluster: &Cluster, node: usize, rows: &str) -> Wire {
+    let mut holder = cluster.connect(node).await;
+    holder
+        .rows("create table t (id int primary key, n int)")
+        .await;
+    holder.rows(&format!("insert into t values {rows}")).await;
+    holder.rows("begin").await;
+    holder.rows("update t set n = 1").await;
+    holder
+}
+
 #[test]
 fn a_follower_that_stops_lets_running_statements_finish() {
     in_runtime(async {
@@ -164,13 +176,7 @@ fn a_follower_that_stops_lets_running_statements_finish() {
         let mut cluster = Cluster::start_with(false, &grace).await;
         let leader = cluster.leader().await;
         let (follower, _) = others(leader);
-        let mut holder = cluster.connect(leader).await;
-        holder
-            .rows("create table t (id int primary key, n int)")
-            .await;
-        holder.rows("insert into t values (1, 0), (2, 0)").await;
-        holder.rows("begin").await;
-        holder.rows("update t set n = 1").await;
+        let mut holder = holder(&cluster, leader, "(1, 0), (2, 0)").await;
         let mut waiting = cluster.connect(follower).await;
         waiting
             .send(&query("update t set n = n + 1 where id = 1"))
@@ -205,13 +211,7 @@ fn what_was_committed_within_a_query_is_not_said_to_be_rolled_back_once_some_of_
         let cluster = Cluster::start().await;
         let leader = cluster.leader().await;
         let (follower, _) = others(leader);
-        let mut holder = cluster.connect(leader).await;
-        holder
-            .rows("create table t (id int primary key, n int)")
-            .await;
-        holder.rows("insert into t values (1, 0)").await;
-        holder.rows("begin").await;
-        holder.rows("update t set n = 1 where id = 1").await;
+        let _holder = holder(&cluster, leader, "(1, 0)").await;
         let mut wire = cluster.connect(leader).await;
         // So many rows that some leave before the statement behind them has its lock.
         let text = "begin; insert into t values (2, 2); commit; \

@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Session;
-use super::transaction::{Block, Running};
 use crate::error::{Error, Result, SqlState};
 
 /// A cluster, as one of its nodes sees it.
@@ -316,14 +315,7 @@ impl Session {
         /// How often to look whether the statement was canceled.
         const LOOK: Duration = Duration::from_millis(50);
         for change in changes {
-            let wrote = self.running.as_ref().is_some_and(Running::wrote);
-            if self.block == Block::Explicit || wrote {
-                let function = change.function();
-                return Err(Error::new(
-                    SqlState::ACTIVE_SQL_TRANSACTION,
-                    format!("{function} cannot be called inside a transaction block"),
-                ));
-            }
+            self.refuse_in_transaction(&format!("{} cannot be called", change.function()))?;
             self.note_seen();
             self.abort_running();
             self.cluster_changes += 1;

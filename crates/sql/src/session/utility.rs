@@ -82,16 +82,22 @@ impl Session {
         Ok(())
     }
 
+    /// For what is done outside of transactions, and gives up the one that runs: refuses it
+    /// in a block, and behind statements of the same query that wrote.
+    pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
+        let wrote = self.running.as_ref().is_some_and(Running::wrote);
+        if self.block != Block::Explicit && !wrote {
+            return Ok(());
+        }
+        Err(Error::new(
+            SqlState::ACTIVE_SQL_TRANSACTION,
+            format!("{what} inside a transaction block"),
+        ))
+    }
+
     /// BACKUP TO STDOUT: the engine's bytes, as COPY TO sends lines.
     pub(super) async fn backup(&mut self, sink: &mut dyn Sink) -> Result<CommandTag> {
-        // Of the statements before it in the same query, too: they would be taken back.
-        let wrote = self.running.as_ref().is_some_and(Running::wrote);
-        if self.block == Block::Explicit || wrote {
-            return Err(Error::new(
-                SqlState::ACTIVE_SQL_TRANSACTION,
-                "BACKUP cannot run inside a transaction block",
-            ));
-        }
+        self.refuse_in_transaction("BACKUP cannot run")?;
         self.require_superuser("BACKUP").await?;
         // Its snapshot would keep old versions for as long as the client takes.
         self.note_seen();
