@@ -201,6 +201,8 @@ impl Copied<'_> {
     /// so, snapshots include this one, and it goes to the disk.
     #[inline]
     pub fn installed(self) {
+        let shared = self.0.shared;
         self.0.complete();
+        shared.writers.committed();
     }
 }

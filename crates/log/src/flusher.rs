@@ -3,8 +3,8 @@
 //! It writes whatever stands in the ring without a gap, syncs, publishes the new
 //! durable end, and looks again. While a sync is under way the next group gathers,
 //! so groups grow with the load and nobody ever sleeps a fixed delay; with nothing
-//! to do it waits to be told. Before a sync it offers its core to whoever is about to
-//! commit (`gathering`).
+//! to do it waits to be told. Before a sync it lets those in who are about to commit, if
+//! that gets more done (`gathering`).
 //!
 //! A write or a sync that fails stops the log for good. After a failed sync the
 //! kernel may have dropped what it could not write, and a second sync that succeeds
@@ -36,7 +36,7 @@ use tokio::sync::mpsc;
 use crate::Error;
 use crate::control::{Control, DataDirectory};
 use crate::frame::Seed;
-use crate::gathering::Gathering;
+use crate::gathering::{Gathering, LONGEST_WAIT};
 use crate::recovery::Recovered;
 use crate::replica::Leading;
 use crate::segment::{Name, Segment, SegmentKind};
@@ -155,15 +155,7 @@ impl Flusher {
                 return Ok(End::Abandoned);
             }
             if self.shared.ring.completed() > self.reader.released() {
-                let ring = &self.shared.ring;
-                let end = self.gathering.gather(
-                    || ring.completed(),
-                    || {
-                        let offered = coeval_env::now();
-                        coeval_env::give_way();
-                        offered.elapsed()
-                    },
-                );
+                let end = self.gather().await;
                 self.flush(end).await?;
             } else if self.shared.closing.load(Ordering::Acquire) && self.shared.ring.is_quiet() {
                 return Ok(End::Closed);
@@ -171,6 +163,33 @@ impl Flusher {
                 self.shared.flusher.notified().await;
             }
         }
+    }
+
+    /// How far the next group reaches.
+    async fn gather(&mut self) -> u64 {
+        let Shared {
+            ring,
+            writers,
+            counters,
+            ..
+        } = &*self.shared;
+        let now = coeval_env::now();
+        let (commits, gathered) = counters.commits_and_gathered();
+        let more = (self.gathering).worth_waiting_for(now, commits, gathered, writers.count());
+        // Whoever needs room in the ring is not kept waiting for it.
+        let is_roomy = ring.completed() - self.reader.released() < ring.capacity() / 4;
+        if more > 0 && is_roomy && !self.shared.is_closing() {
+            let all_came = writers.wait_for(more, LONGEST_WAIT).await;
+            self.gathering.waited(all_came);
+            counters.waited(now.elapsed());
+            return ring.completed();
+        }
+        let turn = || {
+            let offered = coeval_env::now();
+            coeval_env::give_way();
+            offered.elapsed()
+        };
+        self.gathering.take_turns(|| ring.completed(), turn)
     }
 
     /// Makes everything before `end` durable.

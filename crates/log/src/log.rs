@@ -217,6 +217,19 @@ impl Log {
         EntryBuilder::new(self.settings.frame_payload_bytes)
     }
 
+    /// A transaction has written something, and is about to commit: a group may wait for it
+    /// a moment. Followed by [`Log::writer_ends`], whatever becomes of it.
+    #[inline]
+    pub fn writer_begins(&self) {
+        self.shared.writers.begins();
+    }
+
+    /// It commits now, or does not commit.
+    #[inline]
+    pub fn writer_ends(&self) {
+        self.shared.writers.ends();
+    }
+
     /// Gets everything ready for the commit of `entries`: sends ahead, as chunks,
     /// what does not fit one frame, and takes room for the commit frame. Pending
     /// while the log's ring is full.

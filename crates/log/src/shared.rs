@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::chunks::OpenChunks;
 use crate::frame::Seed;
+use crate::gathering::Writers;
 use crate::replica::Leading;
 use crate::space::SpaceQueue;
 use crate::statistics::Counters;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     /// Transactions with chunks that a checkpoint must not cut off.
     pub(crate) chunks: Arc<OpenChunks>,
     pub(crate) counters: Counters,
+    /// Those who are about to commit.
+    pub(crate) writers: Writers,
     /// Tells the flusher that the prefix has moved, or that it is to end.
     pub(crate) flusher: Arc<Notify>,
     /// No new commit begins.
@@ -114,6 +117,7 @@ impl Shared {
             waiters: Waiters::default(),
             beginners: Waiters::default(),
             counters: Counters::default(),
+            writers: Writers::default(),
             flusher,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),

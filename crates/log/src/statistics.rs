@@ -20,6 +20,7 @@ pub(crate) struct Counters {
     written_bytes: Counter,
     syncs: Durations,
     groups: Histogram<GROUP_CLASSES>,
+    waits: Durations,
     /// Commits in groups.
     grouped: Counter,
 }
@@ -46,10 +47,21 @@ impl Counters {
     pub(crate) fn flushed(&self, bytes: u64, sync: Duration) {
         self.written_bytes.add_alone(bytes);
         self.syncs.record_time_alone(sync);
-        let commits = self.commits.sum(|thread| &thread.commits);
-        let group = commits.wrapping_sub(self.grouped.get());
+        let (_, group) = self.commits_and_gathered();
         self.grouped.add_alone(group);
         self.groups.record_alone(group);
+    }
+
+    /// Called by the thread that writes: how many commits there are, and how many of them
+    /// are in no group yet.
+    pub(crate) fn commits_and_gathered(&self) -> (u64, u64) {
+        let commits = self.commits.sum(|thread| &thread.commits);
+        (commits, commits.wrapping_sub(self.grouped.get()))
+    }
+
+    /// Called by the thread that writes: a group has waited for commits.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.waits.record_time_alone(time);
     }
 
     pub(crate) fn read(&self, reserved: Lsn, installed: Lsn, durable: Lsn) -> Statistics {
@@ -59,6 +71,7 @@ impl Counters {
             written_bytes: self.written_bytes.get(),
             syncs: self.syncs.read(),
             groups: self.groups.read(),
+            waits: self.waits.read(),
             reserved,
             installed,
             durable,
@@ -79,6 +92,9 @@ pub struct Statistics {
     pub syncs: Distribution,
     /// How many commits each group has. A group of none is chunks or skips.
     pub groups: Distribution,
+    /// How long groups waited for those who were about to commit, in microseconds. Of those
+    /// that did.
+    pub waits: Distribution,
     /// End of what was reserved.
     pub reserved: Lsn,
     /// End of what is installed without a gap.

@@ -97,6 +97,7 @@ impl Run<'_> {
                 return Poll::Ready(Outcome::Aborted(log_error(error)));
             }
         };
+        self.no_writer();
         self.register();
         shared.running.drawing(&self.state.place);
         // After the registrations, before the draw; and after the draw, before what
@@ -276,6 +277,7 @@ impl Run<'_> {
                 self.release_row(row);
             }
         }
+        self.no_writer();
         self.state.held.clear();
     }
 }

@@ -104,6 +104,8 @@ pub(crate) struct State {
     /// What [`crate::pool::Pool`] counts, when the storages were last looked at.
     generation: u64,
     pub(super) held: Vec<Held>,
+    /// Whether the log knows that this transaction is about to commit.
+    pub(super) announced: bool,
     /// Once a commit has begun: how many of them, from the first, were written.
     pub(super) written: usize,
     pub(super) tables: Vec<TableHeld>,
@@ -154,6 +156,7 @@ impl State {
             storages: Vec::new(),
             generation: 0,
             held: Vec::new(),
+            announced: false,
             written: 0,
             tables: Vec::new(),
             keys: Vec::new(),
@@ -194,6 +197,7 @@ impl State {
         self.snapshot = None;
         // The log keeps chunks of a transaction until then.
         self.entries.clear();
+        debug_assert!(!self.announced, "the log would wait for it");
         clear(&mut self.held);
         clear(&mut self.tables);
         clear(&mut self.keys);

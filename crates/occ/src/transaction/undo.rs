@@ -180,6 +180,7 @@ impl Run<'_> {
             drop(guard);
             self.release_row(held);
         }
+        self.no_writer();
         self.state.held.clear();
         self.free_other_locks();
     }

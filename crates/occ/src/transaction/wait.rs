@@ -311,7 +311,21 @@ impl Run<'_> {
             Some(at) => at,
             None => self.state.add_storage(Arc::clone(storage)),
         };
-        self.state.held.push(Held { storage: at, rid });
+        self.holds(Held { storage: at, rid });
+    }
+
+    fn holds(&mut self, row: Held) {
+        if !std::mem::replace(&mut self.state.announced, true) {
+            self.shared.log.writer_begins();
+        }
+        self.state.held.push(row);
+    }
+
+    /// What was to be committed is, or is given up: nobody waits for it any more.
+    pub(super) fn no_writer(&mut self) {
+        if std::mem::take(&mut self.state.announced) {
+            self.shared.log.writer_ends();
+        }
     }
 
     /// Tries a record's lock, and notes it when it is this transaction's now. An
@@ -323,7 +337,7 @@ impl Run<'_> {
         };
         match answer {
             TryLock::Locked => {
-                self.state.held.push(Held { storage, rid });
+                self.holds(Held { storage, rid });
                 self.row_acquired(storage, rid);
             }
             // Perhaps handed over; then ending the wait notes it.

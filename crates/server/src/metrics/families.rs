@@ -255,6 +255,9 @@ families! {
     Histogram coeval_log_group_commits [] "commits"
         "How many commits became durable with one sync."
         = |r, out| out.distribution(&[], &r.log.groups, 1.0);
+    Histogram coeval_log_group_wait_seconds [] "seconds"
+        "How long groups of commits waited for transactions that were about to commit. Groups that did not wait are not counted."
+        = |r, out| out.distribution(&[], &r.log.waits, MICROSECONDS);
     Gauge coeval_log_end_bytes [] "bytes"
         "Where the log ends, as an offset; grows with what is written, across restarts too."
         = |r, out| out.value(&[], r.log.installed.0 as f64);

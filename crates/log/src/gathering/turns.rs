@@ -1,9 +1,7 @@
-//! Who is let in before a group goes to the disk.
+//! Offers of the core, before a group goes to the disk.
 //!
-//! A sync takes a core several times as long as a commit, so where cores are short a larger
-//! group gets more done: before a sync the log's thread offers its core to whoever is ready
-//! to run there, as long as each turn brings a commit. Where a core is idle the offer comes
-//! back at once, and nobody is waited for.
+//! As long as each turn brings a commit the next is offered. Where a core is idle the offer
+//! comes back at once, and nobody is waited for.
 //!
 //! The kernel gives the core to anybody, though, not only to threads of ours: beside a
 //! program that computes, a turn takes as long as the kernel lets that one run, a few
@@ -23,19 +21,15 @@ const LONGEST: Duration = Duration::from_micros(250);
 const ABSTENTIONS: u32 = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+pub(super) struct Turns {
     /// Groups that are still to go at once.
     abstentions: u32,
 }
 
-impl Gathering {
-    /// How far the group reaches. `completed` is how far it could, and `turn` offers the
+impl Turns {
+    /// How far the group reaches then. `completed` is how far it could, and `turn` offers the
     /// core once and says for how long it was away.
-    pub(crate) fn gather(
-        &mut self,
-        completed: impl Fn() -> u64,
-        turn: impl Fn() -> Duration,
-    ) -> u64 {
+    pub(super) fn take(&mut self, completed: impl Fn() -> u64, turn: impl Fn() -> Duration) -> u64 {
         let mut end = completed();
         if self.abstentions > 0 {
             self.abstentions -= 1;
@@ -65,9 +59,9 @@ mod tests {
 
     /// What a group reaches when each turn brings one commit of ten bytes and takes what
     /// `away` says, and how many turns were taken.
-    fn group(gathering: &mut Gathering, away: Duration, commits: u64) -> (u64, u64) {
+    fn group(turns_of: &mut Turns, away: Duration, commits: u64) -> (u64, u64) {
         let turns = Cell::new(0);
-        let end = gathering.gather(
+        let end = turns_of.take(
             || turns.get().min(commits) * 10,
             || {
                 turns.set(turns.get() + 1);
@@ -79,22 +73,22 @@ mod tests {
 
     #[test]
     fn turns_are_taken_as_long_as_they_bring_commits() {
-        let mut gathering = Gathering::default();
+        let mut turns = Turns::default();
         let short = Duration::from_micros(3);
-        assert_eq!(group(&mut gathering, short, 0), (0, 1));
-        assert_eq!(group(&mut gathering, short, 3), (30, 4));
-        assert_eq!(group(&mut gathering, short, 100), (80, 8));
+        assert_eq!(group(&mut turns, short, 0), (0, 1));
+        assert_eq!(group(&mut turns, short, 3), (30, 4));
+        assert_eq!(group(&mut turns, short, 100), (80, 8));
     }
 
     #[test]
     fn after_a_long_turn_groups_go_at_once_for_a_while() {
-        let mut gathering = Gathering::default();
+        let mut turns = Turns::default();
         let long = Duration::from_millis(4);
         // What was committed meanwhile belongs to the group.
-        assert_eq!(group(&mut gathering, long, 100), (10, 1));
+        assert_eq!(group(&mut turns, long, 100), (10, 1));
         for _ in 0..ABSTENTIONS {
-            assert_eq!(group(&mut gathering, long, 100), (0, 0));
+            assert_eq!(group(&mut turns, long, 100), (0, 0));
         }
-        assert_eq!(group(&mut gathering, long, 100), (10, 1));
+        assert_eq!(group(&mut turns, long, 100), (10, 1));
     }
 }

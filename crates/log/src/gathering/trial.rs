@@ -1,0 +1,196 @@
+//! Whether waiting gets more commits done, found out by doing both.
+//!
+//! ```text
+//!   windows   1        2           3        4        5        6        1 …
+//!             chosen   the other   chosen   chosen   chosen   chosen
+//!             └──── compared ────┘
+//! ```
+//!
+//! In one window of six the other way is tried. What it got done in a second is compared with
+//! the windows before and behind it, so that a load that grows favours neither; the
+//! differences are smoothed, and the way is changed when it is clear that the other is
+//! better. Waiting is chosen only for more commits: with a load that comes at its own pace
+//! both ways get the same done, and nobody waits.
+//!
+//! With few commits there is nothing to compare, and nobody waits either.
+
+use std::time::Duration;
+
+use coeval_env::Instant;
+
+/// A window is over when it has lasted so long and had so many commits.
+const WINDOW: Duration = Duration::from_millis(50);
+const WINDOW_COMMITS: u64 = 16;
+
+/// A window that is not over after this long says that there is next to no load.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Windows in a round, and which of them is the other way's.
+const ROUND: usize = 6;
+const OTHER: usize = 1;
+
+/// Waiting is begun when it gains more than the first, and ended when it gains less than the
+/// second, in thousandths of the commits in a second.
+const BEGIN_AT: i64 = 30;
+const END_AT: i64 = 10;
+
+/// A single comparison counts for no more than this, in thousandths: a pause of the load is
+/// no advantage of either way.
+const MOST_GAIN: i64 = 300;
+
+/// The smoothed gain goes this part of the way to each new comparison.
+const SMOOTHING: i64 = 8;
+
+#[derive(Debug, Default)]
+pub(super) struct Trial {
+    /// Which way is chosen.
+    waits: bool,
+    /// The window: its place in the round, when it began, and after how many commits.
+    window: usize,
+    began: Option<(Instant, u64)>,
+    /// Commits in a second, of the windows of this round that are over.
+    rates: [u64; ROUND],
+    /// What waiting gains, smoothed, in thousandths.
+    gain: i64,
+    /// Between two commits, in the last window.
+    interval: Option<Duration>,
+}
+
+impl Trial {
+    /// Whether the group that is about to go may wait. `commits` have been made altogether.
+    pub(super) fn turn(&mut self, now: Instant, commits: u64) -> bool {
+        let (began, before) = *self.began.get_or_insert((now, commits));
+        let (length, made) = (now - began, commits.saturating_sub(before));
+        if length >= WINDOW && made >= WINDOW_COMMITS && length < SILENCE {
+            self.window_is_over(length, made);
+            self.began = Some((now, commits));
+        } else if length >= SILENCE {
+            *self = Self {
+                began: Some((now, commits)),
+                ..Self::default()
+            };
+        }
+        self.waits != (self.window == OTHER)
+    }
+
+    fn window_is_over(&mut self, length: Duration, made: u64) {
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.rates[self.window] = made.saturating_mul(1_000_000) / micros;
+        self.interval = Some(Duration::from_micros(micros / made.max(1)));
+        if self.window == OTHER + 1 {
+            self.compare();
+        }
+        self.window = (self.window + 1) % ROUND;
+    }
+
+    fn compare(&mut self) {
+        let rate = |window: usize| i64::try_from(self.rates[window]).unwrap_or(i64::MAX / 4000);
+        let (other, chosen) = (rate(OTHER), (rate(OTHER - 1) + rate(OTHER + 1)) / 2);
+        let (waiting, at_once) = match self.waits {
+            true => (chosen, other),
+            false => (other, chosen),
+        };
+        let gain = (waiting - at_once) * 1000 / at_once.max(1);
+        self.gain += (gain.clamp(-MOST_GAIN, MOST_GAIN) - self.gain) / SMOOTHING;
+        self.waits = match self.waits {
+            true => self.gain >= END_AT,
+            false => self.gain > BEGIN_AT,
+        };
+    }
+
+    /// Whether so many commits are to be expected within this time.
+    pub(super) fn come_within(&self, commits: u64, time: Duration) -> bool {
+        let commits = u32::try_from(commits).unwrap_or(u32::MAX);
+        self.interval
+            .is_some_and(|interval| interval.saturating_mul(commits) <= time)
+    }
+
+    #[cfg(test)]
+    pub(super) fn waits(&self) -> bool {
+        self.waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load that makes so many commits in ten milliseconds, at once and by waiting.
+    struct Load {
+        now: Instant,
+        commits: u64,
+        trial: Trial,
+    }
+
+    impl Load {
+        fn new() -> Self {
+            Self {
+                now: coeval_env::now(),
+                commits: 0,
+                trial: Trial::default(),
+            }
+        }
+
+        /// How many of a thousand groups waited.
+        fn run(&mut self, at_once: u64, waiting: u64) -> usize {
+            let group = |load: &mut Self| {
+                let waits = load.trial.turn(load.now, load.commits);
+                load.now += Duration::from_millis(10);
+                load.commits += match waits {
+                    true => waiting,
+                    false => at_once,
+                };
+                waits
+            };
+            (0..1000).filter(|_| group(self)).count()
+        }
+    }
+
+    #[test]
+    fn what_gets_more_done_is_chosen() {
+        let mut load = Load::new();
+        let waited = load.run(40, 50);
+        assert!(
+            (700..850).contains(&waited),
+            "{waited}: five windows of six, soon"
+        );
+        // The same program on another machine: cores are idle, and waiting only delays.
+        load.run(50, 40);
+        let waited = load.run(50, 40);
+        assert!((150..180).contains(&waited), "{waited}: one window of six");
+        load.run(40, 50);
+        assert!(load.trial.waits());
+    }
+
+    #[test]
+    fn nobody_waits_for_nothing() {
+        let mut load = Load::new();
+        load.run(40, 40);
+        assert!(!load.trial.waits(), "a load that has its own pace");
+        load.run(40, 41);
+        assert!(!load.trial.waits(), "a gain that is none");
+    }
+
+    #[test]
+    fn a_load_that_grows_favours_neither() {
+        let mut load = Load::new();
+        for rate in 10..40 {
+            load.run(10 * rate, 10 * rate);
+            assert!(!load.trial.waits());
+        }
+    }
+
+    #[test]
+    fn without_load_nobody_waits() {
+        let mut load = Load::new();
+        load.run(40, 50);
+        assert!(load.trial.waits());
+        load.now += Duration::from_secs(1);
+        load.run(0, 0);
+        assert!(!load.trial.waits());
+        assert!(
+            !load.trial.come_within(1, Duration::from_secs(1)),
+            "it is not known"
+        );
+    }
+}
