@@ -464,6 +464,26 @@ impl Consensus {
         self.shape.members_so_far()
     }
 
+    /// Grows whenever what [`Self::takes_part`], [`Self::voters_so_far`] or the membership
+    /// of [`Self::status`] says may be something else: whoever looks after every step need
+    /// not ask for them each time.
+    #[must_use]
+    pub const fn membership_changes(&self) -> u64 {
+        self.shape.membership_changes()
+    }
+
+    /// Everything before is known to be committed.
+    #[must_use]
+    pub const fn commit(&self) -> Lsn {
+        self.shape.commit()
+    }
+
+    /// Where the log ends.
+    #[must_use]
+    pub const fn end(&self) -> Lsn {
+        self.shape.end()
+    }
+
     /// Where terms begin, from the oldest that is known.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {

@@ -392,7 +392,8 @@ impl Log {
         let durable = shared.durable_end();
         let installed = Lsn(shared.ring.completed());
         let reserved = Lsn(shared.ring.reserved());
-        shared.counters.read(reserved, installed, durable)
+        let ends = (reserved, installed, durable);
+        shared.counters.read(ends, shared.writers.count())
     }
 
     /// Whom to call, once, when the log stops for good because a write to the disk

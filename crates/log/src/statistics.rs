@@ -64,7 +64,12 @@ impl Counters {
         self.waits.record_time_alone(time);
     }
 
-    pub(crate) fn read(&self, reserved: Lsn, installed: Lsn, durable: Lsn) -> Statistics {
+    /// Of these ends, and so many who are about to commit.
+    pub(crate) fn read(
+        &self,
+        (reserved, installed, durable): (Lsn, Lsn, Lsn),
+        writers: u64,
+    ) -> Statistics {
         Statistics {
             commits: self.commits.sum(|thread| &thread.commits),
             skips: self.commits.sum(|thread| &thread.skips),
@@ -72,6 +77,7 @@ impl Counters {
             syncs: self.syncs.read(),
             groups: self.groups.read(),
             waits: self.waits.read(),
+            writers,
             reserved,
             installed,
             durable,
@@ -95,6 +101,9 @@ pub struct Statistics {
     /// How long groups waited for those who were about to commit, in microseconds. Of those
     /// that did.
     pub waits: Distribution,
+    /// Transactions that have written something, or locked what they may write, and have not
+    /// committed yet.
+    pub writers: u64,
     /// End of what was reserved.
     pub reserved: Lsn,
     /// End of what is installed without a gap.
@@ -116,7 +125,7 @@ mod tests {
         }
         counters.skipped();
         counters.committed();
-        let read = counters.read(Lsn(0), Lsn(0), Lsn(0));
+        let read = counters.read((Lsn(0), Lsn(0), Lsn(0)), 2);
         assert_eq!((read.commits, read.skips), (44, 1));
         assert_eq!((read.groups.count(), read.groups.sum), (3, 43));
         assert_eq!((read.syncs.count(), read.syncs.sum), (3, 21));

@@ -54,6 +54,8 @@ pub(crate) struct Shape {
     commit: Lsn,
     /// Who takes part from each end on. Never empty; all but the first can be rolled back.
     memberships: VecDeque<(Lsn, Membership)>,
+    /// How often they have changed.
+    membership_changes: u64,
     /// Ends of the entries behind the commit point, for a follower that walks back.
     ends: Option<VecDeque<Lsn>>,
     /// The newest entries themselves.
@@ -72,6 +74,7 @@ impl Shape {
             memberships: std::iter::once((restored.base.end, restored.membership.clone()))
                 .chain(restored.memberships.iter().cloned())
                 .collect(),
+            membership_changes: 0,
             ends: (settings.recovery == Recovery::Checking)
                 .then(|| restored.ends.iter().copied().collect()),
             recent: Recent::new(restored.end, settings.recent_space),
@@ -162,6 +165,11 @@ impl Shape {
             .collect()
     }
 
+    /// Grows with everything that changes what is said of who takes part.
+    pub(crate) const fn membership_changes(&self) -> u64 {
+        self.membership_changes
+    }
+
     /// Whether who takes part could still be rolled back.
     pub(crate) fn membership_is_open(&self) -> bool {
         self.memberships.back().expect("it is never empty").0 > self.commit
@@ -184,6 +192,7 @@ impl Shape {
             && membership != self.membership()
         {
             self.memberships.push_back((entry.end, membership.clone()));
+            self.membership_changes += 1;
         }
         if let Some(ends) = &mut self.ends {
             ends.push_back(entry.end);
@@ -203,6 +212,7 @@ impl Shape {
             && self.memberships.back().is_some_and(|(end, _)| *end > to)
         {
             self.memberships.pop_back();
+            self.membership_changes += 1;
         }
         if let Some(ends) = &mut self.ends {
             while ends.back().is_some_and(|end| *end > to) {
@@ -223,6 +233,7 @@ impl Shape {
             .is_some_and(|(end, _)| *end <= self.commit)
         {
             self.memberships.pop_front();
+            self.membership_changes += 1;
         }
         if let Some(ends) = &mut self.ends {
             while ends.front().is_some_and(|end| *end <= self.commit) {
@@ -252,6 +263,7 @@ impl Shape {
         self.memberships.clear();
         self.memberships
             .push_back((position.end, checkpoint.membership.clone()));
+        self.membership_changes += 1;
         if let Some(ends) = &mut self.ends {
             ends.clear();
         }

@@ -143,9 +143,7 @@ impl Driver {
         self.forget_all_sending();
         self.reaching.forget();
         self.tell_disk(Command::Retire(lead.end))?;
-        self.tell_disk(Command::Committed(
-            self.consensus.status().commit.min(lead.end),
-        ))?;
+        self.tell_disk(Command::Committed(self.consensus.commit().min(lead.end)))?;
         let before = self.retiring.take().flatten();
         self.retiring = Some(lead.last_write().or(before));
         Ok(())
@@ -187,6 +185,10 @@ impl Driver {
 
     /// Talks to those who take part, if others do than before.
     fn meet_neighbours(&mut self) {
+        let changes = Some(self.consensus.membership_changes());
+        if std::mem::replace(&mut self.met_at, changes) == changes {
+            return;
+        }
         let status = self.consensus.status();
         let committed = (!status.membership_is_open).then_some(&status.membership);
         let now = self.consensus.takes_part();

@@ -58,6 +58,8 @@ pub(super) struct Driver {
     pub(super) admissions: u64,
     pub(super) admission_confirmed: Option<u64>,
     pub(super) neighbours: Neighbours,
+    /// How often who takes part had changed when neighbours were told.
+    pub(super) met_at: Option<u64>,
     pub(super) elections: Elections,
     /// What people have asked for, while it is under way.
     pub(super) operation: Option<Operation>,
@@ -123,6 +125,7 @@ impl Driver {
             admissions: 0,
             admission_confirmed: None,
             neighbours,
+            met_at: None,
             elections: Elections::default(),
             operation: None,
             election: settings.tick() * settings.consensus.election_ticks,
@@ -297,7 +300,7 @@ impl Driver {
             Done::Serves(engine) => {
                 if let Some(lead) = &mut self.lead {
                     engine.tend();
-                    let mut committed = self.consensus.status().commit;
+                    let mut committed = self.consensus.commit();
                     if is_planted(Bug::ForgetMarkRule) {
                         committed = committed.max(lead.mark.1);
                     }
@@ -429,7 +432,7 @@ impl Driver {
 
     /// Takes the log down and says why the node has ended.
     async fn end(mut self, end: End) {
-        let committed = self.consensus.status().commit;
+        let committed = self.consensus.commit();
         let failure = match &end {
             End::Asked(_) => None,
             End::Failed(error) => {

@@ -131,7 +131,7 @@ impl Driver {
 
     /// How far this node has come.
     fn own_reached(&self) -> Reached {
-        let committed = self.consensus.status().commit;
+        let committed = self.consensus.commit();
         let serves = self.lead.as_ref().is_some_and(|lead| lead.engine.is_some());
         let replayed = match serves {
             // What it commits is in its tables before.

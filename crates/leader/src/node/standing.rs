@@ -62,17 +62,17 @@ impl Standing {
     }
 
     pub(super) fn of(consensus: &Consensus) -> Self {
-        let status = consensus.status();
+        let now = consensus.role();
         Self {
-            term: status.role.term,
-            role: match status.role.role {
+            term: now.term,
+            role: match now.role {
                 Part::Follower => Role::Follower,
                 Part::PreCandidate | Part::Candidate => Role::Candidate,
                 Part::Leader { .. } => Role::Leader,
             },
-            leader: status.role.leader.map(|node| NodeId(node.0)),
-            committed: status.commit,
-            end: status.last.end,
+            leader: now.leader.map(|node| NodeId(node.0)),
+            committed: consensus.commit(),
+            end: consensus.end(),
             engine: None,
             transfers: Vec::new(),
             failure: None,

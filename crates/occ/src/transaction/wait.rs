@@ -314,7 +314,8 @@ impl Run<'_> {
         self.holds(Held { storage: at, rid });
     }
 
-    fn holds(&mut self, row: Held) {
+    /// A row is locked, which is about to be written.
+    pub(super) fn holds(&mut self, row: Held) {
         if !std::mem::replace(&mut self.state.announced, true) {
             self.shared.log.writer_begins();
         }

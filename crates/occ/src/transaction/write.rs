@@ -16,7 +16,7 @@ use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
-use super::state::{Read, StorageAt, Undo};
+use super::state::{Held, Read, StorageAt, Undo};
 use super::wait::Wait;
 use crate::locks::keys::Taken;
 use crate::memory;
@@ -439,9 +439,7 @@ impl Run<'_> {
                 previous: None,
             });
         }
-        self.state
-            .held
-            .push(super::state::Held { storage: at, rid });
+        self.holds(Held { storage: at, rid });
         Some(rid)
     }
 

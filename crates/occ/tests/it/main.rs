@@ -18,3 +18,4 @@ mod seen;
 mod serializability;
 mod support;
 mod validators;
+mod writers;

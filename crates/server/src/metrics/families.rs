@@ -255,6 +255,9 @@ families! {
     Histogram coeval_log_group_commits [] "commits"
         "How many commits became durable with one sync."
         = |r, out| out.distribution(&[], &r.log.groups, 1.0);
+    Gauge coeval_log_writers [] "transactions"
+        "Transactions that have written something, or locked what they may write, and have not committed yet."
+        = |r, out| out.value(&[], r.log.writers as f64);
     Histogram coeval_log_group_wait_seconds [] "seconds"
         "How long groups of commits waited for transactions that were about to commit. Groups that did not wait are not counted."
         = |r, out| out.distribution(&[], &r.log.waits, MICROSECONDS);

@@ -3,7 +3,7 @@
 
 mod disk;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coeval_consensus::properties::{Properties, Violation};
 use coeval_consensus::{
@@ -49,6 +49,35 @@ pub struct Machine {
     pub writes: VecDeque<Write>,
     pub role: RoleChange,
     pub starts: u64,
+    /// What was known of who takes part, of a life of the node.
+    parts: Option<(u64, Parts)>,
+}
+
+/// Who takes part, who votes, and whether that may be rolled back.
+type Parts = (BTreeSet<NodeId>, BTreeSet<NodeId>, Membership, bool);
+
+impl Machine {
+    /// Whoever was told that nothing has changed need not look again.
+    fn look_who_takes_part(&mut self) {
+        let Some(consensus) = &self.node else {
+            return;
+        };
+        let status = consensus.status();
+        let now = (
+            consensus.takes_part(),
+            consensus.voters_so_far(),
+            status.membership,
+            status.membership_is_open,
+        );
+        let changes = consensus.membership_changes();
+        if let Some((before, known)) = &self.parts {
+            assert!(
+                changes > *before || now == *known,
+                "a change nobody was told of"
+            );
+        }
+        self.parts = Some((changes, now));
+    }
 }
 
 /// Why a run ends: a property, or a refusal that no caller has earned.
@@ -105,6 +134,7 @@ impl Cluster {
                 writes: VecDeque::new(),
                 role: RoleChange::default(),
                 starts: 0,
+                parts: None,
             };
             cluster.machines.insert(node, machine);
             cluster.start(node, false).expect("an empty log");
@@ -127,6 +157,7 @@ impl Cluster {
         let (settings, seed) = (self.settings.clone(), self.seed);
         let machine = self.machine(node);
         machine.starts += 1;
+        machine.parts = None;
         if forgetful {
             machine.disk.hard_state.commit = Lsn(0);
         }
@@ -213,6 +244,7 @@ impl Cluster {
         let ready = consensus.ready();
         self.properties.handed_out(node, &ready)?;
         let machine = self.machine(node);
+        machine.look_who_takes_part();
         if let Some(role) = ready.role {
             machine.role = role;
         }

@@ -166,7 +166,7 @@ impl Driver {
         {
             return;
         }
-        if offer.end() <= self.consensus.status().commit {
+        if offer.end() <= self.consensus.commit() {
             return self.say_or_forget(from, transfer, &Message::InForce);
         }
         let before = self.transfers.receiving.as_ref();
