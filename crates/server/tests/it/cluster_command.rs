@@ -73,7 +73,10 @@ async fn status(url: &str) -> (Value, bool) {
         let ended = cluster(&["status", "--json", "--url", url]).await;
         match ended.status.code() {
             Some(code @ (0 | 1)) => {
-                let shown = serde_json::from_slice(&ended.stdout).expect("JSON");
+                let shown: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+                let members = shown["members"].as_array().expect("a list");
+                let voters = members.iter().filter(|member| member["role"] != "learner");
+                assert_eq!(shown["voters"], voters.count(), "of one moment: {shown}");
                 return (shown, code == 0);
             }
             // While nobody leads there is nobody to ask.

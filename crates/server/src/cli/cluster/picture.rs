@@ -11,6 +11,9 @@ use crate::shell::Table;
 /// How many elections are shown to people.
 const SHOWN_ELECTIONS: usize = 3;
 
+/// How often a picture is taken that changes while it is taken.
+const TRIES: usize = 5;
+
 const STATUS: &str = "SELECT cluster_id, node, term, leader, end_lsn, committed_lsn, voters, \
     reachable_voters, sound, condition FROM coeval.cluster_status";
 
@@ -70,19 +73,43 @@ fn number(row: &SimpleQueryRow, column: usize) -> Option<u64> {
     row.get(column)?.parse().ok()
 }
 
+async fn status(client: &Client) -> Result<SimpleQueryRow, String> {
+    let status = rows(client, STATUS).await.map_err(|error| {
+        format!("the server does not tell how the cluster is; is it Coeval?\n{error}")
+    })?;
+    let status = status.into_iter().next();
+    status.ok_or_else(|| "the server says nothing".to_owned())
+}
+
 impl Picture {
-    /// Asks a server.
+    /// Asks a server. What it knows is renewed several times a second, between two of these
+    /// queries, too; then they are asked again, so that no picture contradicts itself.
     pub(super) async fn read(client: &Client) -> Result<Self, String> {
-        let status = rows(client, STATUS).await.map_err(|error| {
-            format!("the server does not tell how the cluster is; is it Coeval?\n{error}")
-        })?;
-        let status = status.first().ok_or("the server says nothing")?;
+        let mut status = status(client).await?;
+        for _ in 1..TRIES {
+            let members = rows(client, MEMBERS).await?;
+            let elections = rows(client, ELECTIONS).await?;
+            let now = self::status(client).await?;
+            // Ends of the log grow all the time, and nothing else has to go with them.
+            let same = |column: &usize| status.get(*column) == now.get(*column);
+            if (0..4).chain(6..10).all(|column| same(&column)) {
+                return Self::of(&status, &members, &elections);
+            }
+            status = now;
+        }
+        let members = rows(client, MEMBERS).await?;
+        Self::of(&status, &members, &rows(client, ELECTIONS).await?)
+    }
+
+    fn of(
+        status: &SimpleQueryRow,
+        members: &[SimpleQueryRow],
+        elections: &[SimpleQueryRow],
+    ) -> Result<Self, String> {
         let condition = text(status, 9).unwrap_or_default();
         let Some(id) = text(status, 0) else {
             return Err(condition);
         };
-        let members = rows(client, MEMBERS).await?;
-        let elections = rows(client, ELECTIONS).await?;
         Ok(Self {
             id,
             node: number(status, 1),
