@@ -2,8 +2,7 @@
 //!
 //! It writes whatever stands in the ring without a gap, syncs, publishes the new
 //! durable end, and looks again. While a sync is under way the next group gathers,
-//! so groups grow with the load and nobody ever sleeps a fixed delay; with nothing
-//! to do it waits to be told. Before a sync it lets those in who are about to commit, if
+//! so groups grow with the load; with nothing to do it waits to be told. Before a sync it lets those in who are about to commit, if
 //! that gets more done (`gathering`).
 //!
 //! A write or a sync that fails stops the log for good. After a failed sync the
@@ -156,7 +155,9 @@ impl Flusher {
             }
             if self.shared.ring.completed() > self.reader.released() {
                 let end = self.gather().await;
-                self.flush(end).await?;
+                if !self.shared.abandoned.load(Ordering::Acquire) {
+                    self.flush(end).await?;
+                }
             } else if self.shared.closing.load(Ordering::Acquire) && self.shared.ring.is_quiet() {
                 return Ok(End::Closed);
             } else {
@@ -174,12 +175,15 @@ impl Flusher {
             ..
         } = &*self.shared;
         let now = coeval_env::now();
-        let (commits, gathered) = counters.commits_and_gathered();
+        let commits = counters.commits();
+        let gathered = counters.gathered(commits);
         let more = (self.gathering).worth_waiting_for(now, commits, gathered, writers.count());
         // Whoever needs room in the ring is not kept waiting for it.
-        let is_roomy = ring.completed() - self.reader.released() < ring.capacity() / 4;
+        let is_roomy = ring.completed() - self.reader.released() < ring.capacity() / 4
+            && !self.shared.space.is_awaited();
         if more > 0 && is_roomy && !self.shared.is_closing() {
-            let all_came = writers.wait_for(more, LONGEST_WAIT).await;
+            let meanwhile = || counters.commits() - commits;
+            let all_came = writers.wait_for(more, LONGEST_WAIT, meanwhile).await;
             self.gathering.waited(all_came);
             counters.waited(now.elapsed());
             return ring.completed();
@@ -195,6 +199,7 @@ impl Flusher {
     /// Makes everything before `end` durable.
     async fn flush(&mut self, end: u64) -> Result<(), Error> {
         let start = self.reader.released();
+        let commits = self.shared.counters.commits();
         let window = self.shared.leading.as_ref().map(|leading| &leading.window);
         if let Some(window) = window {
             window.push(Lsn(start), self.reader.bytes(start..end));
@@ -244,7 +249,8 @@ impl Flusher {
         } else if let Err(error) = self.current.sync().await {
             tracing::warn!(%error, "a planted bug goes on");
         }
-        self.shared.counters.flushed(end - start, written.elapsed());
+        let counters = &self.shared.counters;
+        counters.flushed(end - start, written.elapsed(), commits);
         self.shared.flushed(end);
         Ok(())
     }

@@ -134,6 +134,11 @@ impl SpaceQueue {
         Poll::Pending
     }
 
+    /// Whether somebody waits for room.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Grants what can be granted. To be called after room was freed.
     pub(crate) fn serve(&self) {
         fence(Ordering::SeqCst);

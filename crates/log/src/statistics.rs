@@ -1,9 +1,9 @@
 //! What the log has done, in numbers.
 //!
 //! Commits are counted where they are copied, by whatever thread that is; groups
-//! by the one thread that writes them. A commit that is counted while a group is
-//! being written may be counted to this group or to the next: sizes are exact in
-//! sum, and right to a few commits each.
+//! by the one thread that writes them, when it has fixed where they end. A commit
+//! that is being copied then may be counted to this group or to the next: sizes are
+//! exact in sum, and right to a few commits each.
 
 use std::time::Duration;
 
@@ -42,21 +42,24 @@ impl Counters {
         self.commits.mine().skips.add(1);
     }
 
-    /// Called by the thread that writes: a group of so many bytes is durable, after
-    /// a sync of so long.
-    pub(crate) fn flushed(&self, bytes: u64, sync: Duration) {
-        self.written_bytes.add_alone(bytes);
-        self.syncs.record_time_alone(sync);
-        let (_, group) = self.commits_and_gathered();
-        self.grouped.add_alone(group);
-        self.groups.record_alone(group);
+    /// Called by the thread that writes: how many commits have been copied.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.sum(|thread| &thread.commits)
     }
 
-    /// Called by the thread that writes: how many commits there are, and how many of them
-    /// are in no group yet.
-    pub(crate) fn commits_and_gathered(&self) -> (u64, u64) {
-        let commits = self.commits.sum(|thread| &thread.commits);
-        (commits, commits.wrapping_sub(self.grouped.get()))
+    /// Of so many commits, how many are in no group yet.
+    pub(crate) fn gathered(&self, commits: u64) -> u64 {
+        commits.wrapping_sub(self.grouped.get())
+    }
+
+    /// Called by the thread that writes: a group of so many bytes is durable, after
+    /// a sync of so long; when its end was fixed there were so many commits.
+    pub(crate) fn flushed(&self, bytes: u64, sync: Duration, commits: u64) {
+        self.written_bytes.add_alone(bytes);
+        self.syncs.record_time_alone(sync);
+        let group = self.gathered(commits);
+        self.grouped.add_alone(group);
+        self.groups.record_alone(group);
     }
 
     /// Called by the thread that writes: a group has waited for commits.
@@ -71,7 +74,7 @@ impl Counters {
         writers: u64,
     ) -> Statistics {
         Statistics {
-            commits: self.commits.sum(|thread| &thread.commits),
+            commits: self.commits(),
             skips: self.commits.sum(|thread| &thread.skips),
             written_bytes: self.written_bytes.get(),
             syncs: self.syncs.read(),
@@ -119,15 +122,19 @@ mod tests {
     #[test]
     fn groups_sum_up_to_the_commits() {
         let counters = Counters::default();
-        for group in [3, 0, 40] {
-            (0..group).for_each(|_| counters.committed());
-            counters.flushed(100, Duration::from_micros(7));
+        for group in [3, 1, 40] {
+            let before = counters.gathered(counters.commits());
+            (before..group).for_each(|_| counters.committed());
+            let commits = counters.commits();
+            assert_eq!(counters.gathered(commits), group);
+            // It comes while the group is on its way, and belongs to the next.
+            counters.committed();
+            counters.flushed(100, Duration::from_micros(7), commits);
         }
         counters.skipped();
-        counters.committed();
         let read = counters.read((Lsn(0), Lsn(0), Lsn(0)), 2);
-        assert_eq!((read.commits, read.skips), (44, 1));
-        assert_eq!((read.groups.count(), read.groups.sum), (3, 43));
+        assert_eq!((read.commits, read.skips), (45, 1));
+        assert_eq!((read.groups.count(), read.groups.sum), (3, 44));
         assert_eq!((read.syncs.count(), read.syncs.sum), (3, 21));
         assert_eq!(read.written_bytes, 300);
     }

@@ -18,6 +18,10 @@
 //! Halves, because all would leave nobody to gather during the sync, and one alone pays a
 //! sync for itself. A client alone has nobody to wait for.
 //!
+//! Some of those who are counted cannot commit before the group does: they have shown
+//! something of it, or wait for a row behind somebody who has, or compute for long. Then the
+//! wait is in vain, and not repeated for a while.
+//!
 //! Whether waiting gets more done depends on what cores there are, what else runs on them
 //! and how long transactions take between two statements, none of which a log can know. So
 //! it is tried: see `trial`. A wait that brings too little is followed by groups that do not
@@ -76,7 +80,9 @@ impl Gathering {
     ) -> u64 {
         let waits = self.trial.turn(now, commits);
         let more = writers.saturating_sub(gathered).div_ceil(2);
-        if !waits || more == 0 || !self.trial.come_within(more, LONGEST_WAIT) {
+        // Without a commit it is part of a transaction that may wait for this very group.
+        let is_worth_it = gathered > 0 && more > 0;
+        if !waits || !is_worth_it || !self.trial.come_within(more, LONGEST_WAIT) {
             return 0;
         }
         if self.abstentions > 0 {
@@ -136,6 +142,7 @@ mod tests {
         assert_eq!(wait(4, 4), 0);
         assert_eq!(wait(1, 0), 0, "alone");
         assert_eq!(wait(1, 1), 0);
+        assert_eq!(wait(0, 7), 0, "no commit");
         // At five in a millisecond they do not come within one.
         assert_eq!(wait(1, 13), 0);
     }

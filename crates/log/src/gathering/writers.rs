@@ -68,10 +68,17 @@ impl Writers {
         }
     }
 
-    /// Waits for so many commits, but not longer than that. Whether they came. For the log's
-    /// thread alone.
-    pub(crate) async fn wait_for(&self, commits: u64, longest: Duration) -> bool {
+    /// Waits for so many commits, but not longer than that. Whether they came. `meanwhile`
+    /// says how many have since it was known that they are waited for. For the log's thread
+    /// alone.
+    pub(crate) async fn wait_for(
+        &self,
+        commits: u64,
+        longest: Duration,
+        meanwhile: impl Fn() -> u64,
+    ) -> bool {
         self.awaited.store(commits, Ordering::Release);
+        (0..meanwhile().min(commits)).for_each(|_| self.one_came());
         let came = self.came.notified();
         if coeval_env::timeout(longest, came).await.is_ok() {
             return true;
@@ -94,18 +101,20 @@ mod tests {
         let writers = Writers::default();
         writers.committed();
         let long = Duration::from_secs(1);
-        let (came, ()) = tokio::join!(writers.wait_for(2, long), async {
+        let (came, ()) = tokio::join!(writers.wait_for(2, long, || 0), async {
             writers.committed();
             writers.committed();
             writers.committed();
         });
         assert!(came);
         assert!(
-            !writers.wait_for(1, long).await,
+            !writers.wait_for(1, long, || 0).await,
             "what came before does not count"
         );
         writers.committed();
-        assert!(!writers.wait_for(1, long).await);
+        assert!(!writers.wait_for(1, long, || 0).await);
+        assert!(writers.wait_for(2, long, || 5).await, "before it was known");
+        assert!(!writers.wait_for(2, long, || 1).await);
     }
 
     #[test]

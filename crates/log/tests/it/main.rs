@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod files;
 mod fuzz;
+mod gathering;
 mod replica;
 mod support;
 mod waiting;
