@@ -37,7 +37,7 @@ async fn what_waited_for_others_is_durable_and_comes_back() {
     let (ends, durable) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
     let begin = |rid| {
         let (log, ends, durable) = (log.clone(), ends.clone(), durable.clone());
-        tokio::spawn(client(log, rid, ends, durable))
+        coeval_env::spawn("client", client(log, rid, ends, durable))
     };
     let clients: Vec<_> = (1..=8).map(begin).collect();
     // In one window of six groups wait in any case.
