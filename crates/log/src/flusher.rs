@@ -2,8 +2,8 @@
 //!
 //! It writes whatever stands in the ring without a gap, syncs, publishes the new
 //! durable end, and looks again. While a sync is under way the next group gathers,
-//! so groups grow with the load; with nothing to do it waits to be told. Before a sync it lets those in who are about to commit, if
-//! that gets more done (`gathering`).
+//! so groups grow with the load; with nothing to do it waits to be told. Before a sync it
+//! lets those in who are about to commit, if that gets more done (`gathering`).
 //!
 //! A write or a sync that fails stops the log for good. After a failed sync the
 //! kernel may have dropped what it could not write, and a second sync that succeeds

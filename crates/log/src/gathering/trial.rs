@@ -9,10 +9,10 @@
 //! In one window of six the other way is tried. What it got done in a second is compared with
 //! the windows before and behind it, so that a load that grows favours neither; the
 //! differences are smoothed, and the way is changed when it is clear that the other is
-//! better. Waiting is chosen only for more commits: with a load that comes at its own pace
-//! both ways get the same done, and nobody waits.
+//! better. Waiting is chosen only for more commits. With a load that comes at its own pace
+//! both ways get the same done: then it is not chosen, and groups wait in one window of six.
 //!
-//! With few commits there is nothing to compare, and nobody waits either.
+//! With few commits there is nothing to compare, and nobody waits.
 
 use std::time::Duration;
 

@@ -360,5 +360,8 @@ impl Run<'_> {
     pub(super) fn unlock_last(&mut self) {
         let held = self.state.held.pop().expect("a lock was just taken");
         self.release_row(held);
+        if self.state.held.is_empty() {
+            self.no_writer();
+        }
     }
 }

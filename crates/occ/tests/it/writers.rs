@@ -2,9 +2,11 @@
 //! counted who has ended, in whatever way.
 
 use coeval_occ::Engine;
-use coeval_txn::Isolation;
+use coeval_txn::{Isolation, LockedRow};
 
-use crate::support::{begin, change, commit, delete, engine, get, insert, load, locked, ready};
+use crate::support::{
+    STORAGE, begin, change, commit, delete, engine, get, insert, load, locked, ready,
+};
 
 fn writers(engine: &Engine) -> u64 {
     engine.log().statistics().writers
@@ -66,5 +68,37 @@ fn whoever_fails_its_validation_is_about_to_commit_no_more() {
         commit(&mut *one).await.unwrap();
         commit(&mut *other).await.unwrap_err();
         assert_eq!(writers(&engine), 0);
+    });
+}
+
+#[test]
+fn whoever_finds_its_only_row_gone_is_about_to_commit_nothing() {
+    ready(async {
+        let engine = engine();
+        load(&engine, [(1, 10), (2, 20)]).await;
+        // As long as it may read the row, its record stays.
+        let mut old = begin(&engine, Isolation::SnapshotIsolation).await;
+        let (gone, _) = get(&mut *old, 1).unwrap().unwrap();
+        let mut deletes = begin(&engine, Isolation::ReadCommitted).await;
+        delete(&mut *deletes, 1).await.unwrap();
+        commit(&mut *deletes).await.unwrap();
+
+        let mut one = begin(&engine, Isolation::ReadCommitted).await;
+        for has_written in [false, true] {
+            if has_written {
+                change(&mut *one, 2, |value| value + 1).await.unwrap();
+            }
+            let row = coeval_txn::lock_row(
+                &mut *one,
+                STORAGE,
+                gone,
+                coeval_txn::LockWait::NoWait,
+                &mut |_, _| {},
+            )
+            .await;
+            assert!(matches!(row, Ok(LockedRow::Gone)), "{row:?}");
+            assert_eq!(writers(&engine), u64::from(has_written));
+        }
+        drop(old);
     });
 }

@@ -86,19 +86,19 @@ impl Picture {
     /// queries, too; then they are asked again, so that no picture contradicts itself.
     pub(super) async fn read(client: &Client) -> Result<Self, String> {
         let mut status = status(client).await?;
-        for _ in 1..TRIES {
+        let mut tries = 1;
+        loop {
             let members = rows(client, MEMBERS).await?;
             let elections = rows(client, ELECTIONS).await?;
             let now = self::status(client).await?;
             // Ends of the log grow all the time, and nothing else has to go with them.
-            let same = |column: &usize| status.get(*column) == now.get(*column);
-            if (0..4).chain(6..10).all(|column| same(&column)) {
+            let same = |column: usize| status.get(column) == now.get(column);
+            if (0..4).chain(6..10).all(same) || tries == TRIES {
                 return Self::of(&status, &members, &elections);
             }
             status = now;
+            tries += 1;
         }
-        let members = rows(client, MEMBERS).await?;
-        Self::of(&status, &members, &rows(client, ELECTIONS).await?)
     }
 
     fn of(
