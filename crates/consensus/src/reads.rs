@@ -14,9 +14,9 @@
 //!
 //! With a lease (off unless set), a round that was confirmed counts for a time after its
 //! *beginning*, because none of those who confirmed it votes before that time is over,
-//! in whatever term, and whatever else it hears; [`Settings::lease_ticks`] has the sum. A leader that hands over its leadership asks
-//! another to be elected at once, so it takes no more reads on a lease in its term. So
-//! does one whose members change, until they confirm it.
+//! in whatever term, and whatever else it hears; [`Settings::lease_ticks`] has the sum. A
+//! leader that hands over its leadership asks another to be elected at once, so it takes no
+//! more reads on a lease in its term. So does one whose members change, until they confirm it.
 //!
 //! Invariant: a read is answered with a commit point no older than what any node had
 //! acknowledged when the read came. That needs a commit point of this term, so reads are
@@ -156,6 +156,20 @@ impl Consensus {
     /// it back, and before that step's messages are sent: they may make another one leader.
     #[must_use]
     pub fn certain_ticks(&self) -> u64 {
+        self.confirmed_ticks(self.settings.lease_ticks())
+    }
+
+    /// Within how many more ticks nobody else can be elected if no node's ticks come twice as
+    /// fast as this one's, lease or not. Like [`Consensus::certain_ticks`] it is taken back by
+    /// any step. Nothing may rest on it that is not found out for certain later.
+    #[must_use]
+    pub fn unchallenged_ticks(&self) -> u64 {
+        self.confirmed_ticks(u64::from((self.settings.election_ticks - 1) / 2))
+    }
+
+    /// What is left of so many ticks, counted from the beginning of the last round that a
+    /// majority has answered.
+    fn confirmed_ticks(&self, ticks: u64) -> u64 {
         let State::Leader(leader) = &self.state else {
             return 0;
         };
@@ -163,9 +177,7 @@ impl Consensus {
         match self.check_serving() {
             Err(_) => 0,
             Ok(()) if voters.len() == 1 && voters.next() == Some(self.id) => u64::MAX,
-            Ok(()) => leader
-                .reads
-                .lease_left(leader.now, self.settings.lease_ticks()),
+            Ok(()) => leader.reads.lease_left(leader.now, ticks),
         }
     }
 

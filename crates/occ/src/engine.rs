@@ -386,6 +386,11 @@ impl coeval_txn::Engine for Engine {
         self.shared.leadership.get()?.ask()
     }
 
+    fn is_unchallenged(&self) -> bool {
+        let leadership = self.shared.leadership.get();
+        leadership.is_none_or(|leadership| leadership.is_unchallenged())
+    }
+
     fn poll_confirmed(
         &self,
         confirmation: Confirmation,

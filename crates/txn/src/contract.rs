@@ -262,6 +262,13 @@ pub trait Engine: Send + Sync + 'static {
         None
     }
 
+    /// Whether somebody else can have taken this engine's place only if clocks have failed:
+    /// a clock that ran twice as fast as another, or this process standing still between the
+    /// call and what it does next. Enough for what is confirmed later on, and nothing else.
+    fn is_unchallenged(&self) -> bool {
+        true
+    }
+
     /// Ready when the question is answered. An error says that somebody else may have
     /// taken the engine's place; then it does nothing more.
     fn poll_confirmed(

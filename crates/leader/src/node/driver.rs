@@ -406,7 +406,7 @@ impl Driver {
         let Some(confirmations) = &mut self.confirmations else {
             return;
         };
-        confirmations.set_certain(match self.consensus.certain_ticks() {
+        let for_ticks = |ticks| match ticks {
             0 => Certain::Not,
             u64::MAX => Certain::Always,
             ticks => {
@@ -414,7 +414,10 @@ impl Driver {
                 let ticks = u32::try_from(ticks - 1).unwrap_or(u32::MAX);
                 Certain::Until(self.next_tick + self.tick * ticks)
             }
-        });
+        };
+        let certain = for_ticks(self.consensus.certain_ticks());
+        let unchallenged = for_ticks(self.consensus.unchallenged_ticks());
+        confirmations.set_certain(certain, unchallenged);
     }
 
     /// Nobody reads from this node's engine any more.

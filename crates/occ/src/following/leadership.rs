@@ -17,6 +17,9 @@ pub trait Leadership: fmt::Debug + Send + Sync {
     /// [`Engine::ask_confirmation`].
     fn ask(&self) -> Option<Confirmation>;
 
+    /// [`Engine::is_unchallenged`].
+    fn is_unchallenged(&self) -> bool;
+
     /// [`Engine::poll_confirmed`].
     fn poll(&self, asked: Confirmation, context: &mut Context<'_>) -> Poll<Result<(), Error>>;
 }

@@ -32,6 +32,11 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
         let mut within = Wire::connect(cluster.address(leader)).await;
         within.rows("begin").await;
         within.rows("select n from t").await;
+        let mut ends = Wire::connect(cluster.address(leader)).await;
+        ends.rows("begin").await;
+        for _ in 0..2 {
+            ends.rows("select n from t").await;
+        }
         let mut rows = Wire::connect(cluster.address(leader)).await;
         rows.rows("insert into t select g, 0 from generate_series(2, 20000) g")
             .await;
@@ -41,6 +46,7 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
         first.send(&query("select n from t where id = 1")).await;
         within.send(&query("select n from t where id = 1")).await;
         rows.send(&query("select n from t order by id")).await;
+        ends.send(&query("commit")).await;
         cluster.signal(leader, Signal::CONT);
         for wire in [&mut first, &mut within, &mut rows] {
             let answers = wire.until('Z').await;
@@ -53,8 +59,11 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
                 assert_eq!(error(&answers).sqlstate(), "40001");
             }
         }
+        // What its second query was shown was never confirmed.
+        let answers = ends.until('Z').await;
+        assert_eq!(error(&answers).sqlstate(), "40001", "{}", kinds(&answers));
         within.query("rollback").await;
-        for wire in [&mut first, &mut within, &mut rows] {
+        for wire in [&mut first, &mut within, &mut rows, &mut ends] {
             let now = wire.value("select n from t where id = 1").await;
             assert_eq!(now.as_deref(), Some("2"));
         }

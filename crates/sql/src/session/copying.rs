@@ -7,6 +7,7 @@ use coeval_txn::Basis;
 use super::Session;
 use super::delivery::drain;
 use super::output::{CommandTag, Completion, Sink};
+use super::recency::Open;
 use super::run::Started;
 use super::timeouts::within;
 use crate::catalog::Catalog;
@@ -62,7 +63,7 @@ impl Session {
             .running
             .as_mut()
             .ok_or_else(|| Error::internal("no transaction runs"))?;
-        let has_written = running.wrote();
+        let open = Open::of(self.block, running);
         let columns = plan.query.columns();
         let mut writer = LineWriter::new(&plan.format, columns, self.info.style);
         sink.copy_out(columns.len());
@@ -87,7 +88,7 @@ impl Session {
                 let engine = &*self.database.engine;
                 let basis = Basis {
                     newest_seen: self.newest_seen.max(seen),
-                    confirmation: self.recency.confirmation(engine, has_written),
+                    confirmation: self.recency.confirmation(engine, open),
                 };
                 drain(sink, basis, &self.ticket).await?;
             }

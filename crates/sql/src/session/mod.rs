@@ -104,7 +104,7 @@ use carried::{CarriedStatement, Noted};
 use delivery::Watched;
 use identity::Who;
 use portal::Portals;
-use recency::Recency;
+use recency::{Open, Recency};
 use recent::Recent;
 use settings::Settings;
 use texts::Texts;
@@ -574,11 +574,12 @@ impl Session {
     /// ([`coeval_txn::Engine::poll_durable`]) and confirmed
     /// ([`coeval_txn::Engine::poll_confirmed`]) before any of that leaves the process.
     pub fn basis(&mut self) -> Basis {
-        let has_written = self.running.as_ref().is_some_and(Running::wrote);
+        let running = self.running.as_ref();
+        let open = running.map_or(Open::No, |running| Open::of(self.block, running));
         let engine = &*self.database.engine;
         Basis {
             newest_seen: self.newest_seen,
-            confirmation: self.recency.confirmation(engine, has_written),
+            confirmation: self.recency.confirmation(engine, open),
         }
     }
 

@@ -11,9 +11,14 @@
 //!   SELECT 1            looks at nothing          –
 //!   BEGIN               –                         –
 //!   SELECT a            looks, and asks           waits
-//!   UPDATE a            looks                     –   its commit will show it
+//!   SELECT b            looks                     –   its end will show it
+//!   UPDATE a            looks                     –
 //!   SELECT b            looks                     –
 //!   COMMIT              nothing is asked          waits for the commit to be durable
+//!   BEGIN               –                         –
+//!   SELECT a            looks, and asks           waits
+//!   SELECT b            looks                     –
+//!   COMMIT              asks                      waits
 //! ```
 //!
 //! A question is put as early as the last statement that the client waits for begins, so
@@ -21,15 +26,39 @@
 //!
 //! Invariants:
 //! - What has been looked at since the last question is asked for before it leaves, but by
-//!   a transaction that is open and has written: that leaves its client nothing to rely on
-//!   unless it commits. What was looked at by transactions before it, whose answers leave
-//!   with its own, is asked for all the same.
+//!   a transaction that is open ([`Open`]): when that has ended well everything is, and
+//!   until then its client has nothing to rely on. What was looked at by transactions before
+//!   it, whose answers leave with its own, is asked for all the same.
 //! - A commit that wrote answers all questions of its session so far, for nothing of it
 //!   leaves before that commit is durable.
 //! - Of transactions whose statements share a snapshot one question is enough.
 
 use coeval_txn::{Confirmation, Engine, Isolation};
 use coeval_types::Timestamp;
+
+use super::transaction::{Block, Running};
+
+/// Whether a transaction is open whose end will tell if what it showed was old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Open {
+    /// None, or one that ends without being told to, and whose answers leave afterwards.
+    No,
+    /// Between BEGIN and its end, and has not written. Its first answer waits; others only
+    /// while somebody else may be about to lead.
+    Block,
+    /// It has written: its commit needs a majority.
+    Written,
+}
+
+impl Open {
+    pub(super) fn of(block: Block, running: &Running) -> Self {
+        match block {
+            _ if running.wrote() => Self::Written,
+            Block::Explicit => Self::Block,
+            Block::Idle | Block::Implicit | Block::Failed => Self::No,
+        }
+    }
+}
 
 /// What a session has looked at and asked.
 #[derive(Debug)]
@@ -88,14 +117,16 @@ impl Recency {
     }
 
     /// The question whose answer covers everything so far, put now if it was not yet; of a
-    /// transaction that is open and `has_written`, everything before it.
-    pub(super) fn confirmation(
-        &mut self,
-        engine: &dyn Engine,
-        has_written: bool,
-    ) -> Option<Confirmation> {
-        if has_written && !self.ended_looked {
-            return self.ended_asked;
+    /// transaction that is open, everything that its end does not.
+    pub(super) fn confirmation(&mut self, engine: &dyn Engine, open: Open) -> Option<Confirmation> {
+        if !self.ended_looked {
+            match open {
+                Open::Written => return self.ended_asked,
+                Open::Block if self.covers_first_snapshot && engine.is_unchallenged() => {
+                    return self.asked;
+                }
+                Open::Block | Open::No => {}
+            }
         }
         if std::mem::take(&mut self.looked) {
             self.asked = engine.ask_confirmation();

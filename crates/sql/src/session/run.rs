@@ -10,6 +10,7 @@ use super::delivery::{Delivery, Watched, drain};
 use super::output::{CommandTag, Completion, Notice, Severity, Sink};
 use super::portal::{Portal, Progress};
 use super::prepared::Plan;
+use super::recency::Open;
 use super::transaction::Block;
 use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
@@ -265,9 +266,10 @@ impl Session {
                     if !self.lock_tables_of(query, &catalog).await? {
                         continue;
                     }
-                    if self.finishing && !self.running()?.wrote() {
+                    let open = Open::of(self.block, self.running()?);
+                    if self.finishing && open != Open::Written {
                         // The client waits for this: its answer is on its way meanwhile.
-                        self.recency.confirmation(&*self.database.engine, false);
+                        self.recency.confirmation(&*self.database.engine, open);
                     }
                     portal.progress = Progress::Query {
                         cursor: Cursor::new(query),
@@ -370,7 +372,7 @@ impl Session {
         if let Some(kept) = kept.take() {
             running.transaction.resume_snapshot(kept)?;
         }
-        let has_written = running.wrote();
+        let open = Open::of(self.block, running);
         let mut delivery = Delivery {
             sink,
             columns: portal.prepared.columns().unwrap_or_default(),
@@ -402,7 +404,7 @@ impl Session {
                 let engine = &*self.database.engine;
                 let basis = Basis {
                     newest_seen: self.newest_seen.max(seen),
-                    confirmation: self.recency.confirmation(engine, has_written),
+                    confirmation: self.recency.confirmation(engine, open),
                 };
                 drain(delivery.sink, basis, &self.ticket).await?;
             }

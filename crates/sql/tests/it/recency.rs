@@ -1,7 +1,7 @@
 //! Which answers wait until it is confirmed that their engine still leads.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use coeval_occ::{Leadership, Settings};
@@ -12,11 +12,19 @@ use crate::client::{must, query, session};
 
 /// Counts questions.
 #[derive(Debug, Default)]
-struct Asked(AtomicU64);
+struct Asked {
+    count: AtomicU64,
+    /// Somebody else may be about to lead.
+    is_challenged: AtomicBool,
+}
 
 impl Leadership for Asked {
     fn ask(&self) -> Option<Confirmation> {
-        Some(Confirmation(1 + self.0.fetch_add(1, Ordering::Relaxed)))
+        Some(Confirmation(1 + self.count.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn is_unchallenged(&self) -> bool {
+        !self.is_challenged.load(Ordering::Relaxed)
     }
 
     fn poll(&self, _: Confirmation, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -50,10 +58,10 @@ impl Leader {
     /// How many questions the answer to this text makes, and whether it waits for one that
     /// was put meanwhile.
     async fn answer(&self, session: &mut Session, text: &str) -> (u64, bool) {
-        let before = self.asked.0.load(Ordering::Relaxed);
+        let before = self.asked.count.load(Ordering::Relaxed);
         query(session, text, "").await;
         let waits_for = session.basis().confirmation;
-        let after = self.asked.0.load(Ordering::Relaxed);
+        let after = self.asked.count.load(Ordering::Relaxed);
         (
             after - before,
             waits_for.is_some_and(|asked| asked.0 > before),
@@ -156,16 +164,55 @@ async fn what_a_transaction_was_shown_that_is_undone_is_confirmed_at_its_end() {
 }
 
 #[tokio::test]
-async fn each_snapshot_is_confirmed_once() {
+async fn what_a_block_shows_is_confirmed_at_its_beginning_and_its_end() {
     let leader = leader().await;
     let mut session = session(&leader.database);
+    for end in ["commit", "rollback", "select 1 / (b - b) from t"] {
+        let answers = [
+            ("begin", false),
+            ("select 1", false),
+            ("select sum(b) from t", true),
+            ("select sum(b) from t", false),
+            ("select max(b) from t", false),
+            ("explain select * from t", false),
+            ("select 1", false),
+            (end, true),
+            ("rollback", false),
+            // Nothing was read since.
+            ("begin", false),
+            ("select sum(b) from t", true),
+            ("commit", false),
+        ];
+        leader.expect(&mut session, &answers).await;
+    }
+    // The block before has answers that leave with this one's.
+    let text = "select sum(b) from t; select max(b) from t; commit; begin; select min(b) from t";
+    let (_, waited) = leader.answer(&mut session, text).await;
+    assert!(waited);
+    leader.expect(&mut session, &[("select 1", false)]).await;
+    query(&mut session, "rollback", "").await;
+}
+
+#[tokio::test]
+async fn while_somebody_else_may_be_about_to_lead_each_answer_waits() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    leader.asked.is_challenged.store(true, Ordering::Relaxed);
     let answers = [
         ("begin", false),
-        ("select 1", false),
         ("select sum(b) from t", true),
         ("select sum(b) from t", true),
         ("select 1", false),
         ("commit", false),
+    ];
+    leader.expect(&mut session, &answers).await;
+}
+
+#[tokio::test]
+async fn each_snapshot_is_confirmed_once() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    let answers = [
         ("begin isolation level repeatable read", false),
         ("select 1", false),
         ("select sum(b) from t", true),

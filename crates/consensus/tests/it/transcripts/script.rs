@@ -150,6 +150,13 @@ impl Script {
                 }
                 .to_owned())
             }),
+            ["certain", name] => self.ask(node(name), |consensus| {
+                Ok(format!(
+                    "certain for {} ticks, unchallenged for {}",
+                    consensus.certain_ticks(),
+                    consensus.unchallenged_ticks()
+                ))
+            }),
             ["compact", name] => self.cluster().compact(node(name)),
             ["status"] => self.status(),
             ["under", "way"] => {
