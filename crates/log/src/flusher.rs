@@ -183,8 +183,8 @@ impl Flusher {
             && !self.shared.space.is_awaited();
         if more > 0 && is_roomy && !self.shared.is_closing() {
             let meanwhile = || counters.commits() - commits;
-            let all_came = writers.wait_for(more, LONGEST_WAIT, meanwhile).await;
-            self.gathering.waited(all_came);
+            let missing = writers.wait_for(more, LONGEST_WAIT, meanwhile).await;
+            self.gathering.waited(more, missing);
             counters.waited(now.elapsed());
             return ring.completed();
         }

@@ -16,16 +16,18 @@
 //! ```
 //!
 //! Halves, because all would leave nobody to gather during the sync, and one alone pays a
-//! sync for itself. A client alone has nobody to wait for.
+//! sync for itself. Of many clients it is as many as are to be expected within the longest
+//! wait. A client alone has nobody to wait for.
 //!
 //! Some of those who are counted cannot commit before the group does: they have shown
-//! something of it, or wait for a row behind somebody who has, or compute for long. Then the
-//! wait is in vain, and not repeated for a while.
+//! something of it, or wait for a row behind somebody who has, or compute for long. When not
+//! even half of those came who were waited for, the wait was in vain, and is not repeated for
+//! a while.
 //!
 //! Whether waiting gets more done depends on what cores there are, what else runs on them
 //! and how long transactions take between two statements, none of which a log can know. So
-//! it is tried: see `trial`. A wait that brings too little is followed by groups that do not
-//! wait, after each such twice as many.
+//! it is tried: see `trial`. A wait in vain is followed by groups that do not wait, after each
+//! such twice as many.
 
 mod trial;
 mod turns;
@@ -43,7 +45,7 @@ pub(crate) use self::writers::Writers;
 /// a millisecond, when those who were waited for do not commit.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(1);
 
-/// How many groups go at once after a wait that brought too little: the fewest and the most.
+/// How many groups go at once after a wait in vain: the fewest and the most.
 const ABSTENTIONS: (u32, u32) = (16, 1024);
 
 /// What the log's thread knows of its groups.
@@ -53,7 +55,7 @@ pub(crate) struct Gathering {
     trial: Trial,
     /// Groups that are still to go without waiting.
     abstentions: u32,
-    /// How many there will be after the next wait that brings too little.
+    /// How many there will be after the next wait in vain.
     next_abstentions: u32,
 }
 
@@ -79,10 +81,10 @@ impl Gathering {
         writers: u64,
     ) -> u64 {
         let waits = self.trial.turn(now, commits);
-        let more = writers.saturating_sub(gathered).div_ceil(2);
+        let half = writers.saturating_sub(gathered).div_ceil(2);
+        let more = half.min(self.trial.expected_within(LONGEST_WAIT));
         // Without a commit it is part of a transaction that may wait for this very group.
-        let is_worth_it = gathered > 0 && more > 0;
-        if !waits || !is_worth_it || !self.trial.come_within(more, LONGEST_WAIT) {
+        if !waits || gathered == 0 || more == 0 {
             return 0;
         }
         if self.abstentions > 0 {
@@ -92,9 +94,10 @@ impl Gathering {
         more
     }
 
-    /// A group has waited; all for whom it did have come, or time was up.
-    pub(crate) fn waited(&mut self, all_came: bool) {
-        if all_came {
+    /// A group has waited for so many commits, of which `missing` had not come when time was
+    /// up.
+    pub(crate) fn waited(&mut self, awaited: u64, missing: u64) {
+        if missing <= awaited / 2 {
             self.next_abstentions = ABSTENTIONS.0;
         } else {
             self.abstentions = self.next_abstentions;
@@ -143,8 +146,7 @@ mod tests {
         assert_eq!(wait(1, 0), 0, "alone");
         assert_eq!(wait(1, 1), 0);
         assert_eq!(wait(0, 7), 0, "no commit");
-        // At five in a millisecond they do not come within one.
-        assert_eq!(wait(1, 13), 0);
+        assert_eq!(wait(1, 30), 4, "at four in a millisecond no more come");
     }
 
     #[test]
@@ -156,12 +158,12 @@ mod tests {
         };
         assert_eq!(going(&mut gathering), Some(0));
         for most in [16, 32, 64, 128, 256, 512, 1024, 1024] {
-            gathering.waited(false);
+            gathering.waited(2, 2);
             assert_eq!(going(&mut gathering), Some(most));
         }
-        gathering.waited(true);
-        assert_eq!(going(&mut gathering), Some(0));
-        gathering.waited(false);
+        gathering.waited(4, 2);
+        assert_eq!(going(&mut gathering), Some(0), "half of them came");
+        gathering.waited(4, 3);
         assert_eq!(going(&mut gathering), Some(16));
     }
 }

@@ -98,11 +98,11 @@ impl Trial {
         };
     }
 
-    /// Whether so many commits are to be expected within this time.
-    pub(super) fn come_within(&self, commits: u64, time: Duration) -> bool {
-        let commits = u32::try_from(commits).unwrap_or(u32::MAX);
-        self.interval
-            .is_some_and(|interval| interval.saturating_mul(commits) <= time)
+    /// How many commits are to be expected within this time.
+    pub(super) fn expected_within(&self, time: Duration) -> u64 {
+        let expected = |interval: Duration| time.as_nanos() / interval.as_nanos().max(1);
+        let expected = self.interval.map_or(0, expected);
+        u64::try_from(expected).unwrap_or(u64::MAX)
     }
 
     #[cfg(test)]
@@ -188,9 +188,7 @@ mod tests {
         load.now += Duration::from_secs(1);
         load.run(0, 0);
         assert!(!load.trial.waits());
-        assert!(
-            !load.trial.come_within(1, Duration::from_secs(1)),
-            "it is not known"
-        );
+        let expected = load.trial.expected_within(Duration::from_secs(1));
+        assert_eq!(expected, 0, "it is not known");
     }
 }

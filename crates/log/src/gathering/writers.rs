@@ -68,27 +68,27 @@ impl Writers {
         }
     }
 
-    /// Waits for so many commits, but not longer than that. Whether they came. `meanwhile`
-    /// says how many have since it was known that they are waited for. For the log's thread
-    /// alone.
+    /// Waits for so many commits, but not longer than that. How many of them did not come.
+    /// `meanwhile` says how many have since it was known that they are waited for. For the
+    /// log's thread alone.
     pub(crate) async fn wait_for(
         &self,
         commits: u64,
         longest: Duration,
         meanwhile: impl Fn() -> u64,
-    ) -> bool {
+    ) -> u64 {
         self.awaited.store(commits, Ordering::Release);
         (0..meanwhile().min(commits)).for_each(|_| self.one_came());
         let came = self.came.notified();
         if coeval_env::timeout(longest, came).await.is_ok() {
-            return true;
+            return 0;
         }
-        if self.awaited.swap(0, Ordering::AcqRel) > 0 {
-            return false;
+        let missing = self.awaited.swap(0, Ordering::AcqRel);
+        if missing == 0 {
+            // The last of them came just now, and is telling it.
+            self.came.notified().await;
         }
-        // The last of them came just now, and is telling it.
-        self.came.notified().await;
-        true
+        missing
     }
 }
 
@@ -101,20 +101,19 @@ mod tests {
         let writers = Writers::default();
         writers.committed();
         let long = Duration::from_secs(1);
-        let (came, ()) = tokio::join!(writers.wait_for(2, long, || 0), async {
+        let (missing, ()) = tokio::join!(writers.wait_for(2, long, || 0), async {
             writers.committed();
             writers.committed();
             writers.committed();
         });
-        assert!(came);
-        assert!(
-            !writers.wait_for(1, long, || 0).await,
-            "what came before does not count"
-        );
+        assert_eq!(missing, 0);
+        let missing = writers.wait_for(1, long, || 0).await;
+        assert_eq!(missing, 1, "what came before does not count");
         writers.committed();
-        assert!(!writers.wait_for(1, long, || 0).await);
-        assert!(writers.wait_for(2, long, || 5).await, "before it was known");
-        assert!(!writers.wait_for(2, long, || 1).await);
+        assert_eq!(writers.wait_for(1, long, || 0).await, 1);
+        let missing = writers.wait_for(2, long, || 5).await;
+        assert_eq!(missing, 0, "before it was known");
+        assert_eq!(writers.wait_for(2, long, || 1).await, 1);
     }
 
     #[test]
