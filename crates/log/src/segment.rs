@@ -192,12 +192,7 @@ impl SegmentKind {
                 .map_err(Error::io("fill with zeros", &new))?;
             offset += count;
         }
-        let mut page = Stamp::new(MAGIC, SEGMENT_HEADER_BYTES as usize);
-        page.put(&self.database.to_le_bytes());
-        page.put(&name.first.0.to_le_bytes());
-        page.put(&self.segment_bytes.to_le_bytes());
-        page.put(&name.begins.unwrap_or_default().0.to_le_bytes());
-        file.write_at(&page.finish(), 0)
+        file.write_at(&self.header(name), 0)
             .await
             .map_err(Error::io("write", &new))?;
         file.sync_all().await.map_err(Error::io("sync", &new))?;
@@ -218,6 +213,47 @@ impl SegmentKind {
             end,
             room_end: end,
         }))
+    }
+
+    fn header(&self, name: Name) -> Vec<u8> {
+        let mut page = Stamp::new(MAGIC, SEGMENT_HEADER_BYTES as usize);
+        page.put(&self.database.to_le_bytes());
+        page.put(&name.first.0.to_le_bytes());
+        page.put(&self.segment_bytes.to_le_bytes());
+        page.put(&name.begins.unwrap_or_default().0.to_le_bytes());
+        page.finish()
+    }
+
+    /// Begins a segment for a part of the stream that exists already and ends at `end`. It is
+    /// whole, and may be given its name, when all of that has been written and synced.
+    pub(crate) async fn begin(
+        &self,
+        path: PathBuf,
+        name: Name,
+        end: Lsn,
+    ) -> Result<Segment, Error> {
+        let options = fs::OpenOptions {
+            truncate: true,
+            ..fs::OpenOptions::CREATE
+        };
+        let file = fs::open(&path, options)
+            .await
+            .map_err(Error::io("create", &path))?;
+        let whole = Self {
+            segment_bytes: SEGMENT_HEADER_BYTES + (end.0 - name.first.0),
+            ..self.clone()
+        };
+        file.write_at(&whole.header(name), 0)
+            .await
+            .map_err(Error::io("write", &path))?;
+        Ok(Segment {
+            path,
+            file,
+            first: name.first,
+            begins: name.begins,
+            end,
+            room_end: end,
+        })
     }
 
     fn unfinished(path: &Path) -> PathBuf {

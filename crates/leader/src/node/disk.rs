@@ -74,8 +74,7 @@ pub(super) enum Done {
     Failed(Error),
 }
 
-/// The checkpoint in force, held with the log behind it; none if there is none that can be
-/// sent.
+/// The checkpoint in force, held with its log, if there is one.
 pub(super) type CheckpointToSend = Result<Option<CheckpointSource>, coeval_log::Error>;
 
 /// What a node with an empty directory is.

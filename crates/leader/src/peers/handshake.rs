@@ -35,7 +35,7 @@ use super::refusal::{MOST_WORDS, Reason, Refusal};
 /// How every connection between nodes begins.
 pub const MAGIC: [u8; 8] = *b"COEVPEER";
 /// The versions of the protocol that are spoken here.
-pub const VERSIONS: RangeInclusive<u16> = 3..=3;
+pub const VERSIONS: RangeInclusive<u16> = 4..=4;
 
 const HEAD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
@@ -398,17 +398,17 @@ mod tests {
     #[test]
     fn each_refusal_has_its_reason_and_says_it() {
         let own = identity_of(1);
-        assert_eq!(hello().judge(&own, &members()), Ok(3));
+        assert_eq!(hello().judge(&own, &members()), Ok(4));
         let expected = Hello {
             from: identity_of(5),
             ..hello()
         };
-        assert_eq!(expected.judge(&own, &members()), Ok(3));
+        assert_eq!(expected.judge(&own, &members()), Ok(4));
         let versions = |versions| Hello {
             versions,
             ..hello()
         };
-        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(3));
+        assert_eq!(versions(0..=9).judge(&own, &members()), Ok(4));
         let from = |node| Hello {
             from: identity_of(node),
             ..hello()
@@ -424,16 +424,16 @@ mod tests {
             newcomer: NonZeroU64::new(7),
             ..hello()
         };
-        assert_eq!(newcomer(2).judge(&own, &members()), Ok(3));
+        assert_eq!(newcomer(2).judge(&own, &members()), Ok(4));
         let other_addressee = Hello {
             to: NodeId(2),
             ..hello()
         };
         for (hello, reason, words) in [
             (
-                versions(4..=5),
+                versions(5..=6),
                 Reason::Version,
-                "node 3 speaks 4 to 5, node 1 speaks 3",
+                "node 3 speaks 5 to 6, node 1 speaks 4",
             ),
             (versions(0..=0), Reason::Version, "node 3 speaks 0"),
             (versions(RangeInclusive::new(5, 1)), Reason::Version, ""),
@@ -477,7 +477,7 @@ mod tests {
             assert!(matches!(torn, Err(HandshakeError::Ended)), "{torn:?}");
         }
         let refusal = Refusal::new(Reason::Removed, "gone");
-        for verdict in [Ok(3), Err(refusal)] {
+        for verdict in [Ok(4), Err(refusal)] {
             let from = identity_of(1);
             let answer = Answer { from, verdict };
             let bytes = answer.encode();
@@ -541,10 +541,10 @@ mod tests {
     fn a_version_that_was_not_offered_is_not_spoken() {
         let answer = Answer {
             from: identity_of(1),
-            verdict: Ok(4),
+            verdict: Ok(5),
         };
         let error = now(Answer::read(&mut &answer.encode()[..])).unwrap_err();
-        assert!(matches!(error, HandshakeError::Version(4)), "{error}");
+        assert!(matches!(error, HandshakeError::Version(5)), "{error}");
     }
 
     proptest! {

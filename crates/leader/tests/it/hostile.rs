@@ -34,7 +34,7 @@ fn each_refusal_is_told_with_its_reason() {
                 ..fine.clone()
             },
             Reason::Version,
-            "node 2 speaks 7 to 9, node 1 speaks 3",
+            "node 2 speaks 7 to 9, node 1 speaks 4",
         ),
         (
             from(ClusterId(9), 2),

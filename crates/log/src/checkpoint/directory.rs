@@ -14,6 +14,8 @@ const SUFFIX: &str = ".checkpoint";
 const NEW_SUFFIX: &str = ".checkpoint.new";
 /// Ends as the one before does: a start removes both.
 const RECEIVED_SUFFIX: &str = ".received.checkpoint.new";
+/// Ends as an unfinished segment's name does: a start removes both.
+const RECEIVED_LOG_SUFFIX: &str = ".received.log.new";
 
 /// The file of the checkpoint from which replay begins at `replay_from`.
 pub(crate) fn path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
@@ -40,6 +42,12 @@ pub(crate) async fn create_unfinished(
 /// The name it has while another node sends it.
 pub(crate) fn received_path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
     directory.join(format!("{:020}{RECEIVED_SUFFIX}", replay_from.0))
+}
+
+/// The name that log has in the log's directory while another node sends it with a checkpoint
+/// that needs it from `log_start` on.
+pub(crate) fn received_log_path_of(directory: &Path, log_start: Lsn) -> PathBuf {
+    directory.join(format!("{:020}{RECEIVED_LOG_SUFFIX}", log_start.0))
 }
 
 /// Where replay begins with the checkpoint of this name, if it is the name of one.
@@ -91,10 +99,11 @@ pub(crate) async fn remove_unfinished(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what other nodes began to send.
+/// Removes what other nodes began to send: from the directory of checkpoints, or the log's.
 pub(crate) async fn remove_received(directory: &Path) -> Result<(), Error> {
     for path in list(directory).await? {
-        let received = |name: &str| name.ends_with(RECEIVED_SUFFIX);
+        let received =
+            |name: &str| name.ends_with(RECEIVED_SUFFIX) || name.ends_with(RECEIVED_LOG_SUFFIX);
         if path.to_str().is_some_and(received) {
             remove(&path).await?;
         }

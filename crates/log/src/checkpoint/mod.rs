@@ -79,6 +79,7 @@ mod format;
 mod load;
 mod pace;
 mod receive;
+mod send;
 mod steps;
 mod writer;
 
@@ -88,11 +89,13 @@ use coeval_types::{Lsn, Timestamp};
 
 pub use file::CheckpointFile;
 pub use format::{Block, SavedRecord};
-pub use receive::{CheckpointOffer, CheckpointReceiver, CheckpointSource, ReceivedCheckpoint};
+pub use receive::{CheckpointReceiver, ReceivedCheckpoint};
+pub use send::{CheckpointOffer, CheckpointSource};
 pub use writer::{CheckpointWriter, SealedCheckpoint};
 
 pub(crate) use directory::{
-    CHECKPOINTS, all, newest, path_of, received_path_of, remove_all_but, remove_unfinished,
+    CHECKPOINTS, all, newest, path_of, received_log_path_of, received_path_of, remove_all_but,
+    remove_unfinished,
 };
 pub(crate) use load::load;
 pub(crate) use writer::put_name;

@@ -1,138 +1,37 @@
-//! A checkpoint that one node of a cluster sends another.
+//! The receiver's side of a checkpoint on its way ([`send`](super::send)).
 //!
-//! ```text
-//!   sender    CheckpointSource   marks | the file                 held, so that it stays
-//!                                  │ in pieces of any size, in order
-//!   receiver  CheckpointReceiver   ▼
-//!             memory: marks      checkpoints/…P.received.checkpoint.new
-//!             finish: sync, every checksum, marks and header agree
-//!             ReplicaLog::install: in force, in place of the whole log
-//! ```
-//!
-//! What breaks off leaves a file that the next receiver, or the next start, removes. So
+//! What breaks off leaves files that the next receiver, or the next start, removes. So
 //! there is never more than one.
 
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use coeval_env::fs;
-use coeval_types::{Lsn, Term, Timestamp};
+use coeval_types::{Lsn, Term};
 
-use super::directory::{CHECKPOINTS, received_path_of, remove_received};
-use super::{CheckpointFile, CheckpointStart};
+use super::directory::{received_log_path_of, received_path_of, remove_received};
+use super::{CheckpointFile, CheckpointOffer, CheckpointStart};
 use crate::Error;
-use crate::replica::{Landmarks, Mark, Membership};
-use crate::retention::Hold;
+use crate::files::Files;
+use crate::frame::Seed;
+use crate::recovery::Leftovers;
+use crate::replica::{Landmarks, Mark, Membership, check_segment};
+use crate::segment::{Name, Segment, SegmentKind};
 
-/// After so many bytes the file is synced, as one that is written here.
+/// After so many bytes the files are synced, as one that is written here.
 const SYNC_BYTES: u64 = 8 << 20;
 /// A list of marks is a line for each term, so one that is longer is none.
 const MARKS_LIMIT: u64 = 64 << 20;
 
-/// What is sent: known before the first piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckpointOffer {
-    /// The newest commit it includes.
-    pub snapshot: Timestamp,
-    /// Where the sender's log began to be replicated: it knows all marks from there on.
-    pub base: Lsn,
-    /// Bytes of marks, which come first.
-    pub marks_bytes: u64,
-    /// Bytes of the file, behind them.
-    pub file_bytes: u64,
-}
-
-impl CheckpointOffer {
-    /// Everything together.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.marks_bytes.saturating_add(self.file_bytes)
-    }
-
-    /// The place in the log that it stands for: what is before.
-    #[must_use]
-    pub fn end(&self) -> Lsn {
-        CheckpointStart {
-            snapshot: self.snapshot,
-            log_start: Lsn(0),
-        }
-        .replay_from()
-    }
-}
-
-/// A checkpoint that is being sent. It stays, with the log behind it, for as long as this
-/// is kept.
-#[derive(Debug)]
-pub struct CheckpointSource {
-    hold: Hold,
-    path: PathBuf,
-    file: fs::File,
-    marks: Bytes,
-    offer: CheckpointOffer,
-}
-
-impl CheckpointSource {
-    pub(crate) async fn open(
-        hold: Hold,
-        path: PathBuf,
-        marks: Vec<u8>,
-        base: Lsn,
-    ) -> Result<Self, Error> {
-        let checked = CheckpointFile::open(&path).await?;
-        let file = fs::open(&path, fs::OpenOptions::READ)
-            .await
-            .map_err(Error::io("open", &path))?;
-        let offer = CheckpointOffer {
-            snapshot: checked.snapshot(),
-            base,
-            marks_bytes: marks.len() as u64,
-            file_bytes: checked.summary().bytes,
-        };
-        Ok(Self {
-            hold,
-            path,
-            file,
-            marks: marks.into(),
-            offer,
-        })
-    }
-
-    /// What is to be announced.
-    #[must_use]
-    pub fn offer(&self) -> CheckpointOffer {
-        self.offer
-    }
-
-    /// The next bytes from `at` on, `most` of them or fewer; none at the end.
-    pub async fn read(&self, at: u64, most: usize) -> Result<Bytes, Error> {
-        let marks = self.offer.marks_bytes;
-        if at < marks {
-            let end = (at + most as u64).min(marks);
-            return Ok(self.marks.slice(at as usize..end as usize));
-        }
-        let left = self.offer.bytes().saturating_sub(at);
-        let mut bytes = vec![0; left.min(most as u64) as usize];
-        self.file
-            .read_exact_at(&mut bytes, at - marks)
-            .await
-            .map_err(Error::io("read", &self.path))?;
-        Ok(bytes.into())
-    }
-
-    /// Keeps the log behind the checkpoint, but not the file open.
-    pub fn into_hold(self) -> Hold {
-        self.hold
-    }
-}
-
 /// A checkpoint that is being received. See the module.
 #[derive(Debug)]
 pub struct CheckpointReceiver {
-    database: u128,
+    files: Files,
     offer: CheckpointOffer,
     path: PathBuf,
     file: fs::File,
     marks: Vec<u8>,
+    /// The log that it needs from before its end, if any.
+    log: Option<Segment>,
     at: u64,
     synced: u64,
 }
@@ -151,9 +50,14 @@ impl CheckpointReceiver {
                 limit: MARKS_LIMIT,
             });
         }
-        let folder = directory.join(CHECKPOINTS);
-        remove_received(&folder).await?;
-        let path = received_path_of(&folder, offer.end());
+        let files = Files {
+            directory: directory.to_owned(),
+            database,
+        };
+        for folder in [files.checkpoints(), files.log()] {
+            remove_received(&folder).await?;
+        }
+        let path = received_path_of(&files.checkpoints(), offer.end());
         let options = fs::OpenOptions {
             truncate: true,
             ..fs::OpenOptions::CREATE
@@ -161,12 +65,17 @@ impl CheckpointReceiver {
         let file = fs::open(&path, options)
             .await
             .map_err(Error::io("create", &path))?;
+        let log = match offer.log_bytes() {
+            0 => None,
+            _ => Some(begin_log(&files, offer.start).await?),
+        };
         Ok(Self {
-            database,
+            files,
             offer,
             path,
             file,
             marks: Vec::new(),
+            log,
             at: 0,
             synced: 0,
         })
@@ -207,17 +116,13 @@ impl CheckpointReceiver {
                 ),
             });
         }
-        let of_marks = self.offer.marks_bytes.saturating_sub(at);
-        let (marks, of_file) = piece.split_at((piece.len() as u64).min(of_marks) as usize);
-        self.marks.extend_from_slice(marks);
-        self.at += marks.len() as u64;
-        let place = self.at - self.offer.marks_bytes.min(self.at);
-        if !of_file.is_empty() {
-            self.file
-                .write_at(of_file, place)
-                .await
-                .map_err(Error::io("write", &self.path))?;
-            self.at += of_file.len() as u64;
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let end = self.offer.piece_end(self.at, rest.len() as u64);
+            let (now, then) = rest.split_at((end - self.at) as usize);
+            self.write_part(now).await?;
+            self.at = end;
+            rest = then;
         }
         if self.at - self.synced >= SYNC_BYTES {
             self.sync().await?;
@@ -225,7 +130,29 @@ impl CheckpointReceiver {
         Ok(())
     }
 
+    /// Writes what comes next, all of it of the marks, of the log, or of the file.
+    async fn write_part(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.at < self.offer.marks_bytes {
+            self.marks.extend_from_slice(bytes);
+            return Ok(());
+        }
+        match &self.log {
+            Some(log) if self.at < self.offer.log_end() => {
+                let place = log.first.0 + (self.at - self.offer.marks_bytes);
+                log.write(Lsn(place), bytes).await
+            }
+            _ => self
+                .file
+                .write_at(bytes, self.at - self.offer.log_end())
+                .await
+                .map_err(Error::io("write", &self.path)),
+        }
+    }
+
     async fn sync(&mut self) -> Result<(), Error> {
+        if let Some(log) = &self.log {
+            log.sync().await?;
+        }
         self.file
             .sync_all()
             .await
@@ -235,7 +162,7 @@ impl CheckpointReceiver {
     }
 
     /// Everything is there: makes it durable and looks at every checksum. On an error the
-    /// file is removed.
+    /// files are removed.
     pub async fn finish(mut self) -> Result<ReceivedCheckpoint, Error> {
         match self.check().await {
             Ok(received) => Ok(received),
@@ -248,11 +175,11 @@ impl CheckpointReceiver {
 
     async fn check(&mut self) -> Result<ReceivedCheckpoint, Error> {
         self.sync().await?;
-        if let Some(folder) = self.path.parent() {
-            // CONTROL will rely on it that the file can be found.
-            fs::sync_dir(folder)
+        for folder in [self.files.checkpoints(), self.files.log()] {
+            // CONTROL will rely on it that the files can be found.
+            fs::sync_dir(&folder)
                 .await
-                .map_err(Error::io("sync", folder))?;
+                .map_err(Error::io("sync", &folder))?;
         }
         let refuse = |what: &str| {
             Err(Error::Damaged {
@@ -265,20 +192,21 @@ impl CheckpointReceiver {
             return refuse("the checkpoint has not come whole");
         }
         let file = CheckpointFile::open_unnamed(&self.path).await?;
-        if file.database() != self.database {
+        if file.database() != self.files.database {
             return refuse("the checkpoint is of another database");
         }
         let start = file.start();
-        if start.snapshot != self.offer.snapshot {
+        if start != self.offer.start {
             return refuse("the checkpoint is another one than was offered");
-        }
-        if start.log_start != start.replay_from() {
-            return refuse("the checkpoint needs log from before its end, which was not sent");
         }
         let mut buffer = Vec::new();
         for block in 0..file.blocks() {
             file.read(block, &mut buffer).await?;
             coeval_env::yield_now().await;
+        }
+        if let Some(log) = self.log.take() {
+            let seed = Seed::of_database(self.files.database);
+            check_segment(log, start.snapshot.term(), seed).await?;
         }
         let landmarks = match Landmarks::parse(&self.marks) {
             Ok(landmarks) => landmarks,
@@ -293,19 +221,42 @@ impl CheckpointReceiver {
             start,
             base: self.offer.base,
             landmarks,
-            path: self.path.clone(),
+            files: self.files.clone(),
         })
     }
 
     /// Gives up, and the room on the disk back.
     pub async fn abandon(self) {
-        drop(self.file);
-        if let Err(error) = fs::remove_file(&self.path).await {
+        drop((self.file, self.log));
+        remove(&self.files, self.offer.start).await;
+    }
+}
+
+/// Makes the file for the log that a checkpoint needs from before its end.
+async fn begin_log(files: &Files, start: CheckpointStart) -> Result<Segment, Error> {
+    let kind = SegmentKind {
+        directory: files.log(),
+        database: files.database,
+        segment_bytes: 0,
+        leftovers: Leftovers::Keep,
+    };
+    let path = received_log_path_of(&files.log(), start.log_start);
+    let name = Name::following(start.log_start);
+    kind.begin(path, name, start.replay_from()).await
+}
+
+/// Removes the files of a checkpoint that did not come whole, or is not needed.
+async fn remove(files: &Files, start: CheckpointStart) {
+    let log = (start.log_start < start.replay_from())
+        .then(|| received_log_path_of(&files.log(), start.log_start));
+    let file = received_path_of(&files.checkpoints(), start.replay_from());
+    for path in log.into_iter().chain([file]) {
+        if let Err(error) = fs::remove_file(&path).await {
             // The next receiver, or the next start, removes it.
             tracing::warn!(
-                file = %self.path.display(),
+                file = %path.display(),
                 %error,
-                "a checkpoint that did not come whole could not be removed"
+                "a checkpoint that another node sent could not be removed"
             );
         }
     }
@@ -317,7 +268,7 @@ pub struct ReceivedCheckpoint {
     pub(crate) start: CheckpointStart,
     pub(crate) base: Lsn,
     pub(crate) landmarks: Landmarks,
-    pub(crate) path: PathBuf,
+    files: Files,
 }
 
 impl ReceivedCheckpoint {
@@ -353,13 +304,6 @@ impl ReceivedCheckpoint {
 
     /// Gives it up, and the room on the disk back.
     pub async fn discard(self) {
-        if let Err(error) = fs::remove_file(&self.path).await {
-            // The next receiver, or the next start, removes it.
-            tracing::warn!(
-                file = %self.path.display(),
-                %error,
-                "a checkpoint that is not needed could not be removed"
-            );
-        }
+        remove(&self.files, self.start).await;
     }
 }

@@ -13,9 +13,15 @@
 
 use coeval_types::{Lsn, Term};
 
+use super::files::frames_of;
 use super::landmarks::Landmarks;
 use crate::Error;
 use crate::frame::{Header, Kind, NotAFrame, Seed};
+use crate::recovery::chain::Chain;
+use crate::segment::Segment;
+
+/// How much of a segment is read at once.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Where a log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +102,25 @@ pub(super) fn check(
         rest = &rest[header.frame_bytes() as usize..];
     }
     Ok(checked)
+}
+
+/// Looks at all of a segment that another node sent: whether it holds whole frames, up to its
+/// very end, of this one term, which has begun before.
+pub(crate) async fn check_segment(segment: Segment, term: Term, seed: Seed) -> Result<(), Error> {
+    let mut at = LogEnd {
+        lsn: segment.first,
+        term,
+    };
+    let mut chain = Chain::starting_at(segment.first);
+    chain.push(segment);
+    while at.lsn < chain.end() {
+        let room = usize::try_from(chain.end().0 - at.lsn.0).unwrap_or(usize::MAX);
+        let frames = frames_of(&chain, seed, at.lsn, (BLOCK_BYTES, room)).await?;
+        let frames = frames.map_err(|why| chain.damaged(at.lsn, why.describe().to_owned()))?;
+        at = check(&frames, at, term, (seed, Checksums::Right))?.end;
+        coeval_env::yield_now().await;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,14 +4,21 @@
 //!   MARKS replaced             says more of log before the commit point, and all of it true
 //!   CONTROL: install P         from here on the log is what the checkpoint stands for
 //!   checkpoints/P gets its name
-//!   log files, and other checkpoints, removed
-//!   CONTROL: no install; the log begins and ends at P, and everything before is committed
+//!   log files removed
+//!   log/L gets its name        where the checkpoint needs log from before P, which came with it
+//!   other checkpoints removed
+//!   CONTROL: no install; the log ends at P, and everything before is committed
 //! ```
 //!
 //! A crash before the second step leaves the log as it was; one behind it is gone on with
-//! by the next start. Term and vote are in CONTROL, and stay. The term of the last entry
-//! before P is the snapshot's, and where terms began before is in MARKS: what votes and
-//! recovery compare outlives the log that it stood in.
+//! by the next start. What came with the checkpoint is whole and durable before the second
+//! step. That log/L has its name says that nothing of the old log is left: as long as it has
+//! not, all log files are removed, once more if need be.
+//!
+//! Term and vote are in CONTROL, and stay. The term of the last entry before P is the
+//! snapshot's, and where terms began before is in MARKS: what votes and recovery compare
+//! outlives the log that it stood in. Of the log before P only the parts are read that
+//! commits behind P name, as with a checkpoint of one's own.
 
 use std::path::Path;
 
@@ -19,9 +26,12 @@ use coeval_env::fs;
 
 use super::log::ReplicaLog;
 use crate::Error;
-use crate::checkpoint::{ReceivedCheckpoint, path_of, put_name, received_path_of, remove_all_but};
+use crate::checkpoint::{
+    CheckpointFile, CheckpointStart, ReceivedCheckpoint, path_of, put_name, received_log_path_of,
+    received_path_of, remove_all_but,
+};
 use crate::control::{Control, DataDirectory, Member};
-use crate::segment::{first_of_name, is_unfinished};
+use crate::segment::{Name, first_of_name, is_unfinished};
 
 impl ReplicaLog {
     /// Puts a checkpoint that was received in the place of this log and of what was
@@ -77,15 +87,9 @@ pub(super) async fn go_on(directory: &DataDirectory, control: &Control) -> Resul
     if is_new.map_err(Error::io("look for", &from))? {
         put_name(&folder, &from, &to).await?;
     }
-    let is_there = fs::exists(&to).await;
-    if !is_there.map_err(Error::io("look for", &to))? {
-        return Err(Error::Damaged {
-            file: to,
-            offset: 0,
-            what: "the checkpoint is missing that was being put in the place of the log".to_owned(),
-        });
-    }
-    remove_log(&directory.log()).await?;
+    must_be_there(&to).await?;
+    let start = CheckpointFile::open(&to).await?.start();
+    replace_log(&directory.log(), start).await?;
     remove_all_but(&folder, &[at]).await?;
     let installed = Control {
         start: at,
@@ -103,13 +107,42 @@ pub(super) async fn go_on(directory: &DataDirectory, control: &Control) -> Resul
     Ok(installed)
 }
 
-/// Removes every segment.
-async fn remove_log(folder: &Path) -> Result<(), Error> {
+async fn must_be_there(path: &Path) -> Result<(), Error> {
+    let is_there = fs::exists(path).await;
+    match is_there.map_err(Error::io("look for", path))? {
+        true => Ok(()),
+        false => Err(Error::Damaged {
+            file: path.to_owned(),
+            offset: 0,
+            what: "the file is missing that was being put in the place of the log".to_owned(),
+        }),
+    }
+}
+
+/// Puts the log that came with a checkpoint in the place of every segment; nothing if it
+/// needs none.
+async fn replace_log(folder: &Path, start: CheckpointStart) -> Result<(), Error> {
+    if start.log_start == start.replay_from() {
+        return remove_log(folder, None).await;
+    }
+    let from = received_log_path_of(folder, start.log_start);
+    let to = folder.join(Name::following(start.log_start).file_name());
+    let is_new = fs::exists(&from).await;
+    if is_new.map_err(Error::io("look for", &from))? {
+        remove_log(folder, Some(&from)).await?;
+        put_name(folder, &from, &to).await?;
+    }
+    must_be_there(&to).await
+}
+
+/// Removes every segment, and durably, but for one that came with a checkpoint.
+async fn remove_log(folder: &Path, kept: Option<&Path>) -> Result<(), Error> {
     let names = fs::read_dir(folder)
         .await
         .map_err(Error::io("list", folder))?;
     for path in names {
-        if first_of_name(&path).is_some() || is_unfinished(&path) {
+        let is_log = first_of_name(&path).is_some() || is_unfinished(&path);
+        if is_log && Some(path.as_path()) != kept {
             fs::remove_file(&path)
                 .await
                 .map_err(Error::io("remove", &path))?;

@@ -32,7 +32,7 @@ use super::landmarks::{Landmarks, Mark, Membership};
 use super::log::ReplicaLog;
 use super::stream::LogStream;
 use super::window::{Progress, Window};
-use crate::checkpoint::{CheckpointSource, path_of};
+use crate::checkpoint::CheckpointSource;
 use crate::control::{Control, DataDirectory};
 use crate::flusher::Flusher;
 use crate::frame::frame_bytes;
@@ -263,8 +263,8 @@ impl Log {
         self.retention.oldest().unwrap_or_default().max(base)
     }
 
-    /// The checkpoint in force, to be sent to another node; `None` when there is none, or
-    /// its log is needed from before its end, so that a fresh one must be taken.
+    /// The checkpoint in force, to be sent to another node with the log that it needs; `None`
+    /// when there is none, and so all log is here.
     pub async fn checkpoint_source(&self) -> Result<Option<CheckpointSource>, Error> {
         let (Some(leading), Some(files)) = (self.leading(), &self.files) else {
             return Ok(None);
@@ -273,15 +273,11 @@ impl Log {
         let Some(checkpoint) = hold.checkpoint() else {
             return Ok(None);
         };
-        let end = checkpoint.start.replay_from();
-        if checkpoint.start.log_start != end {
-            return Ok(None);
-        }
+        let start = checkpoint.start;
         let mut landmarks = leading.all_landmarks();
-        landmarks.cut(end);
-        let path = path_of(&files.checkpoints(), end);
+        landmarks.cut(start.replay_from());
         let marks = landmarks.encode().into_bytes();
-        let source = CheckpointSource::open(hold, path, marks, leading.base).await?;
+        let source = CheckpointSource::open(hold, start, files, marks, leading.base).await?;
         Ok(Some(source))
     }
 

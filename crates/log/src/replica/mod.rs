@@ -84,6 +84,7 @@ mod replayer;
 mod stream;
 mod window;
 
+pub(crate) use check::check_segment;
 pub(crate) use landmarks::Landmarks;
 pub(crate) use lead::Leading;
 

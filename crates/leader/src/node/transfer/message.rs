@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   tag 1 | transfer 8 | what the tag's body has
-//!   OFFER     snapshot 8 | base 8 | bytes of marks 8 | bytes of the file 8
+//!   OFFER     snapshot 8 | where its log begins 8 | base 8 | bytes of marks 8 |
+//!             bytes of the file 8
 //!   PIECE     at 8 | bytes
 //!   TAKEN     at 8
 //!   IN FORCE
@@ -12,7 +13,7 @@
 //! Numbers are little-endian. The transfer is a number that the sender has drawn.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use coeval_log::CheckpointOffer;
+use coeval_log::{CheckpointOffer, CheckpointStart};
 use coeval_types::{Lsn, Timestamp};
 
 mod tag {
@@ -52,7 +53,8 @@ pub(super) fn encode(transfer: u64, message: &Message) -> Bytes {
     match message {
         Message::Offer(offer) => {
             begin(tag::OFFER);
-            bytes.put_u64_le(offer.snapshot.to_bits());
+            bytes.put_u64_le(offer.start.snapshot.to_bits());
+            bytes.put_u64_le(offer.start.log_start.0);
             bytes.put_u64_le(offer.base.0);
             bytes.put_u64_le(offer.marks_bytes);
             bytes.put_u64_le(offer.file_bytes);
@@ -82,13 +84,20 @@ pub(super) fn decode(mut bytes: Bytes) -> Option<(u64, Message)> {
     let transfer = bytes.try_get_u64_le().ok()?;
     let message = match tag {
         tag::OFFER => {
-            let snapshot = Timestamp::from_bits(bytes.try_get_u64_le().ok()?);
+            let start = CheckpointStart {
+                snapshot: Timestamp::from_bits(bytes.try_get_u64_le().ok()?),
+                log_start: Lsn(bytes.try_get_u64_le().ok()?),
+            };
             let base = Lsn(bytes.try_get_u64_le().ok()?);
-            if !snapshot.is_finite() || base >= Lsn::LIMIT {
+            let is_sound = start.snapshot.is_finite()
+                && start.log_start.0.is_multiple_of(Lsn::ALIGNMENT)
+                && start.log_start <= start.replay_from()
+                && base < Lsn::LIMIT;
+            if !is_sound {
                 return None;
             }
             Message::Offer(CheckpointOffer {
-                snapshot,
+                start,
                 base,
                 marks_bytes: bytes.try_get_u64_le().ok()?,
                 file_bytes: bytes.try_get_u64_le().ok()?,
@@ -117,15 +126,33 @@ mod tests {
 
     use super::*;
 
+    fn offer(log_start: u64) -> Message {
+        Message::Offer(CheckpointOffer {
+            start: CheckpointStart {
+                snapshot: Timestamp::new(Term(3), Lsn(8192)),
+                log_start: Lsn(log_start),
+            },
+            base: Lsn(4096),
+            marks_bytes: 17,
+            file_bytes: 1 << 40,
+        })
+    }
+
+    #[test]
+    fn log_that_begins_behind_the_end_or_within_a_word_is_not_offered() {
+        for sound in [4096, 8200] {
+            let bytes = encode(7, &offer(sound));
+            assert_eq!(decode(bytes), Some((7, offer(sound))));
+        }
+        for bad in [8208, 4097] {
+            assert_eq!(decode(encode(7, &offer(bad))), None, "{bad}");
+        }
+    }
+
     #[test]
     fn every_message_comes_back_and_no_bytes_make_it_panic() {
         for message in [
-            Message::Offer(CheckpointOffer {
-                snapshot: Timestamp::new(Term(3), Lsn(4096)),
-                base: Lsn(4096),
-                marks_bytes: 17,
-                file_bytes: 1 << 40,
-            }),
+            offer(8192),
             Message::Piece {
                 at: 9,
                 bytes: Bytes::from_static(b"piece"),

@@ -4,9 +4,8 @@
 //! ```text
 //!   leader                                       follower
 //!   consensus: node 3 needs one
-//!   reader: opens the one in force,
-//!     or has the engine take
-//!     one                    ── Offer ──▶        receiver: begins a file beside the data
+//!   disk: opens the one in force
+//!   reader                   ── Offer ──▶        receiver: begins files beside the data
 //!                            ◀── Taken 0 ──
 //!   as many pieces as the    ── Piece ──▶        receiver: writes them
 //!     window takes           ── Piece ──▶
@@ -21,20 +20,22 @@
 //!
 //! Pieces go on the second lane, behind messages of consensus. At most [`WINDOW`] of them
 //! are under way, and the next is read from the file when one has been taken, so a slow
-//! follower costs a leader those, and nothing else. The file and the log behind it are
-//! held until the follower has caught up or is gone.
+//! follower costs a leader those, and nothing else. The file, the log that it needs from
+//! before its end, which goes along, and the log behind it are held until the follower has
+//! caught up or is gone.
 //!
-//! # Before a leader serves
+//! # The one in force
 //!
-//! It has no engine to take a checkpoint until its term's mark is committed, for which it may
-//! need the very follower that lacks one: of three nodes one is lost, and the other two start
-//! again. So until then it sends the one in force, if that can be sent: if nothing before its
-//! end is needed to go on from there. What it holds is committed, as consensus knows here,
-//! too: it was taken by a leader, of what was committed; by this node as it followed, of the
-//! same; or was sent by a leader. And a start counts everything before its end as committed.
-//! The log behind it is there, for only what it stands for is ever removed. Before there is
-//! an engine no other comes into force, so if this one cannot be sent, the follower waits
-//! for the engine.
+//! A follower needs a checkpoint when log is gone, and log goes only when a checkpoint stands
+//! for it; so there is one in force, also while the leader does not serve yet and takes none.
+//! Then it may need this very follower to commit its term's mark: of three nodes one is lost,
+//! and the other two start again.
+//!
+//! What it holds is committed, as consensus knows here, too: it was taken by a leader, of
+//! what was committed; by this node as it followed, of the same; or was sent by a leader. And
+//! a start counts everything before its end as committed. The log behind it is there, for
+//! only what it stands for is ever removed, and so is the log from before its end that large
+//! transactions need which were being written as it was taken.
 //!
 //! # When it breaks off
 //!
@@ -47,10 +48,12 @@
 //! # Invariants
 //!
 //! 1. *A follower has one file on its way*, whatever was offered before.
-//! 2. *Nothing is installed but what is whole*: every checksum of the file has been looked
-//!    at, and its marks lead to its end.
+//! 2. *Nothing is installed but what is whole*: every checksum of the file and of its log
+//!    has been looked at, and its marks lead to its end.
 //! 3. *Term and vote stay*: an installation touches the log, and nothing promised.
 //! 4. *What is sent is committed*, and the leader has all log from its end on.
+//! 5. *To consensus it is the prefix before its end*, whatever log goes along: that is part
+//!    of the same prefix, of the term in which it ends.
 
 mod message;
 mod receive;

@@ -1,12 +1,10 @@
 //! The leader's side of a transfer.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use coeval_consensus::NodeId as Member;
-use coeval_log::{CheckpointOffer, CheckpointSource};
-use coeval_occ::Engine;
+use coeval_log::CheckpointOffer;
 use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,8 +19,6 @@ use crate::peers::{NodeId, SendError};
 pub(in crate::node) enum Event {
     /// It has this.
     Opened(CheckpointOffer),
-    /// There is none that can be sent, and no engine that could take one.
-    NoneInForce,
     /// What begins there.
     Piece(u64, Bytes),
     /// It cannot go on.
@@ -40,11 +36,9 @@ pub(super) struct Sending {
 enum Stage {
     /// It begins with the next tick.
     Wanted,
-    /// It waits for an engine: until there is one nothing else comes into force.
-    NeedsEngine,
     /// After so many ticks consensus looks again what the follower needs.
     Failed(u32),
-    /// The file is being opened, or taken first.
+    /// The file is being opened.
     Opening(mpsc::UnboundedSender<u64>),
     Sending(Pieces),
     /// It is in force there. What is behind it is kept until the follower has caught up.
@@ -84,46 +78,26 @@ impl Sending {
     }
 }
 
-/// Who has the checkpoint.
-enum Origin {
-    /// A leader's engine: the one in force, or a fresh one.
-    Engine(Arc<Engine>),
-    /// The disk, as long as there is no engine: the one in force, if it can be sent.
-    Disk(oneshot::Receiver<CheckpointToSend>),
-}
-
-impl Origin {
-    async fn open(self) -> Result<Option<CheckpointSource>, String> {
-        match self {
-            Self::Engine(engine) => {
-                let source = engine.checkpoint_to_send().await;
-                source.map(Some).map_err(|error| error.to_string())
-            }
-            Self::Disk(opened) => match opened.await {
-                Ok(source) => source.map_err(|error| error.to_string()),
-                Err(_) => Err("this node leads no more".to_owned()),
-            },
-        }
-    }
-}
-
-/// Opens a checkpoint and reads from it what it is asked for, until nobody asks any more.
+/// Waits for the checkpoint and reads from it what it is asked for, until nobody asks any
+/// more.
 async fn read(
-    origin: Origin,
+    opened: oneshot::Receiver<CheckpointToSend>,
     mut asked: mpsc::UnboundedReceiver<u64>,
     piece_bytes: usize,
     tell: impl Fn(Event),
 ) {
-    let source = match origin.open().await {
-        Ok(Some(source)) => source,
-        Ok(None) => return tell(Event::NoneInForce),
-        Err(reason) => return tell(Event::Failed(reason)),
+    let failed = |reason: &str| tell(Event::Failed(reason.to_owned()));
+    let source = match opened.await {
+        Ok(Ok(Some(source))) => source,
+        Ok(Ok(None)) => return failed("no checkpoint is in force, so nothing of the log is gone"),
+        Ok(Err(error)) => return failed(&error.to_string()),
+        Err(_) => return failed("this node leads no more"),
     };
     tell(Event::Opened(source.offer()));
     while let Some(at) = asked.recv().await {
         match source.read(at, piece_bytes).await {
             Ok(bytes) => tell(Event::Piece(at, bytes)),
-            Err(error) => return tell(Event::Failed(error.to_string())),
+            Err(error) => return failed(&error.to_string()),
         }
     }
 }
@@ -187,12 +161,8 @@ impl Driver {
                 pieces.waiting.push_back((at, bytes));
                 self.send_pieces(to);
             }
-            (Event::NoneInForce, Stage::Opening(_)) => {
-                tracing::warn!(%to, "a checkpoint can be sent only when this node serves");
-                sending.stage = Stage::NeedsEngine;
-            }
             (Event::Failed(reason), _) => self.sending_failed(to, &reason),
-            (Event::Opened(_) | Event::NoneInForce | Event::Piece(..), _) => {}
+            (Event::Opened(_) | Event::Piece(..), _) => {}
         }
     }
 
@@ -249,13 +219,7 @@ impl Driver {
         while pieces.asked < until {
             // One that has failed has said so.
             let _ = pieces.reader.send(pieces.asked);
-            let marks = pieces.offer.marks_bytes;
-            let end = pieces.asked + piece_bytes;
-            // A piece does not reach from the marks into the file.
-            pieces.asked = match pieces.asked < marks {
-                true => end.min(marks),
-                false => end.min(pieces.offer.bytes()),
-            };
+            pieces.asked = pieces.offer.piece_end(pieces.asked, piece_bytes);
         }
     }
 
@@ -293,28 +257,20 @@ impl Driver {
     }
 
     fn tick_one(&mut self, to: Member) {
-        let engine = self.lead.as_ref().and_then(|lead| lead.engine.clone());
         let Some(sending) = self.transfers.sending.get_mut(&to) else {
             return;
         };
         match &mut sending.stage {
-            Stage::Wanted | Stage::NeedsEngine => {
-                let origin = match (engine, &sending.stage) {
-                    (Some(engine), _) => Origin::Engine(engine),
-                    (None, Stage::NeedsEngine) => return,
-                    (None, _) => {
-                        let (answer, opened) = oneshot::channel();
-                        // If nobody takes it the node has ended.
-                        let _ = self.disk.send(Command::Open(answer));
-                        Origin::Disk(opened)
-                    }
-                };
+            Stage::Wanted => {
+                let (answer, opened) = oneshot::channel();
+                // If nobody takes it the node has ended.
+                let _ = self.disk.send(Command::Open(answer));
                 let (reader, asked) = mpsc::unbounded_channel();
                 sending.stage = Stage::Opening(reader);
                 let (tell, transfer) = (self.transfers.tell.clone(), sending.transfer);
                 let piece_bytes = self.transfers.piece_bytes;
                 drop(coeval_env::spawn_dedicated("send checkpoint", move || {
-                    read(origin, asked, piece_bytes, move |event| {
+                    read(opened, asked, piece_bytes, move |event| {
                         // If nobody takes it the node has ended.
                         let _ = tell.send(super::Event::Send(to, transfer, event));
                     })

@@ -11,7 +11,7 @@ use coeval_log::{
     CheckpointOffer, CheckpointReceiver, CheckpointStart, Error, HardState, ReceivedCheckpoint,
     ReplicaLog, SavedRecord,
 };
-use coeval_types::{Lsn, Rid, RowRef, Term};
+use coeval_types::{Lsn, Rid, RowRef, Term, Timestamp};
 
 use super::frames::{DATABASE, FIRST, Stretch, open};
 use super::leading::{commit_all, lead};
@@ -19,6 +19,8 @@ use crate::support::{STORAGE, checkpoint, put, row, small};
 
 const DIRECTORY: &str = "/data";
 const RECORDS: u64 = 40;
+/// Records of a large transaction.
+const LARGE: std::ops::Range<u64> = 1000..1012;
 
 /// A checkpoint as it is sent.
 #[derive(Clone)]
@@ -26,12 +28,23 @@ struct Sent {
     offer: CheckpointOffer,
     bytes: Vec<u8>,
     values: BTreeMap<u64, Vec<u8>>,
+    /// The log behind it, and the values with that.
+    behind: Vec<u8>,
+    values_behind: BTreeMap<u64, Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// While only small transactions ran.
+    AtRest,
+    /// When the first parts of a large one were in the log, and its commit was not.
+    WithinALargeOne,
 }
 
 /// What a node sends that leads its second term.
-fn sent(world: &World) -> Sent {
+fn sent(world: &World, taken: Taken) -> Sent {
     let node = world.node();
-    let sent = world.run(node, async {
+    let sent = world.run(node, async move {
         let (log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
         let log = lead(log).await;
         commit_all(&log).await;
@@ -39,18 +52,47 @@ fn sent(world: &World) -> Sent {
         let log = lead(log).await;
         commit_all(&log).await;
         log.keep_for_followers(Lsn(u64::MAX));
-        for number in 0..300_u64 {
-            let (rid, value) = (number % RECORDS, [number as u8; 120]);
-            let timestamp = put(&log, &[(rid, &value)]).await.unwrap();
-            table.note(timestamp, &[(rid, &value)]);
-            commit_all(&log).await;
+        let work = async |numbers: std::ops::Range<u64>| {
+            for number in numbers {
+                let (rid, value) = (number % RECORDS, [number as u8; 120]);
+                let timestamp = put(&log, &[(rid, &value)]).await.unwrap();
+                table.note(timestamp, &[(rid, &value)]);
+                commit_all(&log).await;
+            }
+        };
+        work(0..200).await;
+        let mut entries = log.entry_builder();
+        if taken == Taken::WithinALargeOne {
+            for rid in LARGE {
+                let row = row(&[rid as u8; 400]);
+                entries.image(STORAGE, Rid(rid), RowRef::trusted(&row));
+            }
         }
+        let credit = log.prepare(&mut entries).await.unwrap();
+        work(200..300).await;
         assert!(log.checkpoint_source().await.unwrap().is_none());
         checkpoint(&log, &table).await.unwrap();
         assert!(log.retained() > Lsn(FIRST), "the log before is gone");
         let source = log.checkpoint_source().await.unwrap().unwrap();
-        put(&log, &[(1, b"behind")]).await.unwrap();
+        let values = table.values();
+        let reservation = log.reserve(credit);
+        if taken == Taken::WithinALargeOne {
+            for rid in LARGE {
+                table.note(reservation.timestamp(), &[(rid, &[rid as u8; 400])]);
+            }
+        }
+        reservation.commit(&entries).installed();
+        work(300..303).await;
+        // What is behind keeps nothing of what is held.
+        checkpoint(&log, &table).await.unwrap();
         let offer = source.offer();
+        let is_large = taken == Taken::WithinALargeOne;
+        assert_eq!(offer.log_bytes() > 2 * small().segment_bytes, is_large);
+        let mut stream = log.stream(offer.end()).unwrap();
+        let mut behind = Vec::new();
+        while let Some(frames) = stream.read(1 << 20).await.unwrap() {
+            behind.extend_from_slice(&frames.bytes);
+        }
         let mut bytes = Vec::new();
         loop {
             let piece = source.read(bytes.len() as u64, 777).await.unwrap();
@@ -63,7 +105,9 @@ fn sent(world: &World) -> Sent {
         Sent {
             offer,
             bytes,
-            values: table.values(),
+            values,
+            behind,
+            values_behind: table.values(),
         }
     });
     sent.unwrap()
@@ -128,7 +172,14 @@ async fn is_installed(sent: &Sent) -> bool {
     let terms: Vec<_> = log.marks().iter().map(|mark| mark.term.0).collect();
     assert_eq!(terms, [1, 2]);
     assert_eq!(log.memberships().len(), 2);
-    assert_eq!(table.values(), sent.values);
+    assert!(table.values() == sent.values);
+    // A commit there may name what came before the end.
+    let mut replayer = log.replayer(table.clone(), end);
+    log.append(end, &sent.behind).await.unwrap();
+    replayer.advance(log.end()).await.unwrap();
+    replayer.close().await.unwrap();
+    assert!(table.values() == sent.values_behind);
+    log.truncate(end).await.unwrap();
     let more = Stretch::at(end.0).commit(2, 7, b"more");
     log.append(end, &more.bytes).await.unwrap();
     log.flush().await.unwrap();
@@ -143,29 +194,75 @@ async fn is_installed(sent: &Sent) -> bool {
 
 #[test]
 fn a_checkpoint_takes_the_place_of_the_log_and_what_votes_compare_stays() {
+    for taken in [Taken::AtRest, Taken::WithinALargeOne] {
+        let world = World::new(1);
+        let sent = sent(&world, taken);
+        let node = world.node();
+        let of_node = sent.clone();
+        let installed = world.run(node, async move {
+            let log = old_log().await;
+            let received = receive(&of_node).await.unwrap();
+            assert_eq!((received.term(), received.base()), (Term(2), Lsn(FIRST)));
+            log.install(&received).await.unwrap();
+            is_installed(&of_node).await && is_installed(&of_node).await
+        });
+        assert!(installed.unwrap());
+        let left = world.files(node).into_iter().map(|(path, _)| path);
+        let left: Vec<_> = left
+            .filter(|path| path.to_str().unwrap().contains(".new"))
+            .collect();
+        assert_eq!(left, [] as [std::path::PathBuf; 0], "leftovers");
+    }
+}
+
+/// Who has put one in force starts with what committed behind it, stands for it with a
+/// checkpoint of its own, and can send what it was sent.
+#[test]
+fn what_was_sent_with_a_checkpoint_serves_as_ones_own() {
     let world = World::new(1);
-    let sent = sent(&world);
+    let sent = sent(&world, Taken::WithinALargeOne);
     let node = world.node();
-    let of_node = sent.clone();
+    let end = sent.offer.end();
     let installed = world.run(node, async move {
         let log = old_log().await;
-        let received = receive(&of_node).await.unwrap();
-        assert_eq!((received.term(), received.base()), (Term(2), Lsn(FIRST)));
+        let received = receive(&sent).await.unwrap();
         log.install(&received).await.unwrap();
-        is_installed(&of_node).await && is_installed(&of_node).await
+        let (mut log, _) = open(Path::new(DIRECTORY), small()).await.unwrap();
+        log.append(end, &sent.behind).await.unwrap();
+        log.flush().await.unwrap();
+        let all = HardState {
+            commit: log.end(),
+            ..log.hard_state()
+        };
+        log.set_hard_state(all).await.unwrap();
+        log.close().await.unwrap();
+
+        let (log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
+        assert!(table.values() == sent.values_behind);
+        let log = lead(log).await;
+        let source = log.checkpoint_source().await.unwrap().unwrap();
+        assert_eq!(source.offer(), sent.offer);
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < sent.offer.bytes() {
+            let piece = source.read(bytes.len() as u64, 4000).await.unwrap();
+            bytes.extend_from_slice(&piece);
+        }
+        assert!(bytes == sent.bytes);
+        commit_all(&log).await;
+        log.keep_for_followers(Lsn(u64::MAX));
+        drop(source);
+        let own = checkpoint(&log, &table).await.unwrap();
+        assert!(own.start.log_start > end, "its log is needed no more");
+        assert!(log.retained() > sent.offer.start.log_start);
+        log.close().await.unwrap();
     });
-    assert!(installed.unwrap());
-    let left = world.files(node).into_iter().map(|(path, _)| path);
-    let left: Vec<_> = left
-        .filter(|path| path.to_str().unwrap().contains(".new"))
-        .collect();
-    assert_eq!(left, [] as [std::path::PathBuf; 0], "leftovers");
+    installed.unwrap();
 }
 
 #[test]
 fn what_goes_no_further_is_refused_and_so_is_a_term_that_nobody_noted() {
     let world = World::new(1);
-    let sent = sent(&world);
+    let sent = sent(&world, Taken::AtRest);
     let node = world.node();
     world
         .run(node, async move {
@@ -184,7 +281,12 @@ fn what_goes_no_further_is_refused_and_so_is_a_term_that_nobody_noted() {
 
 #[test]
 fn whatever_write_the_power_fails_at_it_is_the_one_log_or_the_other() {
-    let sent = sent(&World::new(1));
+    for taken in [Taken::AtRest, Taken::WithinALargeOne] {
+        the_one_or_the_other(&sent(&World::new(1), taken));
+    }
+}
+
+fn the_one_or_the_other(sent: &Sent) {
     for (first, loss) in [Loss::Random, Loss::Everything, Loss::Nothing]
         .into_iter()
         .enumerate()
@@ -226,8 +328,14 @@ fn whatever_write_the_power_fails_at_it_is_the_one_log_or_the_other() {
 
 #[test]
 fn no_changed_byte_is_installed() {
+    for taken in [Taken::AtRest, Taken::WithinALargeOne] {
+        none_of_its_bytes_may_change(taken);
+    }
+}
+
+fn none_of_its_bytes_may_change(taken: Taken) {
     let world = World::new(1);
-    let sent = sent(&world);
+    let sent = sent(&world, taken);
     let node = world.node();
     let length = sent.bytes.len();
     world
@@ -254,7 +362,7 @@ fn no_changed_byte_is_installed() {
 #[test]
 fn pieces_out_of_order_too_many_or_too_few_are_refused() {
     let world = World::new(1);
-    let sent = sent(&world);
+    let sent = sent(&world, Taken::WithinALargeOne);
     let node = world.node();
     world
         .run(node, async move {
@@ -273,16 +381,37 @@ fn pieces_out_of_order_too_many_or_too_few_are_refused() {
             );
             assert!(receiver.finish().await.is_err(), "it is not whole");
             let whole = receive(&sent).await.unwrap();
-            let other = CheckpointOffer {
-                snapshot: coeval_types::Timestamp::new(Term(2), Lsn(8192)),
-                ..sent.offer
-            };
-            let wrong = receive(&Sent {
-                offer: other,
-                ..sent.clone()
-            })
-            .await;
-            assert!(wrong.is_err(), "it is not what was offered");
+            let start = sent.offer.start;
+            for other in [
+                CheckpointStart {
+                    snapshot: Timestamp::new(Term(2), Lsn(start.snapshot.lsn().0 - 8)),
+                    ..start
+                },
+                CheckpointStart {
+                    log_start: Lsn(start.log_start.0 + 8),
+                    ..start
+                },
+                CheckpointStart {
+                    log_start: start.replay_from(),
+                    ..start
+                },
+            ] {
+                let offer = CheckpointOffer {
+                    start: other,
+                    file_bytes: sent.bytes.len() as u64,
+                    ..sent.offer
+                };
+                let file_bytes = sent.bytes.len() as u64 - (offer.bytes() - offer.file_bytes);
+                let wrong = receive(&Sent {
+                    offer: CheckpointOffer {
+                        file_bytes,
+                        ..offer
+                    },
+                    ..sent.clone()
+                })
+                .await;
+                assert!(wrong.is_err(), "it is not what was offered");
+            }
             let _ = whole;
         })
         .unwrap();

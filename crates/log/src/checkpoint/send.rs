@@ -1,0 +1,173 @@
+//! A checkpoint that one node of a cluster sends another, with the log that is needed from
+//! before its end.
+//!
+//! ```text
+//!   sender    CheckpointSource   marks | log from L to P | the file     held, so that it stays
+//!                                  │ in pieces of any size, in order
+//!   receiver  CheckpointReceiver   ▼
+//!             memory: marks      log/…L.received.log.new   checkpoints/…P.received.checkpoint.new
+//!             finish: sync, every checksum, marks and header agree
+//!             ReplicaLog::install: in force, in place of the whole log
+//! ```
+//!
+//! The file stands for everything before P. A transaction that commits behind P may have its
+//! first chunks before, from L on ([`chunks`](crate::chunks)), and its commit is replayed from
+//! the log alone. So the log from L on goes along, byte for byte; most checkpoints need none.
+//! It ends where the file does, so to whoever compares logs the two together are the prefix
+//! before P, and a start replays from P on, as it does with a checkpoint of its own.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use coeval_env::fs;
+use coeval_types::Lsn;
+
+use super::directory::path_of;
+use super::{CheckpointFile, CheckpointStart};
+use crate::Error;
+use crate::files::Files;
+use crate::recovery::Leftovers;
+use crate::recovery::chain::Chain;
+use crate::retention::Hold;
+use crate::segment::SegmentKind;
+
+/// What is sent: known before the first piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointOffer {
+    /// Its place in the log.
+    pub start: CheckpointStart,
+    /// Where the sender's log began to be replicated: it knows all marks from there on.
+    pub base: Lsn,
+    /// Bytes of marks, which come first.
+    pub marks_bytes: u64,
+    /// Bytes of the file, behind the marks and the log.
+    pub file_bytes: u64,
+}
+
+impl CheckpointOffer {
+    /// Where the log ends that goes along, counted from the first byte that is sent.
+    pub(super) fn log_end(&self) -> u64 {
+        self.marks_bytes.saturating_add(self.log_bytes())
+    }
+
+    /// Bytes of log, behind the marks.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.end().0.saturating_sub(self.start.log_start.0)
+    }
+
+    /// Everything together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.log_end().saturating_add(self.file_bytes)
+    }
+
+    /// The place in the log that it stands for: what is before.
+    #[must_use]
+    pub fn end(&self) -> Lsn {
+        self.start.replay_from()
+    }
+
+    /// Where a piece ends that begins at `at` and has `most` bytes or fewer: a piece does not
+    /// reach from the marks into the log, nor from there into the file.
+    #[must_use]
+    pub fn piece_end(&self, at: u64, most: u64) -> u64 {
+        let parts = [self.marks_bytes, self.log_end(), self.bytes()];
+        let end = parts.into_iter().find(|end| at < *end);
+        at.saturating_add(most).min(end.unwrap_or(at))
+    }
+}
+
+/// A checkpoint that is being sent. It stays, with the log that it needs and the log behind
+/// it, for as long as this is kept.
+#[derive(Debug)]
+pub struct CheckpointSource {
+    _hold: Hold,
+    path: PathBuf,
+    file: fs::File,
+    marks: Bytes,
+    /// Files that hold the log from where it is needed on, if that is before the end.
+    log: Option<Chain>,
+    offer: CheckpointOffer,
+}
+
+impl CheckpointSource {
+    pub(crate) async fn open(
+        hold: Hold,
+        start: CheckpointStart,
+        files: &Files,
+        marks: Vec<u8>,
+        base: Lsn,
+    ) -> Result<Self, Error> {
+        let path = path_of(&files.checkpoints(), start.replay_from());
+        let checked = CheckpointFile::open(&path).await?;
+        let file = fs::open(&path, fs::OpenOptions::READ)
+            .await
+            .map_err(Error::io("open", &path))?;
+        let offer = CheckpointOffer {
+            start: checked.start(),
+            base,
+            marks_bytes: marks.len() as u64,
+            file_bytes: checked.summary().bytes,
+        };
+        let log = match offer.log_bytes() {
+            0 => None,
+            _ => Some(log_before(files, offer.start).await?),
+        };
+        Ok(Self {
+            _hold: hold,
+            path,
+            file,
+            marks: marks.into(),
+            log,
+            offer,
+        })
+    }
+
+    /// What is to be announced.
+    #[must_use]
+    pub fn offer(&self) -> CheckpointOffer {
+        self.offer
+    }
+
+    /// The next bytes from `at` on, up to the [end of a piece](CheckpointOffer::piece_end) of
+    /// `most` bytes; none at the end.
+    pub async fn read(&self, at: u64, most: usize) -> Result<Bytes, Error> {
+        let offer = &self.offer;
+        let end = offer.piece_end(at, most as u64);
+        if at < offer.marks_bytes {
+            return Ok(self.marks.slice(at as usize..end as usize));
+        }
+        let mut bytes = Vec::new();
+        match &self.log {
+            Some(log) if at < offer.log_end() => {
+                let from = Lsn(offer.start.log_start.0 + (at - offer.marks_bytes));
+                log.read(from, (end - at) as usize, &mut bytes).await?;
+            }
+            _ => {
+                bytes.resize((end - at) as usize, 0);
+                self.file
+                    .read_exact_at(&mut bytes, at - offer.log_end())
+                    .await
+                    .map_err(Error::io("read", &self.path))?;
+            }
+        }
+        Ok(bytes.into())
+    }
+}
+
+/// Files of the log that a checkpoint needs from before its end. All of that is durable, and
+/// nobody writes there any more.
+async fn log_before(files: &Files, start: CheckpointStart) -> Result<Chain, Error> {
+    let kind = SegmentKind {
+        directory: files.log(),
+        database: files.database,
+        segment_bytes: 0,
+        leftovers: Leftovers::Keep,
+    };
+    let end = start.replay_from();
+    // Files behind it come and go while they are being made.
+    let chain = Chain::open(&kind, start.log_start, Some(end)).await?;
+    chain.must_reach(end, &kind)?;
+    Ok(chain)
+}
