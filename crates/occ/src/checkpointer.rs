@@ -40,17 +40,14 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use coeval_env::{Instant, JoinHandle};
-use coeval_log::{
-    Checkpoint, CheckpointSource, CheckpointStart, CheckpointWriter, Error, SavedRecord,
-};
+use coeval_log::{Checkpoint, CheckpointStart, CheckpointWriter, Error, SavedRecord};
 use coeval_storage::Snapshot;
 use coeval_txn::contract::Checkpointing;
 use coeval_types::{Rid, Timestamp, TransactionId};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::engine::{Engine, Shared};
+use crate::engine::Shared;
 use crate::storage::Storage;
-use crate::transaction::log_error;
 
 /// How often the length of the log is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -173,25 +170,6 @@ impl Checkpointer {
         if let Err(error) = task.await {
             tracing::warn!(%error, "the thread that takes checkpoints has failed");
         }
-    }
-}
-
-impl Engine {
-    /// A checkpoint for another node: the one in force, or a fresh one if there is none
-    /// that stands by itself.
-    pub async fn checkpoint_to_send(&self) -> Result<CheckpointSource, coeval_txn::Error> {
-        let source = || self.log().checkpoint_source();
-        if let Some(source) = source().await.map_err(log_error)? {
-            return Ok(source);
-        }
-        self.checkpointer.request().await?;
-        source().await.map_err(log_error)?.ok_or_else(|| {
-            coeval_txn::Error::Io(
-                "every checkpoint needs log from before its end: large transactions commit all \
-                 the time"
-                    .to_owned(),
-            )
-        })
     }
 }
 
@@ -331,7 +309,7 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
         let reason = "not every table that came back is known yet";
         return Err(Error::Stopped(reason.into()));
     }
-    let Some((start, snapshot)) = begin(engine).await? else {
+    let Some((start, snapshot)) = begin(engine) else {
         return Ok(None);
     };
     let last = engine.log.checkpoint();
@@ -365,34 +343,16 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
     engine.log.finish_checkpoint(writer).await.map(Some)
 }
 
-/// Its snapshot, and its place in the log. In a cluster one is waited for that needs no
-/// log from before its end, for a while: only that can be sent to another node.
-async fn begin(engine: &Shared) -> Result<Option<(CheckpointStart, Snapshot)>, Error> {
-    const TRIES: u32 = 200;
-    const PAUSE: Duration = Duration::from_millis(5);
-    let mut tries = match engine.log.progress() {
-        Some(_) => TRIES,
-        None => 1,
-    };
-    loop {
-        let mut registered = None;
-        let start = engine.log.start_checkpoint(|| {
-            let snapshot = engine.snapshots.register(|| engine.log.installed());
-            let timestamp = snapshot.timestamp();
-            registered = Some(snapshot);
-            timestamp
-        });
-        let (Some(start), Some(snapshot)) = (start, registered) else {
-            return Ok(None);
-        };
-        tries -= 1;
-        if start.log_start == start.replay_from() || tries == 0 {
-            return Ok(Some((start, snapshot)));
-        }
-        drop(snapshot);
-        coeval_env::sleep(PAUSE).await;
-        engine.checkpoints.check()?;
-    }
+/// Its snapshot, and its place in the log.
+fn begin(engine: &Shared) -> Option<(CheckpointStart, Snapshot)> {
+    let mut registered = None;
+    let start = engine.log.start_checkpoint(|| {
+        let snapshot = engine.snapshots.register(|| engine.log.installed());
+        let timestamp = snapshot.timestamp();
+        registered = Some(snapshot);
+        timestamp
+    });
+    Some((start?, registered?))
 }
 
 /// Every table in which the snapshot may show something, with how far to walk it.
