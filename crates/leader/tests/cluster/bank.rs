@@ -1,6 +1,7 @@
-//! The bank: accounts, transfers between them, and a row for each transfer.
+//! The bank: accounts, transfers between them, and a row for each transfer. And large
+//! transactions, which transfer nothing and have many rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ pub const ACCOUNTS: u64 = 8;
 const BALANCE: u64 = 1000;
 /// Transfers have keys from here on.
 const TRANSFERS: u64 = 1 << 32;
+/// Rows of large transactions have keys from here on.
+const LARGE: u64 = 1 << 48;
+/// So many that the log's ring has no room for all of them at once.
+const LARGE_ROWS: u64 = 800;
 pub const CLIENTS: usize = 3;
 
 /// Opens the accounts, if nobody has.
@@ -60,6 +65,31 @@ async fn once(engine: &Engine, number: u64) -> Result<(), Error> {
     work.insert((TRANSFERS + number, from)).await?;
     let timestamp = work.commit().await?;
     durable(engine, timestamp).await
+}
+
+/// Large transactions, one after another, until the engine is given up. What is told of each
+/// is its first row; [`judge`] sees that the others are there with it.
+pub async fn large(engine: Arc<Engine>, court: Shared) {
+    loop {
+        let Some(number) = court.lock().number() else {
+            return;
+        };
+        match once_large(&engine, LARGE + number * LARGE_ROWS).await {
+            Ok(first) => court.lock().tell([first - TRANSFERS]),
+            Err(Error::Stopped(_)) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+async fn once_large(engine: &Engine, first: u64) -> Result<u64, Error> {
+    let mut work = Work::write(engine).await?;
+    for key in first..first + LARGE_ROWS {
+        work.insert((key, ACCOUNTS)).await?;
+    }
+    let timestamp = work.commit().await?;
+    durable(engine, timestamp).await?;
+    Ok(first)
 }
 
 /// Reads everything, again and again, and takes it for what it is once the node is
@@ -109,6 +139,13 @@ pub fn judge(rows: &[(u64, u64)]) -> Result<BTreeSet<u64>, String> {
     let (count, sum) = (accounts.clone().count() as u64, balances.sum::<u64>());
     if (count, sum) != (ACCOUNTS, ACCOUNTS * BALANCE) {
         return Err(format!("{count} accounts have {sum} together"));
+    }
+    let mut large = BTreeMap::<u64, u64>::new();
+    for (key, _) in rows.iter().filter(|(key, _)| *key >= LARGE) {
+        *large.entry((key - LARGE) / LARGE_ROWS).or_default() += 1;
+    }
+    if let Some((number, count)) = large.iter().find(|(_, count)| **count != LARGE_ROWS) {
+        return Err(format!("a large transaction, {number}, has {count} rows"));
     }
     let transfers = rows.iter().filter(|(key, _)| *key >= TRANSFERS);
     for (account, balance) in accounts {

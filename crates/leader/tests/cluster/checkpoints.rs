@@ -1,9 +1,13 @@
 //! Nodes that come back when the log that they would need is gone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use coeval_env::JoinHandle;
 use coeval_types::planted::{Bug, plant};
+use coeval_types::{Lsn, Timestamp};
 
+use crate::bank;
 use crate::changes::work;
 use crate::nodes::Cluster;
 use crate::runs::{Outcome, lived};
@@ -86,15 +90,69 @@ async fn sends(cluster: &Cluster, index: usize) {
     court.object("no checkpoint was sent for 10 s".to_owned());
 }
 
+/// Whether the checkpoint in force on a machine's disk needs log from before its end.
+fn needs_log(cluster: &Cluster, index: usize) -> bool {
+    let files = cluster.world.files(cluster.machines[index]);
+    let newest = files.iter().rfind(|(path, _)| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.ends_with(".checkpoint"))
+    });
+    newest.is_some_and(|(_, bytes)| {
+        // Behind magic, version, checksum and database.
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let end = Timestamp::from_bits(word(32)).lsn().0 + Lsn::ALIGNMENT;
+        word(40) < end
+    })
+}
+
+/// Has the leader take a checkpoint while large transactions are being written, and waits
+/// until it has.
+async fn takes_one_within_a_large_transaction(cluster: &Cluster, leads: usize) {
+    let standing = cluster.standing(leads);
+    let Some(engine) = standing.and_then(|standing| standing.engine) else {
+        return cluster.court.lock().object("nobody serves".to_owned());
+    };
+    let machine = cluster.machines[leads];
+    let clients = [(); 2].map(|()| {
+        let large = bank::large(Arc::clone(&engine), cluster.court.clone());
+        cluster.world.spawn(machine, large)
+    });
+    for _ in 0..400 {
+        let taken = coeval_txn::Engine::checkpoint(&*engine);
+        // It fails when the cluster does.
+        let _ = cluster.world.spawn(machine, taken).await;
+        if needs_log(cluster, leads) {
+            break;
+        }
+    }
+    if !needs_log(cluster, leads) {
+        let mut court = cluster.court.lock();
+        court.object("no checkpoint fell into a large transaction".to_owned());
+    }
+    clients.iter().for_each(JoinHandle::abort);
+}
+
+/// What the checkpoint is like that the leader starts with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// As it comes.
+    Somewhere,
+    /// Some of the log before its end is needed with it.
+    WithinALargeTransaction,
+}
+
 /// One is lost while another was away for long. That one and the leader start again: nothing
 /// is committed before the leader has sent a checkpoint. Of odd seeds one of the two crashes
 /// once more meanwhile.
-fn one_is_lost_and_one_is_behind(seed: u64) -> Outcome {
+fn one_is_lost_and_one_is_behind(seed: u64, begins: Begins) -> Outcome {
     lived(seed, async |cluster| {
         let leads = leader(cluster).await;
         let (away, lost) = ((leads + 1) % 3, (leads + 2) % 3);
         cluster.world.crash(cluster.machines[away]);
         cluster.world.wait(milliseconds(8000)).await;
+        if begins == Begins::WithinALargeTransaction {
+            takes_one_within_a_large_transaction(cluster, leads).await;
+        }
         cluster.world.crash(cluster.machines[lost]);
         cluster.world.crash(cluster.machines[leads]);
         // What was on its way from it is lost, too.
@@ -128,7 +186,16 @@ fn one_is_lost_and_one_is_behind(seed: u64) -> Outcome {
 #[test]
 fn a_leader_that_does_not_serve_yet_sends_its_checkpoint() {
     for seed in 40..48 {
-        let outcome = one_is_lost_and_one_is_behind(seed);
+        let outcome = one_is_lost_and_one_is_behind(seed, Begins::Somewhere);
+        println!("seed {seed}: {outcome:?}");
+        sound(&outcome);
+    }
+}
+
+#[test]
+fn one_that_was_taken_within_a_large_transaction_is_sent_with_its_log() {
+    for seed in 50..54 {
+        let outcome = one_is_lost_and_one_is_behind(seed, Begins::WithinALargeTransaction);
         println!("seed {seed}: {outcome:?}");
         sound(&outcome);
     }
