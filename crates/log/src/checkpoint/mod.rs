@@ -30,7 +30,8 @@
 //!   the version it was made for: in the checkpoint, or replayed before.
 //! - A transaction that commits behind the snapshot may have sent chunks before it;
 //!   the log is kept from the oldest of those (`chunks`), and the checkpoint's
-//!   header says from where. Replay reads them where the commit names them.
+//!   header says from where. Replay reads them where the commit names them. A node
+//!   that is sent the checkpoint is sent that log, too (`send`).
 //! - Rows that the snapshot does not show are not written: no tombstones. Their
 //!   RIDs are free after the start, and if the log uses them again, it has the
 //!   whole row.

@@ -14,7 +14,12 @@
 //! first chunks before, from L on ([`chunks`](crate::chunks)), and its commit is replayed from
 //! the log alone. So the log from L on goes along, byte for byte; most checkpoints need none.
 //! It ends where the file does, so to whoever compares logs the two together are the prefix
-//! before P, and a start replays from P on, as it does with a checkpoint of its own.
+//! before P, all of it committed, and a start replays from P on, as it does with a checkpoint
+//! of its own. If the receiver's log ended at L instead, and the rest came as any log does, its
+//! tables would show commits that its log lacks.
+//!
+//! The log before P is of the term in which it ends, as a commit names chunks of its own term
+//! only; so it holds no mark, and no file of it is named by a term.
 
 use std::path::PathBuf;
 
