@@ -3,6 +3,7 @@
 use coeval_consensus::NodeId;
 use coeval_env::sim::{Node, World};
 use coeval_leader::node::Witness;
+use coeval_types::Term;
 use coeval_workload::store::Table;
 
 use crate::Options;
@@ -81,6 +82,12 @@ impl Dock {
         let servers = self.servers.iter().enumerate();
         let leading = servers.filter_map(|(at, server)| Some((server.leads()?, at)));
         leading.max().map(|(_, at)| at)
+    }
+
+    /// Of a cluster: the newest term that a node leads.
+    #[must_use]
+    pub fn term(&self) -> Option<Term> {
+        self.servers.iter().filter_map(Server::leads).max()
     }
 
     /// A server's disk may not have any more what it had.

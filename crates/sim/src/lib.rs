@@ -44,6 +44,9 @@
 //! - *liveness*: nothing else is done. Every client has to get something committed
 //!   within [`run::BOUND`] of virtual time, and then the database is looked at.
 //!
+//! After that each node of a cluster is handed the lead in turn, and all have to show the same
+//! rows.
+//!
 //! A server may refuse to start after its files were damaged, and that is the end of
 //! that run; of a cluster, one node's files are damaged, and the two others go on. It may
 //! not do so after anything else, and never serves what is wrong. No task may panic, and

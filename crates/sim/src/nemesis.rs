@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coeval_env::sim::{Latency, Link, Node, World};
+use coeval_types::Term;
 
 use crate::dock::Dock;
 use crate::plan::{Accident, Fault, LinkKind, Packets, Victim};
@@ -21,6 +22,14 @@ struct Running {
     until: Duration,
     /// To which servers it happens.
     on: Vec<usize>,
+    /// The newest term that somebody led when it began.
+    term: Option<Term>,
+}
+
+impl Running {
+    fn is_over(&self, now: Duration, term: Option<Term>) -> bool {
+        self.until <= now || (self.fault.until_election && term > self.term)
+    }
 }
 
 pub(crate) struct Nemesis<'world> {
@@ -100,9 +109,9 @@ impl<'world> Nemesis<'world> {
 
     /// Ends and begins what is due.
     pub(crate) fn tick(&mut self, dock: &mut Dock) {
-        let now = self.world.elapsed();
+        let (now, term) = (self.world.elapsed(), dock.term());
         for at in (0..self.running.len()).rev() {
-            if self.running[at].until <= now {
+            if self.running[at].is_over(now, term) {
                 let ended = self.running.swap_remove(at);
                 self.end(&ended);
             }
@@ -117,7 +126,12 @@ impl<'world> Nemesis<'world> {
             if hits_disk(&fault.accident) {
                 self.excused_until = self.excused_until.max(until + REST);
             }
-            self.running.push(Running { fault, until, on });
+            self.running.push(Running {
+                fault,
+                until,
+                on,
+                term,
+            });
         }
     }
 
@@ -399,6 +413,7 @@ mod tests {
             lasts: 10 * SECOND,
             accident,
             on: None,
+            until_election: false,
         };
         let mut nemesis = Nemesis::new(&world, vec![node], clients.clone(), vec![fault]);
         world.block_on(async {

@@ -141,6 +141,8 @@ pub struct Fault {
     pub accident: Accident,
     /// To whom, where there are several nodes.
     pub on: Option<Victim>,
+    /// Of a leader: whether it ends as soon as another node is elected, if that is earlier.
+    pub until_election: bool,
 }
 
 impl fmt::Display for Fault {
@@ -153,9 +155,12 @@ impl fmt::Display for Fault {
             self.lasts.as_millis(),
             self.accident
         )?;
-        match self.on {
-            Some(victim) => write!(formatter, " on {victim:?}"),
-            None => Ok(()),
+        if let Some(victim) = self.on {
+            write!(formatter, " on {victim:?}")?;
+        }
+        match self.until_election {
+            true => formatter.write_str(", or until another leads"),
+            false => Ok(()),
         }
     }
 }
@@ -198,6 +203,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
             lasts,
             accident,
             on: None,
+            until_election: false,
         });
         if then_power {
             // Late enough for the log to have said of what was hit that it was durable.
@@ -208,6 +214,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
                 lasts: between(&mut random, 10, 500),
                 accident: Accident::Power,
                 on: None,
+                until_election: false,
             });
         }
     }
@@ -217,13 +224,18 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
 ///
 /// Damage is for one of them only: of two copies that lie, the third cannot know. A disk
 /// that is full or lost is one node's matter, too.
+///
+/// Half of what happens to leaders ends with the election of another. That is when an old
+/// leader comes back with what nobody else has, and what it has sent arrives late: of times
+/// that are drawn, hardly any are the time that an election takes.
 pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) {
     let nodes = engine.nodes();
     let neighbours = nodes - 1 + if engine.is_remote() { CLIENTS } else { 0 };
     let mut random = StdRng::seed_from_u64(seed ^ 0x6E6F_6465);
     let damaged = random.random_range(0..nodes);
-    // Another stream: what is drawn of it moves no other fault.
+    // Other streams: what is drawn of them moves no other fault.
     let mut of_disks = StdRng::seed_from_u64(seed ^ 0x6469_736B);
+    let mut of_ends = StdRng::seed_from_u64(seed ^ 0x656E_6473);
     for fault in plan {
         if class == Class::All && fault.accident == Accident::Kill && of_disks.random_ratio(1, 3) {
             fault.accident = Accident::LoseDisk;
@@ -241,6 +253,7 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
             (.., drawn) => drawn,
         };
         fault.on = Some(victim);
+        fault.until_election = of_ends.random() && victim == Victim::Leader;
         let cut = cut(&mut random, neighbours);
         if let Accident::Block { clients, .. } = &mut fault.accident {
             *clients = cut;
@@ -389,6 +402,24 @@ mod tests {
             }
         }
         assert_eq!(drawn.len(), 4 * 3, "{drawn:?}");
+    }
+
+    #[test]
+    fn half_of_what_happens_to_leaders_ends_with_an_election() {
+        let length = Duration::from_secs(3);
+        let mut counts = [0, 0];
+        for seed in 0..100 {
+            let mut plan = draw(Class::Partition, seed, length);
+            among_nodes(&mut plan, Engine::Cluster, Class::Partition, seed);
+            for fault in plan {
+                match fault.on {
+                    Some(Victim::Leader) => counts[usize::from(fault.until_election)] += 1,
+                    _ => assert!(!fault.until_election, "{fault}"),
+                }
+            }
+        }
+        let [timed, elected] = counts;
+        assert!(timed > 50 && elected > 50, "{counts:?}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One run: a world, a server, clients, a plan of faults, and a verdict.
 
+mod replicas;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,7 +263,8 @@ impl<'world> Run<'world> {
         self.with_database("looks at the end", |clients, door| async move {
             clients.look(&door).await
         })
-        .await
+        .await?;
+        self.compare_replicas().await
     }
 
     /// What is due: faults, starts of servers that are down, clients that have nowhere to
@@ -276,9 +279,14 @@ impl<'world> Run<'world> {
         Ok(())
     }
 
+    /// Whether a node of a cluster is out for good.
+    fn is_out(&self, at: usize) -> bool {
+        matches!(&self.refused, Some((out, _)) if *out == at)
+    }
+
     /// Starts a server that has stopped by itself, as whoever watches over it would.
     fn look_after_server(&mut self, at: usize) -> Result<(), Stop> {
-        let is_cluster = self.dock.is_cluster();
+        let (is_cluster, is_out) = (self.dock.is_cluster(), self.is_out(at));
         let server = &mut self.dock.servers[at];
         if let Some(error) = server.ended() {
             server.down();
@@ -292,7 +300,6 @@ impl<'world> Run<'world> {
         let damaged =
             self.options.scenario.class == Class::Corruption && self.nemesis.has_damaged(at);
         let excused = damaged || self.nemesis.excuses();
-        let is_out = matches!(&self.refused, Some((out, _)) if *out == at);
         match server.phase() {
             Phase::Down if !is_out && !self.nemesis.keeps_down(at) => server.start(self.world),
             Phase::Stopped(reason) => {

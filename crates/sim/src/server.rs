@@ -195,6 +195,11 @@ impl Server {
         told.leads.as_ref().map(|(_, term)| *term)
     }
 
+    /// What it serves with, if it does in this process.
+    pub(crate) fn engine(&self) -> Option<Arc<dyn coeval_txn::Engine>> {
+        told(&self.board).engine.clone()
+    }
+
     /// The node, if it is one that leads.
     pub(crate) fn leading(&self) -> Option<Arc<Member>> {
         let told = told(&self.board);
@@ -204,8 +209,7 @@ impl Server {
     /// Asks for a checkpoint, if it is an engine by its contract and serves; how that
     /// goes is nobody's matter.
     pub fn ask_for_checkpoint(&self, world: &World) {
-        let engine = told(&self.board).engine.clone();
-        if let Some(engine) = engine {
+        if let Some(engine) = self.engine() {
             world.spawn(self.node, async move {
                 let _ = engine.checkpoint().await;
             });

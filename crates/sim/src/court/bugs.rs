@@ -77,6 +77,7 @@ pub const JUDGES: &[&str] = &[
     "start",
     "liveness",
     "consensus",
+    "replicas",
 ];
 
 /// Bugs under faults that the simulator does not make. They are caught
@@ -89,25 +90,15 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///
 /// - Marks at the end of a log lie only where a leader died between keeping its mark and
 ///   sending it, and the leader before it leads once more.
-/// - A stale term is acknowledged only where entries of a leader that was cut off arrive when
-///   another leads, and are counted by the first before it hears of that.
-/// - A vote is given twice only where a node starts again between two candidates of one term.
 /// - Leases are off in the court.
 /// - A checkpoint has too much only where a leader takes one, is cut off with what nobody else
 ///   has, and starts again; it lacks its term where a log is asked for from before it.
-/// - What a follower takes back it must have replayed before it was cut, and its indexes are
-///   looked at when it leads without having started again meanwhile.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
-    Bug::AcknowledgeStaleTerm,
-    Bug::ForgetVote,
     Bug::VoteInLease,
     Bug::VoteAfterStart,
     Bug::CheckpointUncommitted,
-    Bug::ForgetCheckpointTerm,
     Bug::TrustNewcomers,
-    Bug::ForgetIndex,
-    Bug::ReusedOffset,
     Bug::AnswerUnconfirmed,
 ];
 
@@ -323,7 +314,7 @@ pub const CATCHES: &[Catch] = &[
         Bug::CommitWithoutMajority,
         "cluster/bank/serializable/power",
         "ledger",
-        5,
+        4,
     ),
     by(
         Bug::CommitWithoutMajority,
@@ -341,7 +332,7 @@ pub const CATCHES: &[Catch] = &[
         Bug::CommitWithoutMajority,
         "cluster/bank/read-committed/loss",
         "ledger",
-        1,
+        5,
     ),
     by(
         Bug::PromiseAtOnce,
@@ -359,7 +350,55 @@ pub const CATCHES: &[Catch] = &[
         Bug::ForgetMarkRule,
         "cluster/bank/read-committed/power",
         "consensus",
-        4,
+        6,
+    ),
+    by(
+        Bug::ForgetVote,
+        "cluster/bank/serializable/kill",
+        "consensus",
+        1,
+    ),
+    by(
+        Bug::ForgetCheckpointTerm,
+        "cluster/list-append/serializable/loss",
+        "consensus",
+        3,
+    ),
+    by(
+        Bug::AcknowledgeStaleTerm,
+        "cluster/bank/read-committed/network",
+        "start",
+        2,
+    ),
+    by(
+        Bug::AcknowledgeStaleTerm,
+        "cluster/seats/snapshot-isolation/partition",
+        "start",
+        12,
+    ),
+    by(
+        Bug::ForgetIndex,
+        "cluster/bank/read-committed/kill",
+        "start",
+        2,
+    ),
+    by(
+        Bug::ForgetIndex,
+        "cluster/bank/read-committed/partition",
+        "start",
+        12,
+    ),
+    by(
+        Bug::ReusedOffset,
+        "cluster/bank/read-committed/partition",
+        "start",
+        7,
+    ),
+    by(
+        Bug::ReusedOffset,
+        "cluster/bank/read-committed/kill",
+        "replicas",
+        5,
     ),
 ];
 

@@ -1,0 +1,159 @@
+//! Whether all replicas are one: in the end each node of a cluster leads in turn.
+//!
+//! ```text
+//!   nobody writes any more
+//!     node 2 leads: its rows ──▶ node 3 is handed the lead: its rows ──▶ node 1: its rows
+//!                                  └─ its indexes say what its records say    └─ all the same
+//! ```
+//!
+//! A follower shows nobody what it has, until it leads. What it took back wrongly, or did not
+//! replay, would stay there; so each is asked to lead, as an operator would ask it, without
+//! having started again. Whoever takes over is held to its indexes
+//! ([`live`](crate::cluster)), and here to its records: those of all nodes have to be the
+//! same, to the byte and to the place.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use coeval_leader::peers::NodeId;
+use coeval_txn::{
+    BeginOptions, Bounds, Direction, Engine, Error, Isolation, ScanProgress, ScanRequest,
+    ScanSource,
+};
+use coeval_types::{Rid, StorageId};
+
+use super::{BOUND, Run, Stop, TICK};
+
+/// Records that are read in one step.
+const CHUNK: usize = 256;
+
+/// Every row, by its place.
+type Rows = BTreeMap<(StorageId, Rid), Vec<u8>>;
+
+impl Run<'_> {
+    /// Clients have stopped, and so have the faults: all nodes have the same rows. One that
+    /// is out for good is not asked, and nobody is while a node is being replaced.
+    pub(super) async fn compare_replicas(&mut self) -> Result<(), Stop> {
+        if !self.dock.is_cluster() || self.dock.is_replacing() {
+            return Ok(());
+        }
+        let count = self.dock.servers.len();
+        let first = self.dock.leader().unwrap_or(0);
+        let mut known: Option<(u64, Rows)> = None;
+        for at in (first..first + count).map(|at| at % count) {
+            let Some(rows) = self.rows_of(at).await? else {
+                continue;
+            };
+            let number = self.dock.servers[at].number();
+            let (other, expected) = known.get_or_insert_with(|| (number, rows.clone()));
+            if let Some(difference) = difference(expected, &rows) {
+                let objection = format!("replicas: nodes {other} and {number}: {difference}");
+                return Err(Stop::Objection(objection));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a node shows as soon as it leads, which it is asked to; none of one that is out.
+    async fn rows_of(&mut self, at: usize) -> Result<Option<Rows>, Stop> {
+        let until = self.world.elapsed() + BOUND;
+        while self.world.elapsed() < until {
+            if self.is_out(at) {
+                return Ok(None);
+            }
+            let server = &self.dock.servers[at];
+            match self.dock.leader() {
+                Some(leader) if leader == at => {
+                    if let Some(engine) = server.engine() {
+                        let read = self.world.spawn(server.node, rows(engine));
+                        // Whoever does not lead any more is asked again.
+                        if let Ok(Ok(rows)) = read.await {
+                            return Ok(Some(rows));
+                        }
+                    }
+                }
+                Some(leader) => {
+                    let to = NodeId(server.number());
+                    self.hand_over(leader, to).await?;
+                }
+                None => {}
+            }
+            self.world.wait(TICK).await;
+            self.tick()?;
+        }
+        let objection = format!(
+            "liveness: node {} is asked to lead, and does not within {} s: {}",
+            self.dock.servers[at].number(),
+            BOUND.as_secs(),
+            self.dock.phases()
+        );
+        Err(Stop::Objection(objection))
+    }
+
+    /// Asks the leader to make way for another; what comes of it is seen.
+    async fn hand_over(&mut self, leader: usize, to: NodeId) -> Result<(), Stop> {
+        let leader = &self.dock.servers[leader];
+        let Some(node) = leader.leading() else {
+            return Ok(());
+        };
+        let asked = self.world.spawn(leader.node, async move {
+            let _ = node.transfer(to).await;
+        });
+        while !asked.is_finished() {
+            self.world.wait(TICK).await;
+            self.tick()?;
+        }
+        Ok(())
+    }
+}
+
+/// All rows of an engine.
+async fn rows(engine: Arc<dyn Engine>) -> Result<Rows, Error> {
+    let options = BeginOptions {
+        isolation: Isolation::SnapshotIsolation,
+        read_only: true,
+        ..BeginOptions::default()
+    };
+    let mut transaction = coeval_txn::begin(&*engine, &options).await?;
+    let mut rows = Rows::new();
+    for storage in engine.storages() {
+        let mut lower = Bound::Unbounded;
+        loop {
+            transaction.begin_statement()?;
+            let request = ScanRequest {
+                storage,
+                source: ScanSource::Table,
+                bounds: Bounds {
+                    lower: lower.as_ref().map(Vec::as_slice),
+                    upper: Bound::Unbounded,
+                },
+                direction: Direction::Forward,
+                limit: CHUNK,
+            };
+            let progress = transaction.scan(&request, &mut |rid, row| {
+                rows.insert((storage, rid), row.bytes().to_vec());
+                ControlFlow::Continue(())
+            })?;
+            match progress {
+                ScanProgress::Complete => break,
+                ScanProgress::More(at) => lower = Bound::Excluded(at),
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The first place at which they differ, for people.
+fn difference(one: &Rows, other: &Rows) -> Option<String> {
+    let places = one.keys().chain(other.keys());
+    let first = places
+        .filter(|place| one.get(place) != other.get(place))
+        .min()?;
+    let (storage, rid) = first;
+    Some(format!(
+        "{rid} of {storage:?} is {:?} and {:?}",
+        one.get(first),
+        other.get(first)
+    ))
+}
