@@ -60,8 +60,8 @@
 //!    anybody knows that id for a voter's, nobody hears it. It is told that it has nothing
 //!    ([`Restored::newcomer`]), and neither votes nor stands until it is admitted.
 //! 3. Ticks come from a clock: if some were missed, they are made up for before anything
-//!    else is asked of the node. Without a lease nothing but liveness rests on it. With
-//!    one, the ticks of any two nodes differ by no more than the stated drift.
+//!    else is asked of the node. Without a lease nothing but liveness and
+//!    [`Consensus::unchallenged_ticks`] rests on it. With one, the ticks of any two nodes differ by no more than the stated drift.
 //! 4. What [`Write::truncate`] takes away is taken back from what was applied ahead of
 //!    its commit, before new entries are applied.
 //!

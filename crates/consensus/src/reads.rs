@@ -159,9 +159,12 @@ impl Consensus {
         self.confirmed_ticks(self.settings.lease_ticks())
     }
 
-    /// Within how many more ticks nobody else can be elected if no node's ticks come twice as
-    /// fast as this one's, lease or not. Like [`Consensus::certain_ticks`] it is taken back by
-    /// any step. Nothing may rest on it that is not found out for certain later.
+    /// Within how many more ticks it is not to be expected that somebody else is elected: half
+    /// of those for which voters that have answered this leader vote for nobody. It takes a
+    /// voter that has forgotten so, because it has started again or has heard of a newer term,
+    /// one with other settings, or ticks that come twice as fast. Like
+    /// [`Consensus::certain_ticks`] it is taken back by any step. Nothing may rest on it that
+    /// is not found out for certain later.
     #[must_use]
     pub fn unchallenged_ticks(&self) -> u64 {
         self.confirmed_ticks(u64::from((self.settings.election_ticks - 1) / 2))

@@ -262,9 +262,10 @@ pub trait Engine: Send + Sync + 'static {
         None
     }
 
-    /// Whether somebody else can have taken this engine's place only if clocks have failed:
-    /// a clock that ran twice as fast as another, or this process standing still between the
-    /// call and what it does next. Enough for what is confirmed later on, and nothing else.
+    /// Whether it is not to be expected that somebody else has taken this engine's place: those
+    /// who could let them have said a moment ago that they will not for a while. They may have
+    /// forgotten, or have other clocks. Enough for what is confirmed later on (rule 3), and for
+    /// nothing else.
     fn is_unchallenged(&self) -> bool {
         true
     }

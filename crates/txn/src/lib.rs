@@ -22,7 +22,9 @@
 //!    the same for the commit's timestamp. And it may be old, where another engine
 //!    may have taken this one's place unheard: what a transaction that wrote nothing
 //!    was shown does not leave before [`Engine::poll_confirmed`] is ready for a
-//!    [`Confirmation`] that was asked for after its snapshot. [`Basis`] has both.
+//!    [`Confirmation`] that was asked for after its snapshot. [`Basis`] has both. A
+//!    transaction that is open may show more than its first answer before that, while
+//!    [`Engine::is_unchallenged`], if its end waits.
 //! 4. **A statement that changes rows first collects which, then changes them.** A
 //!    transaction sees its own writes at once, so a scan that met them would chase
 //!    its own tail.

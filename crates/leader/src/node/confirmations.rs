@@ -23,8 +23,8 @@
 //! after its snapshot, in this leader's term. Nor does anybody while it is certain that
 //! there is no other leader: where nobody else votes, and within a lease. The driver says
 //! so ahead of time. What an open transaction shows, which asks at its end, need not wait
-//! while that is as good as certain: for half an election timeout after a majority was heard
-//! of (decision 0031).
+//! while that is to be expected: for half an election timeout after a majority was heard of
+//! (decision 0031).
 //!
 //! # Invariants
 //!
@@ -59,7 +59,7 @@ struct State {
     is_wanted: bool,
     /// Until when nobody else can lead, whatever happens.
     certain: Certain,
-    /// The same if clocks agree within a factor of two.
+    /// The same as is to be expected, and not for certain.
     unchallenged: Certain,
     /// The term is over.
     ended: bool,
@@ -212,8 +212,7 @@ impl Confirmations {
         done.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// For how long it is certain from now on, and as good as certain. Before messages are
-    /// sent.
+    /// For how long it is certain from now on, and to be expected. Before messages are sent.
     pub(super) fn set_certain(&mut self, certain: Certain, unchallenged: Certain) {
         if self.certain != (certain, unchallenged) {
             self.certain = (certain, unchallenged);

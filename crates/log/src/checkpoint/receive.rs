@@ -245,12 +245,17 @@ async fn begin_log(files: &Files, start: CheckpointStart) -> Result<Segment, Err
     kind.begin(path, name, start.replay_from()).await
 }
 
-/// Removes the files of a checkpoint that did not come whole, or is not needed.
-async fn remove(files: &Files, start: CheckpointStart) {
+/// The files of a checkpoint that is being received: its log, if it needs any, and itself.
+fn paths(files: &Files, start: CheckpointStart) -> impl Iterator<Item = PathBuf> {
     let log = (start.log_start < start.replay_from())
         .then(|| received_log_path_of(&files.log(), start.log_start));
     let file = received_path_of(&files.checkpoints(), start.replay_from());
-    for path in log.into_iter().chain([file]) {
+    log.into_iter().chain([file])
+}
+
+/// Removes the files of a checkpoint that did not come whole, or is not needed.
+async fn remove(files: &Files, start: CheckpointStart) {
+    for path in paths(files, start) {
         if let Err(error) = fs::remove_file(&path).await {
             // The next receiver, or the next start, removes it.
             tracing::warn!(
@@ -300,6 +305,11 @@ impl ReceivedCheckpoint {
     #[must_use]
     pub fn memberships(&self) -> &[Membership] {
         &self.landmarks.memberships
+    }
+
+    /// Its files, until it is installed.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        paths(&self.files, self.start)
     }
 
     /// Gives it up, and the room on the disk back.

@@ -12,7 +12,7 @@
 //!
 //! The file stands for everything before P. A transaction that commits behind P may have its
 //! first chunks before, from L on ([`chunks`](crate::chunks)), and its commit is replayed from
-//! the log alone. So the log from L on goes along, byte for byte; most checkpoints need none.
+//! the log alone. So the log from L on goes along, byte for byte; without large transactions there is none.
 //! It ends where the file does, so to whoever compares logs the two together are the prefix
 //! before P, all of it committed, and a start replays from P on, as it does with a checkpoint
 //! of its own. If the receiver's log ended at L instead, and the rest came as any log does, its

@@ -57,6 +57,10 @@ impl ReplicaLog {
                 now.term
             ));
         }
+        // From then on a start goes on with them, or not at all.
+        for path in received.paths() {
+            must_be_there(&path).await?;
+        }
         received.landmarks.write(self.path()).await?;
         let member = self.member();
         let control = Control {

@@ -404,9 +404,11 @@ impl Conversation {
                 self.ready(watch).await
             }
             Asked::Extended => {
-                // Whoever asked by Flush waits for this, and Flush is skipped from now on.
+                // Whoever asked by Flush waits for this, and Flush is skipped from now on. Not
+                // before it has left: if it does not, the client is told otherwise.
+                self.flush().await?;
                 self.mode = Mode::Skipping;
-                self.flush().await
+                Ok(())
             }
         }
     }

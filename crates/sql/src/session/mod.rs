@@ -570,7 +570,8 @@ impl Session {
         self.newest_seen
     }
 
-    /// What everything handed out so far rests on: what must be durable
+    /// What everything handed out so far rests on, but what the end of an open transaction
+    /// block will confirm: what must be durable
     /// ([`coeval_txn::Engine::poll_durable`]) and confirmed
     /// ([`coeval_txn::Engine::poll_confirmed`]) before any of that leaves the process.
     pub fn basis(&mut self) -> Basis {

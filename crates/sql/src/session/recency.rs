@@ -26,9 +26,10 @@
 //!
 //! Invariants:
 //! - What has been looked at since the last question is asked for before it leaves, but by
-//!   a transaction that is open ([`Open`]): when that has ended well everything is, and
-//!   until then its client has nothing to rely on. What was looked at by transactions before
-//!   it, whose answers leave with its own, is asked for all the same.
+//!   a transaction that is open ([`Open`]): when it has committed here everything is, and
+//!   when it was rolled back here; until then its client has nothing to rely on. What was
+//!   looked at by transactions before it, whose answers leave with its own, is asked for all
+//!   the same. What PREPARE looks at is no first answer.
 //! - A commit that wrote answers all questions of its session so far, for nothing of it
 //!   leaves before that commit is durable.
 //! - Of transactions whose statements share a snapshot one question is enough.
@@ -73,6 +74,10 @@ pub(super) struct Recency {
     ended_asked: Option<Confirmation>,
     /// The last was put after the running transaction's first snapshot.
     covers_first_snapshot: bool,
+    /// A statement of the running transaction was executed that looked.
+    shows: bool,
+    /// The last was put after that.
+    covers_first_answer: bool,
     /// The newest commit of this session that wrote.
     committed: Timestamp,
 }
@@ -85,6 +90,8 @@ impl Recency {
             asked: None,
             ended_asked: None,
             covers_first_snapshot: false,
+            shows: false,
+            covers_first_answer: false,
             committed: Timestamp::ZERO,
         }
     }
@@ -92,6 +99,8 @@ impl Recency {
     /// A transaction begins, with its first snapshot.
     pub(super) fn transaction_began(&mut self) {
         self.covers_first_snapshot = false;
+        self.shows = false;
+        self.covers_first_answer = false;
     }
 
     /// A transaction has ended, or a block. What it was shown does not hang on what the next
@@ -111,6 +120,11 @@ impl Recency {
         self.looked && !before
     }
 
+    /// The statement that looked is executed, and not only prepared.
+    pub(super) fn shows(&mut self) {
+        self.shows = true;
+    }
+
     /// Nothing of what was looked at last matters.
     pub(super) fn not_looked(&mut self, was_new: bool) {
         self.looked &= !was_new;
@@ -122,7 +136,7 @@ impl Recency {
         if !self.ended_looked {
             match open {
                 Open::Written => return self.ended_asked,
-                Open::Block if self.covers_first_snapshot && engine.is_unchallenged() => {
+                Open::Block if self.covers_first_answer && engine.is_unchallenged() => {
                     return self.asked;
                 }
                 Open::Block | Open::No => {}
@@ -131,6 +145,7 @@ impl Recency {
         if std::mem::take(&mut self.looked) {
             self.asked = engine.ask_confirmation();
             self.covers_first_snapshot = true;
+            self.covers_first_answer = self.shows;
         }
         if std::mem::take(&mut self.ended_looked) {
             self.ended_asked = self.asked;

@@ -258,8 +258,9 @@ impl Session {
             self.statements_ran = true;
             let (catalog, look) = self.current_catalog()?;
             let plan = self.current_plan(&Arc::clone(&portal.prepared), &catalog, false)?;
-            if !plan.looks() {
-                self.recency.not_looked(look);
+            match plan.looks() {
+                true => self.recency.shows(),
+                false => self.recency.not_looked(look),
             }
             let started = match &*plan {
                 Plan::Query(query) => {

@@ -8,7 +8,7 @@ use coeval_occ::{Leadership, Settings};
 use coeval_sql::{Database, Session};
 use coeval_txn::{Confirmation, Error};
 
-use crate::client::{must, query, session};
+use crate::client::{Lines, must, query, session};
 
 /// Counts questions.
 #[derive(Debug, Default)]
@@ -191,6 +191,32 @@ async fn what_a_block_shows_is_confirmed_at_its_beginning_and_its_end() {
     assert!(waited);
     leader.expect(&mut session, &[("select 1", false)]).await;
     query(&mut session, "rollback", "").await;
+}
+
+/// Drivers prepare a statement and wait for that before they execute it.
+#[tokio::test]
+async fn what_is_prepared_in_a_block_is_not_its_first_answer() {
+    let leader = leader().await;
+    let mut session = session(&leader.database);
+    leader.expect(&mut session, &[("begin", false)]).await;
+    let statement = session.parse("select sum(b) from t").unwrap();
+    let prepared = session.prepare(statement[0].clone(), &[]).await.unwrap();
+    session.finish().await.unwrap();
+    session.basis();
+    let asked = || leader.asked.count.load(Ordering::Relaxed);
+    assert_eq!(asked(), 1, "whether the table is there");
+    for expected in [2, 2] {
+        let mut portal = session.bind(&prepared, &[], &[], &[]).unwrap();
+        let mut lines = Lines::default();
+        session
+            .execute(&mut portal, None, &mut lines)
+            .await
+            .unwrap();
+        session.finish().await.unwrap();
+        session.basis();
+        assert_eq!(asked(), expected, "the first of its answers is asked for");
+    }
+    leader.expect(&mut session, &[("commit", true)]).await;
 }
 
 #[tokio::test]

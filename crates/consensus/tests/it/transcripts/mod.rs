@@ -19,7 +19,7 @@
 //! | `settle` | deliver and persist until nothing is under way; `settle quietly` says nothing of it |
 //! | `propose 1 x`, `read 1 7`, `transfer 1 2`, `change 1 voter 4` | as their names say |
 //! | `hold 1 3`, `release 1 3` | node 1 sends node 3 no entries, or does again |
-//! | `certain 1` | for how many more ticks nobody else leads: for certain, and unless clocks have failed |
+//! | `certain 1` | for how many more ticks nobody else leads: for certain, and as is to be expected |
 //! | `compact 1` | a checkpoint takes the place of what it knows to be committed |
 //! | `status`, `under way` | how the nodes stand; which messages nobody has got |
 //!

@@ -47,7 +47,7 @@
 //!
 //! # Invariants
 //!
-//! 1. *A follower has one file on its way*, whatever was offered before.
+//! 1. *A follower has one checkpoint on its way*, whatever was offered before.
 //! 2. *Nothing is installed but what is whole*: every checksum of the file and of its log
 //!    has been looked at, and its marks lead to its end.
 //! 3. *Term and vote stay*: an installation touches the log, and nothing promised.
