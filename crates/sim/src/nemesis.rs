@@ -116,6 +116,14 @@ impl<'world> Nemesis<'world> {
                 self.end(&ended);
             }
         }
+        for running in &mut self.running {
+            // A tick after it has begun.
+            if std::mem::take(&mut running.fault.checkpoint) {
+                for &server in &running.on {
+                    dock.servers[server].ask_for_checkpoint(self.world);
+                }
+            }
+        }
         let Some(began) = self.began else { return };
         while let Some(fault) = self.plan.pop_if(|fault| began + fault.at <= now) {
             let on = victims(fault.on, dock);
@@ -414,6 +422,7 @@ mod tests {
             accident,
             on: None,
             until_election: false,
+            checkpoint: false,
         };
         let mut nemesis = Nemesis::new(&world, vec![node], clients.clone(), vec![fault]);
         world.block_on(async {

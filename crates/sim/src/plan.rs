@@ -143,6 +143,9 @@ pub struct Fault {
     pub on: Option<Victim>,
     /// Of a leader: whether it ends as soon as another node is elected, if that is earlier.
     pub until_election: bool,
+    /// Of a cluster: whether a leader to whom it happens is asked for a checkpoint a moment
+    /// later.
+    pub checkpoint: bool,
 }
 
 impl fmt::Display for Fault {
@@ -158,8 +161,11 @@ impl fmt::Display for Fault {
         if let Some(victim) = self.on {
             write!(formatter, " on {victim:?}")?;
         }
-        match self.until_election {
-            true => formatter.write_str(", or until another leads"),
+        if self.until_election {
+            formatter.write_str(", or until another leads")?;
+        }
+        match self.checkpoint {
+            true => formatter.write_str(", with a checkpoint"),
             false => Ok(()),
         }
     }
@@ -204,6 +210,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
             accident,
             on: None,
             until_election: false,
+            checkpoint: false,
         });
         if then_power {
             // Late enough for the log to have said of what was hit that it was durable.
@@ -215,6 +222,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
                 accident: Accident::Power,
                 on: None,
                 until_election: false,
+                checkpoint: false,
             });
         }
     }
@@ -227,7 +235,8 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
 ///
 /// Half of what happens to leaders ends with the election of another. That is when an old
 /// leader comes back with what nobody else has, and what it has sent arrives late: of times
-/// that are drawn, hardly any are the time that an election takes.
+/// that are drawn, hardly any are the time that an election takes. And half of all faults find
+/// a checkpoint under way, which may not cover what only the leader has.
 pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) {
     let nodes = engine.nodes();
     let neighbours = nodes - 1 + if engine.is_remote() { CLIENTS } else { 0 };
@@ -235,7 +244,7 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
     let damaged = random.random_range(0..nodes);
     // Other streams: what is drawn of them moves no other fault.
     let mut of_disks = StdRng::seed_from_u64(seed ^ 0x6469_736B);
-    let mut of_ends = StdRng::seed_from_u64(seed ^ 0x656E_6473);
+    let mut of_leaders = StdRng::seed_from_u64(seed ^ 0x6C65_6164);
     for fault in plan {
         if class == Class::All && fault.accident == Accident::Kill && of_disks.random_ratio(1, 3) {
             fault.accident = Accident::LoseDisk;
@@ -253,7 +262,8 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
             (.., drawn) => drawn,
         };
         fault.on = Some(victim);
-        fault.until_election = of_ends.random() && victim == Victim::Leader;
+        fault.until_election = of_leaders.random() && victim == Victim::Leader;
+        fault.checkpoint = of_leaders.random();
         let cut = cut(&mut random, neighbours);
         if let Accident::Block { clients, .. } = &mut fault.accident {
             *clients = cut;
@@ -405,13 +415,14 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_happens_to_leaders_ends_with_an_election() {
+    fn half_of_leaders_faults_end_with_an_election_and_half_of_all_meet_a_checkpoint() {
         let length = Duration::from_secs(3);
-        let mut counts = [0, 0];
+        let (mut counts, mut checkpoints) = ([0, 0], [0, 0]);
         for seed in 0..100 {
             let mut plan = draw(Class::Partition, seed, length);
             among_nodes(&mut plan, Engine::Cluster, Class::Partition, seed);
             for fault in plan {
+                checkpoints[usize::from(fault.checkpoint)] += 1;
                 match fault.on {
                     Some(Victim::Leader) => counts[usize::from(fault.until_election)] += 1,
                     _ => assert!(!fault.until_election, "{fault}"),
@@ -420,6 +431,10 @@ mod tests {
         }
         let [timed, elected] = counts;
         assert!(timed > 50 && elected > 50, "{counts:?}");
+        assert!(
+            checkpoints.iter().all(|count| *count > 100),
+            "{checkpoints:?}"
+        );
     }
 
     #[test]

@@ -85,19 +85,23 @@ pub const JUDGES: &[&str] = &[
 /// to stop while it has clients.
 pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 
-/// Bugs of clusters that it takes certain steps to show, more certain than a plan of faults
-/// is: tests of `coeval_consensus`, `coeval_leader`, `coeval_log` and `coeval_occ` find them.
+/// Bugs of clusters of which no run of the court meets the circumstances: tests of
+/// `coeval_consensus` and `coeval_leader` find them.
 ///
-/// - Marks at the end of a log lie only where a leader died between keeping its mark and
-///   sending it, and the leader before it leads once more.
-/// - Leases are off in the court.
-/// - A checkpoint has too much only where a leader takes one, is cut off with what nobody else
-///   has, and starts again; it lacks its term where a log is asked for from before it.
+/// - Marks at the end of a log ([`Bug::BelieveTrailingMarks`]) lie only where a leader died
+///   between keeping its mark and sending it, and the leader before it, whose log is as long
+///   by a change of members that nobody else has, leads once more.
+/// - Leases are off in the court ([`Bug::VoteInLease`], [`Bug::VoteAfterStart`]).
+/// - A newcomer ([`Bug::TrustNewcomers`]) promises what it may not only under the number of a
+///   voter whose disk was lost. The court's operator never gives a number twice.
+/// - An answer is old where it is not confirmed ([`Bug::AnswerUnconfirmed`]) only if somebody
+///   reads on a leader that is cut off what is written under the next one, and waits for
+///   nothing that is written there. A client of the court lives with its leader until that
+///   leads no more: before, nobody writes under the next one.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
     Bug::VoteAfterStart,
-    Bug::CheckpointUncommitted,
     Bug::TrustNewcomers,
     Bug::AnswerUnconfirmed,
 ];
@@ -360,9 +364,15 @@ pub const CATCHES: &[Catch] = &[
     ),
     by(
         Bug::ForgetCheckpointTerm,
-        "cluster/list-append/serializable/loss",
+        "cluster/bank/read-committed/all",
         "consensus",
-        3,
+        8,
+    ),
+    by(
+        Bug::CheckpointUncommitted,
+        "cluster/bank/read-committed/partition",
+        "start",
+        7,
     ),
     by(
         Bug::AcknowledgeStaleTerm,
@@ -386,13 +396,13 @@ pub const CATCHES: &[Catch] = &[
         Bug::ForgetIndex,
         "cluster/bank/read-committed/partition",
         "start",
-        12,
+        7,
     ),
     by(
         Bug::ReusedOffset,
         "cluster/bank/read-committed/partition",
         "start",
-        7,
+        11,
     ),
     by(
         Bug::ReusedOffset,
