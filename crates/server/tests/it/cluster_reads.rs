@@ -137,6 +137,38 @@ fn without_a_majority_nothing_is_shown_and_sessions_stay() {
     });
 }
 
+/// An error tells of the rows that it is about, so it waits as they do.
+#[test]
+fn an_error_that_could_not_be_confirmed_is_told_as_another() {
+    in_runtime(async {
+        let cluster = Cluster::start().await;
+        let leader = cluster.leader().await;
+        let (one, other) = others(leader);
+        let mut wire = Wire::connect(cluster.address(leader)).await;
+        wire.rows("create table t (id int primary key)").await;
+        wire.rows("insert into t values (0)").await;
+        wire.ask(&[parse("s", "select 1 / id from t", &[]), sync()])
+            .await;
+        cluster.signal(one, Signal::STOP);
+        cluster.signal(other, Signal::STOP);
+        for part in [bind("", "s", &[]), execute("", 0), sync()] {
+            wire.send(&part).await;
+        }
+        // It leads no more, and has to say so; or is so slow that it leads all the same.
+        coeval_env::sleep(Duration::from_secs(2)).await;
+        cluster.signal(one, Signal::CONT);
+        cluster.signal(other, Signal::CONT);
+        let answers = wire.until('Z').await;
+        let told = error(&answers).sqlstate().to_owned();
+        assert!(["40001", "22012"].contains(&told.as_str()), "{told}");
+        assert_eq!(
+            wire.value("select id from t").await.as_deref(),
+            Some("0"),
+            "the session goes on"
+        );
+    });
+}
+
 #[test]
 fn reads_in_a_cluster_are_confirmed_and_those_of_a_server_alone_are_not() {
     in_runtime(async {
