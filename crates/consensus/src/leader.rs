@@ -16,6 +16,9 @@
 //! the messages; so an append without entries carries it only when the caller wants that
 //! ([`Consensus::tell_commit`]). Such a one is not acknowledged.
 //!
+//! Who is sent entries at once, and who may be sent them in larger pieces, is told in
+//! `unawaited`.
+//!
 //! A leader that a committed change leaves without a vote asks another voter to stand, and
 //! follows.
 //!
@@ -41,6 +44,7 @@ use crate::ready::Fetch;
 use crate::recovery::{self, Answer};
 use crate::refusal::Refusal;
 use crate::shape::Limit;
+use crate::unawaited::Awaited;
 
 /// What a leader knows.
 #[derive(Clone, Debug)]
@@ -60,6 +64,8 @@ pub(crate) struct Leader {
     leaves: bool,
     /// Followers are to hear what is committed even if they are sent nothing else.
     tells_commit: bool,
+    /// Whose answers commits wait for.
+    pub(crate) awaited: Awaited,
 }
 
 /// Leadership on its way to another node.
@@ -81,6 +87,11 @@ impl Leader {
                 sent: progress.next,
             })
             .collect()
+    }
+
+    /// Whether leadership is being handed over, or laid down.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.leaves || self.transfer.is_some()
     }
 
     /// To whom leadership is being handed.
@@ -119,6 +130,7 @@ impl Consensus {
             since_majority: 0,
             leaves: false,
             tells_commit: false,
+            awaited: Awaited::default(),
         };
         leader.adopt(self.id, &membership, start);
         let end = leader.mark_end;
@@ -275,6 +287,7 @@ impl Consensus {
         leader.now += 1;
         leader.since_heartbeat += 1;
         leader.since_majority += 1;
+        leader.awaited.tick();
         if let Some(transfer) = &mut leader.transfer {
             transfer.ticks += 1;
             if transfer.ticks >= self.settings.election_ticks {
@@ -317,6 +330,9 @@ impl Consensus {
         if let Some(progress) = leader.progress.get_mut(&from) {
             progress.active = true;
             progress.appended(matched);
+            if self.shape.membership().is_voter(from) {
+                leader.awaited.reached(from, matched);
+            }
             self.advance_commit();
             self.go_on_with_transfer();
         }
@@ -486,19 +502,23 @@ impl Consensus {
     }
 
     /// Whether there are followers who could be told more of what is committed than they
-    /// were.
+    /// were, and for whom no entries wait that will tell them.
     #[must_use]
     pub fn has_commit_to_tell(&self) -> bool {
         let State::Leader(leader) = &self.state else {
             return false;
         };
         let (commit, retained) = (self.shape.commit(), self.shape.retained());
-        leader.progress.values().any(|progress| {
-            progress.told < Some(commit) && progress.next >= retained && progress.may_be_told()
+        leader.progress.iter().any(|(follower, progress)| {
+            progress.told < Some(commit)
+                && progress.next >= retained
+                && progress.may_be_told()
+                && !self.waits(*follower)
         })
     }
 
-    /// With the next [`Ready`](crate::Ready) every follower is told what is committed.
+    /// With the next [`Ready`](crate::Ready) every follower is told what is committed, but
+    /// those for whom entries wait that will tell it ([`Consensus::has_unawaited_entries`]).
     /// Without this they hear it with the next entries or the next heartbeat: whoever
     /// wants followers to show what is committed soon calls it a moment after something
     /// was, if no entries have followed ([`Consensus::has_commit_to_tell`]).
@@ -522,8 +542,17 @@ impl Consensus {
         let leaves = leader.leaves;
         leader.tells_commit |= leaves;
         let followers: Vec<NodeId> = leader.progress.keys().copied().collect();
+        let mut to_all = false;
         for follower in followers {
-            while self.replicate_to(follower) {}
+            if self.waits(follower) {
+                continue;
+            }
+            while self.replicate_to(follower) {
+                to_all = true;
+            }
+        }
+        if to_all && self.offered_to_all().is_none() {
+            self.sent_to_all();
         }
         if leaves {
             self.follow(self.term, None);

@@ -111,6 +111,7 @@ mod refusal;
 mod restored;
 mod settings;
 mod shape;
+mod unawaited;
 
 pub use consensus::{Consensus, FollowerStatus, StartError, Status};
 pub use entry::{Content, Entry, Mark};

@@ -30,6 +30,9 @@ pub struct Settings {
     pub lease: Option<Lease>,
     /// How much of the log a mark takes.
     pub spacing: Spacing,
+    /// Whether entries for those whose answers no commit waits for are sent when the caller
+    /// says so ([`send_to_all`](crate::Consensus::send_to_all)), and not at once.
+    pub batches_unawaited: bool,
 }
 
 /// How a follower that meets a new leader, or starts again, finds the first entry of
@@ -100,6 +103,7 @@ impl Default for Settings {
             recovery: Recovery::Marks,
             lease: None,
             spacing: Spacing::REDO_LOG,
+            batches_unawaited: false,
         }
     }
 }

@@ -51,6 +51,11 @@ impl OpenOptions {
         create: true,
         ..Self::WRITE
     };
+    /// Reads and writes a file that is empty at first, whatever was there.
+    pub const REPLACE: Self = Self {
+        truncate: true,
+        ..Self::CREATE
+    };
     /// Reads and writes a new file.
     pub const CREATE_NEW: Self = Self {
         create_new: true,

@@ -287,11 +287,7 @@ impl DataDirectory {
 /// the other.
 pub(crate) async fn replace(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let new = directory.join(format!("{name}.new"));
-    let options = fs::OpenOptions {
-        truncate: true,
-        ..fs::OpenOptions::CREATE
-    };
-    let file = fs::open(&new, options)
+    let file = fs::open(&new, fs::OpenOptions::REPLACE)
         .await
         .map_err(Error::io("create", &new))?;
     file.write_at(bytes, 0)

@@ -170,11 +170,7 @@ impl SegmentKind {
     ) -> Result<Option<Segment>, Error> {
         let path = self.path(name);
         let new = Self::unfinished(&path);
-        let options = fs::OpenOptions {
-            truncate: true,
-            ..fs::OpenOptions::CREATE
-        };
-        let file = fs::open(&new, options)
+        let file = fs::open(&new, fs::OpenOptions::REPLACE)
             .await
             .map_err(Error::io("create", &new))?;
         file.allocate(self.segment_bytes)
@@ -232,11 +228,7 @@ impl SegmentKind {
         name: Name,
         end: Lsn,
     ) -> Result<Segment, Error> {
-        let options = fs::OpenOptions {
-            truncate: true,
-            ..fs::OpenOptions::CREATE
-        };
-        let file = fs::open(&path, options)
+        let file = fs::open(&path, fs::OpenOptions::REPLACE)
             .await
             .map_err(Error::io("create", &path))?;
         let whole = Self {

@@ -56,6 +56,7 @@ pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> 
     };
     let mut of_node = node::Settings {
         tick_milliseconds: (settings.cluster_election_timeout_milliseconds / TICKS).max(1),
+        batch_interval_milliseconds: settings.cluster_batch_interval_milliseconds,
         engine: engine::engine_settings(settings).await,
         definitions: Some(Arc::new(coeval_sql::FollowedCatalog)),
         ..node::Settings::default()

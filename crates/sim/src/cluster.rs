@@ -93,6 +93,8 @@ impl Member {
         };
         Settings {
             tick_milliseconds: 20,
+            // Longer than from one group of commits to the next.
+            batch_interval_milliseconds: 15,
             consensus,
             engine,
             definitions: Some(Arc::new(Known(tables))),

@@ -28,6 +28,7 @@ impl Driver {
                 .or_else(|| Some(coeval_env::now() + TELL_COMMIT)),
             false => None,
         };
+        self.say_when_batches_go();
         self.say_how_certain();
         self.meet_neighbours();
         self.show();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
-use coeval_types::Remedy;
 use coeval_types::planted::{Bug, is_planted};
+use coeval_types::{Lsn, Remedy};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::confirmations::{Certain, Confirmations, Counts};
@@ -25,7 +25,7 @@ use crate::peers::{Event, Frame, Inbox, Kind, Peers};
 const PROPOSE_BYTES: usize = 1 << 20;
 
 /// How long followers may not know that something is committed, when nothing else is sent
-/// to them. Under load the next entries come within it, and say so.
+/// to them. Under load the next entries say so, to most of them within it.
 pub(super) const TELL_COMMIT: Duration = Duration::from_millis(1);
 
 /// Something that is asked of a node.
@@ -79,6 +79,13 @@ pub(super) struct Driver {
     next_tick: Instant,
     /// When followers are told what is committed, if they are sent nothing before.
     pub(super) tell_commit: Option<Instant>,
+    /// How long entries wait for followers that no commit waits for, if they do.
+    batch_interval: Option<Duration>,
+    /// When those may be sent something again, if that is not now, and where the log ended
+    /// when they were sent something.
+    batch_due: Option<(Instant, Lsn)>,
+    /// Whether there is something for them.
+    batch_waits: bool,
 }
 
 /// A refusal that a node lives with. After one that says that data was lost, whatever it
@@ -139,6 +146,9 @@ impl Driver {
             tick: settings.tick(),
             next_tick: coeval_env::now() + settings.tick(),
             tell_commit: None,
+            batch_interval: settings.batch_interval(),
+            batch_due: None,
+            batch_waits: false,
         }
     }
 
@@ -177,7 +187,12 @@ impl Driver {
             }
         };
         let not_put = operation::not_put(&mut self.operation);
-        let wake = (self.tell_commit).map_or(self.next_tick, |tell| tell.min(self.next_tick));
+        let batch = self.batch_due.filter(|_| self.batch_waits);
+        let wake = [self.tell_commit, batch.map(|(due, _)| due)];
+        let wake = wake
+            .into_iter()
+            .flatten()
+            .fold(self.next_tick, Instant::min);
         tokio::select! {
             biased;
             () = coeval_env::sleep_until(wake) => {}
@@ -223,9 +238,24 @@ impl Driver {
         if tell.is_some() {
             self.consensus.tell_commit();
         }
+        let due = self.batch_due.map(|(due, _)| due);
+        if due.is_some_and(|due| due <= coeval_env::now()) {
+            self.consensus.send_to_all();
+        }
         self.carry_out()?;
         self.operate().await?;
         Ok(())
+    }
+
+    /// When those are sent entries again whom no commit waits for.
+    pub(super) fn say_when_batches_go(&mut self) {
+        if let Some(interval) = self.batch_interval {
+            self.batch_waits = self.consensus.has_unawaited_entries();
+            self.batch_due = self.consensus.offered_to_all().map(|offered| {
+                let before = self.batch_due.filter(|(_, of)| *of == offered);
+                before.unwrap_or_else(|| (coeval_env::now() + interval, offered))
+            });
+        }
     }
 
     /// Consensus relies on it that ticks come before whatever happened later.

@@ -187,7 +187,11 @@ impl Node {
             observer.started(id, &opened.restored, &opened.entries);
         }
         let seed = coeval_env::random_u64();
-        let consensus = Consensus::new(id, settings.consensus.clone(), &opened.restored, seed)?;
+        let of_consensus = coeval_consensus::Settings {
+            batches_unawaited: settings.batch_interval().is_some(),
+            ..settings.consensus.clone()
+        };
+        let consensus = Consensus::new(id, of_consensus, &opened.restored, seed)?;
         let peers = settings.peers.clone();
         let neighbours = Neighbours::new(identity.node, members.addresses, opened.ever, &consensus);
         let members = neighbours.members();

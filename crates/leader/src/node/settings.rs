@@ -16,7 +16,10 @@ pub struct Settings {
     pub tick_milliseconds: u64,
     /// How long a node that is being added may come no further before it is said so.
     pub catch_up_milliseconds: u64,
-    /// Of consensus. Its spacing is that of the log.
+    /// A follower on whose answer no commit waits is sent the log at most this often, in
+    /// larger pieces; with 0 each group of commits at once, as the others are.
+    pub batch_interval_milliseconds: u64,
+    /// Of consensus. Its spacing is that of the log; whether it batches says the interval.
     pub consensus: coeval_consensus::Settings,
     /// Of the engine, and of the log.
     pub engine: coeval_occ::Settings,
@@ -41,6 +44,7 @@ impl Default for Settings {
         Self {
             tick_milliseconds: 50,
             catch_up_milliseconds: 30_000,
+            batch_interval_milliseconds: 4,
             consensus: coeval_consensus::Settings::default(),
             engine: coeval_occ::Settings::default(),
             replay_ahead_bytes: 64 << 20,
@@ -57,6 +61,8 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = if !(1..=10_000).contains(&self.tick_milliseconds) {
             "tick_milliseconds must be from 1 to 10000"
+        } else if self.batch_interval_milliseconds > 100 {
+            "batch_interval_milliseconds must be from 0 to 100"
         } else if self.consensus.spacing != coeval_consensus::Spacing::REDO_LOG {
             "entries of a node's consensus are frames of the redo log: leave its spacing"
         } else if self.consensus.recovery == coeval_consensus::Recovery::Checking {
@@ -66,6 +72,12 @@ impl Settings {
             return Ok(());
         };
         Err(Error::Setting(wrong.to_owned()))
+    }
+
+    /// How long those wait for the log whom no commit waits for; `None` if they do not.
+    pub(super) fn batch_interval(&self) -> Option<Duration> {
+        let interval = Duration::from_millis(self.batch_interval_milliseconds);
+        Some(interval).filter(|interval| !interval.is_zero())
     }
 
     pub(super) fn tick(&self) -> Duration {

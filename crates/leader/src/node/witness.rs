@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use coeval_consensus::properties::{DURABILITY, Properties, Violation};
-use coeval_consensus::{Content, Entry, NodeId, Ready, Restored, Role};
+use coeval_consensus::{Body, Content, Entry, Message, NodeId, Ready, Restored, Role};
 
 use super::Observer;
 
@@ -19,6 +19,7 @@ struct Seen {
     violations: Vec<Violation>,
     elections: u64,
     installed: u64,
+    appends: u64,
     /// Their disks may lose what they had.
     damaged: BTreeSet<NodeId>,
 }
@@ -52,6 +53,12 @@ impl Witness {
     #[must_use]
     pub fn installed(&self) -> u64 {
         self.seen().installed
+    }
+
+    /// How many messages had entries.
+    #[must_use]
+    pub fn appends(&self) -> u64 {
+        self.seen().appends
     }
 
     /// What did not hold, in the order in which it was seen. Behind the first, a model that
@@ -96,6 +103,11 @@ impl Observer for Witness {
         seen.note(held);
         let write = ready.write.as_ref();
         seen.installed += u64::from(write.is_some_and(|write| write.install.is_some()));
+        let has_entries = |message: &&Message| match &message.body {
+            Body::Append { entries, .. } => !entries.is_empty(),
+            _ => false,
+        };
+        seen.appends += ready.messages.iter().filter(has_entries).count() as u64;
         let serves = |role| role == Role::Leader { serving: true };
         seen.elections += u64::from(ready.role.is_some_and(|change| serves(change.role)));
     }

@@ -12,3 +12,4 @@ mod planted;
 mod reads;
 mod runs;
 mod table;
+mod unawaited;

@@ -52,6 +52,8 @@ fn settings(court: &Shared) -> Settings {
     Settings {
         tick_milliseconds: 20,
         catch_up_milliseconds: 3000,
+        // Longer than from one group of commits to the next.
+        batch_interval_milliseconds: 15,
         consensus,
         engine: engine_settings(),
         follower_log_bytes: 16384,

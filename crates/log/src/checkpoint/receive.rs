@@ -13,9 +13,8 @@ use super::{CheckpointFile, CheckpointOffer, CheckpointStart};
 use crate::Error;
 use crate::files::Files;
 use crate::frame::Seed;
-use crate::recovery::Leftovers;
 use crate::replica::{Landmarks, Mark, Membership, check_segment};
-use crate::segment::{Name, Segment, SegmentKind};
+use crate::segment::{Name, Segment};
 
 /// After so many bytes the files are synced, as one that is written here.
 const SYNC_BYTES: u64 = 8 << 20;
@@ -58,11 +57,7 @@ impl CheckpointReceiver {
             remove_received(&folder).await?;
         }
         let path = received_path_of(&files.checkpoints(), offer.end());
-        let options = fs::OpenOptions {
-            truncate: true,
-            ..fs::OpenOptions::CREATE
-        };
-        let file = fs::open(&path, options)
+        let file = fs::open(&path, fs::OpenOptions::REPLACE)
             .await
             .map_err(Error::io("create", &path))?;
         let log = match offer.log_bytes() {
@@ -234,14 +229,9 @@ impl CheckpointReceiver {
 
 /// Makes the file for the log that a checkpoint needs from before its end.
 async fn begin_log(files: &Files, start: CheckpointStart) -> Result<Segment, Error> {
-    let kind = SegmentKind {
-        directory: files.log(),
-        database: files.database,
-        segment_bytes: 0,
-        leftovers: Leftovers::Keep,
-    };
     let path = received_log_path_of(&files.log(), start.log_start);
     let name = Name::following(start.log_start);
+    let kind = files.whole_segments();
     kind.begin(path, name, start.replay_from()).await
 }
 

@@ -31,10 +31,8 @@ use super::directory::path_of;
 use super::{CheckpointFile, CheckpointStart};
 use crate::Error;
 use crate::files::Files;
-use crate::recovery::Leftovers;
 use crate::recovery::chain::Chain;
 use crate::retention::Hold;
-use crate::segment::SegmentKind;
 
 /// What is sent: known before the first piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,12 +162,7 @@ impl CheckpointSource {
 /// Files of the log that a checkpoint needs from before its end. All of that is durable, and
 /// nobody writes there any more.
 async fn log_before(files: &Files, start: CheckpointStart) -> Result<Chain, Error> {
-    let kind = SegmentKind {
-        directory: files.log(),
-        database: files.database,
-        segment_bytes: 0,
-        leftovers: Leftovers::Keep,
-    };
+    let kind = files.whole_segments();
     let end = start.replay_from();
     // Files behind it come and go while they are being made.
     let chain = Chain::open(&kind, start.log_start, Some(end)).await?;

@@ -48,11 +48,7 @@ impl Sink {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let options = OpenOptions {
-            truncate: true,
-            ..OpenOptions::CREATE
-        };
-        let opened = fs::open(&partial, options).await;
+        let opened = fs::open(&partial, OpenOptions::REPLACE).await;
         let file = opened.map_err(failed("create", &partial))?;
         Ok(Self::of(Target::File {
             file,

@@ -103,6 +103,10 @@ impl Settings {
             let reason = "must be from 20 to 60000".into();
             return refuse("cluster_election_timeout_milliseconds", reason);
         }
+        if self.cluster_batch_interval_milliseconds > 100 {
+            let reason = "must be from 0 to 100".into();
+            return refuse("cluster_batch_interval_milliseconds", reason);
+        }
         if self.cluster_wait_milliseconds > 3_600_000 {
             let reason = "must be from 0 to 3600000".into();
             return refuse("cluster_wait_milliseconds", reason);
@@ -224,7 +228,7 @@ mod tests {
         type Change = fn(&mut Settings);
         node().check().unwrap();
         assert_eq!(node().cluster_address().unwrap().port(), 7002);
-        let changes: [(&str, Change); 7] = [
+        let changes: [(&str, Change); 8] = [
             ("cluster_node", |settings| settings.cluster_node = 0),
             ("cluster_node", |settings| settings.cluster_node = 1001),
             ("cluster_id", |settings| settings.cluster_id.0 = None),
@@ -237,6 +241,9 @@ mod tests {
             }),
             ("cluster_election_timeout_milliseconds", |settings| {
                 settings.cluster_election_timeout_milliseconds = 1;
+            }),
+            ("cluster_batch_interval_milliseconds", |settings| {
+                settings.cluster_batch_interval_milliseconds = 101;
             }),
         ];
         for (name, change) in changes {

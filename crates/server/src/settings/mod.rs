@@ -204,6 +204,11 @@ settings! {
     /// After how long without a sign of the leader the other nodes elect another one, in
     /// milliseconds; they take up to twice as long. The same on all nodes.
     cluster_election_timeout_milliseconds: u64 = 500, "MS";
+    /// A follower whose answer no commit waits for, because enough others answer, is sent
+    /// the log at most this often, in milliseconds, or every fifth of the election timeout
+    /// if that is less. That leaves more of the processors to clients; such a follower may
+    /// be behind for so long. 0 sends it every group of commits at once.
+    cluster_batch_interval_milliseconds: u64 = 4, "MS";
     /// How long a statement waits for a leader when there is none, in milliseconds,
     /// before it fails with 57P03.
     cluster_wait_milliseconds: u64 = 10_000, "MS";

@@ -110,6 +110,11 @@ pub struct Cluster {
     pub settings: Settings,
     /// Whether leaders tell at once what is committed.
     pub tells_commit: bool,
+    /// One in so many times that something is taken, all may be sent entries; never, if 0.
+    pub sends_to_all_every: u64,
+    taken: u64,
+    /// How often entries waited for that.
+    pub waited: usize,
     seed: u64,
 }
 
@@ -123,6 +128,9 @@ impl Cluster {
             properties: Properties::default(),
             settings,
             tells_commit: true,
+            sends_to_all_every: 0,
+            taken: 0,
+            waited: 0,
             seed,
         };
         let nobody = Membership::default();
@@ -235,13 +243,21 @@ impl Cluster {
     /// Takes what a node hands out, and puts it on its way.
     pub fn take(&mut self, node: NodeId) -> Result<Ready, Failure> {
         let tells_commit = self.tells_commit;
+        self.taken += 1;
+        let every = self.sends_to_all_every;
+        let sends_to_all = every > 0 && self.taken.is_multiple_of(every);
         let Some(consensus) = self.node(node) else {
             return Ok(Ready::default());
         };
         if tells_commit {
             consensus.tell_commit();
         }
+        if sends_to_all {
+            consensus.send_to_all();
+        }
         let ready = consensus.ready();
+        let waits = consensus.has_unawaited_entries();
+        self.waited += usize::from(waits);
         self.properties.handed_out(node, &ready)?;
         let machine = self.machine(node);
         machine.look_who_takes_part();

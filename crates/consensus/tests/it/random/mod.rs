@@ -22,6 +22,7 @@ fn settings(recovery: Recovery) -> Settings {
         recovery,
         lease: None,
         spacing: Spacing::Entries,
+        batches_unawaited: false,
     }
 }
 
@@ -82,6 +83,19 @@ fn late_packets_and_leaders_that_doze_break_nothing() {
 fn the_comparators_keep_them_too() {
     all_hold((2000..2060).map(|seed| plan(3, seed, Recovery::Checking)));
     all_hold((3000..3060).map(|seed| plan(3, seed, Recovery::Truncating)));
+}
+
+#[test]
+fn entries_that_wait_for_others_keep_them_too() {
+    for voters in [3, 5] {
+        let reports = (6000..6060).map(|seed| {
+            let mut plan = plan(voters, seed, Recovery::Marks);
+            plan.settings.batches_unawaited = true;
+            run(&plan).unwrap_or_else(|failure| panic!("seed {seed} of {voters}: {failure}"))
+        });
+        let waited: usize = reports.map(|report| report.waited).sum();
+        assert!(waited > 500, "{waited}");
+    }
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct Report {
     pub reads: usize,
     /// How often a node said that reads need no round.
     pub certain: usize,
+    /// How often entries waited for followers that no commit waits for.
+    pub waited: usize,
 }
 
 /// Why a run failed.
@@ -134,6 +136,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         asked: Lsn(0),
     };
     run.cluster.tells_commit = plan.seed.is_multiple_of(2);
+    run.cluster.sends_to_all_every = plan.seed % 5;
     if plan.clocks.drift() {
         for node in run.cluster.names() {
             let first = run.chance.below(1000);
@@ -155,6 +158,7 @@ pub fn run(plan: &Plan) -> Result<Report, Fault> {
         terms: committed.last().map_or(0, |last| last.term.0),
         reads: run.answered,
         certain: run.certain,
+        waited: run.cluster.waited,
     })
 }
 

@@ -150,6 +150,23 @@ impl Script {
                 }
                 .to_owned())
             }),
+            ["outruns", name, leader, times] => {
+                let told = self.lines.len();
+                for _ in 0..number(times) {
+                    self.carry_out(&format!("to all {leader}"));
+                    self.carry_out(&format!("propose {leader} x"));
+                    self.carry_out(&format!("persist {leader}"));
+                    self.carry_out(&format!("deliver {leader}>{name}"));
+                    self.carry_out(&format!("persist {name}"));
+                    self.settle();
+                }
+                self.lines.truncate(told);
+            }
+            ["to", "all", name] => self.ask(node(name), |consensus| {
+                let waits = consensus.has_unawaited_entries();
+                consensus.send_to_all();
+                Ok(if waits { "" } else { "nothing waits" }.to_owned())
+            }),
             ["certain", name] => self.ask(node(name), |consensus| {
                 Ok(format!(
                     "certain for {} ticks, unchallenged for {}",
@@ -197,6 +214,7 @@ impl Script {
                     }
                     Some(("seed", given)) => seed = number(given),
                     Some(("tells", "later")) => tells_commit = false,
+                    Some(("unawaited", "batched")) => settings.batches_unawaited = true,
                     Some(("window", entries)) => settings.window_entries = number(entries) as usize,
                     Some(("message", entries)) => {
                         settings.message_entries = number(entries) as usize;
