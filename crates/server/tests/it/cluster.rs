@@ -129,8 +129,9 @@ impl Cluster {
             } else {
                 "--cluster-join"
             },
+            // Long enough for processes that share their processors with all other tests.
             "--cluster-election-timeout-milliseconds",
-            "200",
+            "1000",
             "--admin-listen",
             "127.0.0.1:0",
         ];

@@ -23,7 +23,7 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
     in_runtime(async {
         let cluster = Cluster::start().await;
         let leader = cluster.leader().await;
-        let (follower, _) = others(leader);
+        let (follower, other) = others(leader);
         let mut first = Wire::connect(cluster.address(leader)).await;
         first
             .rows("create table t (id int primary key, n int)")
@@ -32,20 +32,30 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
         let mut within = Wire::connect(cluster.address(leader)).await;
         within.rows("begin").await;
         within.rows("select n from t").await;
-        let mut ends = Wire::connect(cluster.address(leader)).await;
-        ends.rows("begin").await;
-        let mut before = None;
-        loop {
-            let now = waits(cluster.admin(leader)).await;
-            if before.replace(now) == Some(now) {
-                break;
-            }
-            ends.rows("select n from t").await;
-        }
         let mut rows = Wire::connect(cluster.address(leader)).await;
         rows.rows("insert into t select g, 0 from generate_series(2, 20000) g")
             .await;
+        let mut ends = Wire::connect(cluster.address(leader)).await;
+        loop {
+            ends.rows("begin").await;
+            ends.rows("select n from t where id = 1").await;
+            // What is answered while nobody could confirm it was not confirmed.
+            cluster.signal(follower, Signal::STOP);
+            cluster.signal(other, Signal::STOP);
+            ends.send(&query("select n from t where id = 1")).await;
+            let soon = Duration::from_millis(300);
+            let answers = coeval_env::timeout(soon, ends.until('Z')).await;
+            if answers.is_ok() {
+                break;
+            }
+            cluster.signal(follower, Signal::CONT);
+            cluster.signal(other, Signal::CONT);
+            ends.until('Z').await;
+            ends.rows("rollback").await;
+        }
         cluster.signal(leader, Signal::STOP);
+        cluster.signal(follower, Signal::CONT);
+        cluster.signal(other, Signal::CONT);
         let mut elsewhere = Wire::connect(cluster.address(follower)).await;
         elsewhere.rows("update t set n = 2").await;
         first.send(&query("select n from t where id = 1")).await;
