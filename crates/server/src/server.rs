@@ -140,6 +140,7 @@ impl Server {
             None => None,
         };
         let started = coeval_env::now();
+        memory::preallocate(&settings).await?;
         let failure = watch::Sender::new(None);
         let of_node = settings.is_node();
         let (shared, listener, address, found) = if of_node {

@@ -23,6 +23,7 @@ use coeval_workload::loads::ycsb::{Settings as YcsbSettings, Ycsb};
 use coeval_workload::workload::Workload;
 
 use crate::progress::{Progress, Unit};
+use crate::{Settings, memory};
 
 /// Which workload, and how large.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +172,12 @@ async fn go(plan: &Plan) -> Result<Report, String> {
 }
 
 async fn drive<W: Workload>(workload: W, plan: &Plan) -> Result<Outcome, String> {
+    let settings = Settings {
+        memory_preallocated_megabytes: plan.options.preallocated_megabytes,
+        ..Settings::default()
+    };
+    let preallocated = memory::preallocate(&settings).await;
+    preallocated.map_err(|error| error.to_string())?;
     let workload = Arc::new(workload);
     let opened = place::open(&plan.place, workload.tables()).await?;
     let options = Options {

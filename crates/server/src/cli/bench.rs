@@ -114,7 +114,7 @@ fn common() -> Vec<Arg> {
         Arg::new("url")
             .long("url")
             .value_name("URL")
-            .conflicts_with_all(["protocol", "data-dir"])
+            .conflicts_with_all(["protocol", "data-dir", "preallocated-megabytes"])
             .help("A server, as postgres://127.0.0.1:5433 [default: an engine in this process]"),
         Arg::new("protocol")
             .long("protocol")
@@ -125,6 +125,14 @@ fn common() -> Vec<Arg> {
             .long("data-dir")
             .value_name("DIR")
             .help("Make commits durable in this directory, which is empty or does not exist"),
+        Arg::new("preallocated-megabytes")
+            .long("preallocated-megabytes")
+            .value_name("MB")
+            .value_parser(value_parser!(u64).range(..=1 << 30))
+            .help(
+                "Take so much memory from the kernel before anything else, as a server does with \
+                 memory_preallocated_megabytes [default: 0]",
+            ),
         Arg::new("isolation")
             .long("isolation")
             .value_parser(["read-committed", "snapshot", "serializable"])
@@ -475,6 +483,7 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
             directory: text(matches, "data-dir").map(Into::into),
         },
     };
+    let preallocated = matches.get_one::<u64>("preallocated-megabytes").copied();
     let threads = count(matches, "threads")?;
     let clients = match matches.contains_id("clients") {
         true => count(matches, "clients")?,
@@ -524,6 +533,7 @@ fn plan(name: &str, matches: &ArgMatches) -> Result<Plan, String> {
         record: record.is_some(),
         operation_timeout: (!operation_timeout.is_zero()).then_some(operation_timeout),
         durability: String::new(),
+        preallocated_megabytes: preallocated.unwrap_or(0),
         ..Options::default()
     };
     Ok(Plan {

@@ -15,23 +15,35 @@
 
 mod occupied;
 
+use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_env::fs::{self, OpenOptions};
-use coeval_memory::heap;
+use coeval_memory::{allocator, heap};
 use coeval_occ::{Budget, Engine, MemoryAccounts};
+
+use tracing::info;
 
 use occupied::Looked;
 
 use crate::Settings;
+use crate::settings::SettingsError;
 
 /// What the database may take of the memory there is, when nobody said how much: the
 /// rest is for the kernel, its cache of the log, and other programs.
 const DEFAULT_PERCENT: u64 = 75;
 
 const MEBIBYTE: u64 = 1 << 20;
+
+/// An arena is a multiple of so many bytes, and has so many at the most.
+const ARENA_UNIT: usize = 32 << 20;
+const LARGEST_ARENA: usize = 8 << 30;
+
+/// So many bytes are asked of the kernel at once.
+const STEP: usize = 64 << 20;
 
 /// What takes memory, and what the kernel says of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +63,69 @@ pub(crate) async fn budget(settings: &Settings) -> Budget {
     limit.map_or(Budget::UNLIMITED, |limit| {
         Budget::of(limit, settings.old_versions_percent)
     })
+}
+
+/// Takes what the settings want to be there from the start. Done once in a process.
+pub(crate) async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
+    let megabytes = settings.memory_preallocated_megabytes;
+    if megabytes == 0 {
+        return Ok(());
+    }
+    let refuse = |reason| {
+        Err(SettingsError::Value {
+            name: "memory_preallocated_megabytes",
+            origin: None,
+            reason,
+        })
+    };
+    // Of what is free a quarter of the limit counts as used, so more could not all be.
+    let most = budget(settings).await.limit / 4 * 3 / MEBIBYTE;
+    if megabytes > most {
+        return refuse(format!(
+            "{megabytes} is more than {most}, which is three quarters of what the database may \
+             take; see memory_limit_megabytes"
+        ));
+    }
+    let began = coeval_env::now();
+    let taking = coeval_env::spawn_dedicated("preallocation", move || async move {
+        take(megabytes * MEBIBYTE)
+    });
+    let taken = taking
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)));
+    if let Err(error) = taken {
+        return refuse(format!("the kernel does not give as much: {error}"));
+    }
+    let milliseconds = began.elapsed().as_millis();
+    info!(megabytes, milliseconds, "memory is preallocated");
+    Ok(())
+}
+
+/// Has the first bytes of the allocator's arenas there, as many as are asked for; and more
+/// arenas, where there are too few.
+fn take(bytes: u64) -> io::Result<()> {
+    let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+    let there: usize = occupied::arenas()?.iter().map(Range::len).sum();
+    let mut missing = bytes.saturating_sub(there);
+    while missing > 0 {
+        let size = missing.next_multiple_of(ARENA_UNIT).min(LARGEST_ARENA);
+        if !allocator::reserve(size) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        missing = missing.saturating_sub(size);
+    }
+    let mut left = bytes;
+    for arena in occupied::arenas()? {
+        let end = arena.end.min(arena.start.saturating_add(left));
+        left -= end - arena.start;
+        for start in (arena.start..end).step_by(STEP) {
+            allocator::populate(start..end.min(start + STEP))?;
+        }
+    }
+    if left > 0 {
+        return Err(io::Error::other("the allocator has no memory of its own"));
+    }
+    Ok(())
 }
 
 /// The memory that this process could have, in bytes.

@@ -20,6 +20,7 @@
 //! The sum of all of it can be had for one system call ([`resident`]): whoever wants to
 //! grow near the limit asks for that.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use coeval_env::Instant;
@@ -95,6 +96,28 @@ fn look() -> Option<Occupied> {
     Some(sum(&std::fs::read_to_string("/proc/self/smaps").ok()?))
 }
 
+/// The addresses of arenas, in order.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the kernel says of this very process is nothing a simulator could own"
+)]
+pub(super) fn arenas() -> std::io::Result<Vec<Range<usize>>> {
+    Ok(arenas_of(&std::fs::read_to_string("/proc/self/maps")?))
+}
+
+/// Those of a list of mappings that can be written to.
+fn arenas_of(mappings: &str) -> Vec<Range<usize>> {
+    let arena = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let addresses = addresses(words.next()?)?;
+        let is_writable = words.next() == Some("rw-p");
+        let is_unnamed = words.nth(3).is_none();
+        let is_large = addresses.len() as u64 > LARGEST_STACK;
+        (is_writable && is_unnamed && is_large).then_some(addresses)
+    };
+    mappings.lines().filter_map(arena).collect()
+}
+
 /// Adds a list of mappings up.
 fn sum(mappings: &str) -> Occupied {
     let mut occupied = Occupied::default();
@@ -113,7 +136,9 @@ fn sum(mappings: &str) -> Occupied {
             Some(first) if !first.ends_with(':') => {
                 // Rights, offset, device, file number, and a name if there is one.
                 let is_unnamed = words.nth(4).is_none();
-                in_arena = is_unnamed && length(first).is_some_and(|bytes| bytes > LARGEST_STACK);
+                let is_large =
+                    addresses(first).is_some_and(|range| range.len() as u64 > LARGEST_STACK);
+                in_arena = is_unnamed && is_large;
             }
             _ => {}
         }
@@ -121,11 +146,11 @@ fn sum(mappings: &str) -> Occupied {
     occupied
 }
 
-/// Bytes of `55766b8fc000-55766c851000`.
-fn length(addresses: &str) -> Option<u64> {
-    let (start, end) = addresses.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    u64::from_str_radix(end, 16).ok()?.checked_sub(start)
+/// `55766b8fc000-55766c851000`.
+fn addresses(word: &str) -> Option<Range<usize>> {
+    let (start, end) = word.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    Some(start..usize::from_str_radix(end, 16).ok()?)
 }
 
 #[cfg(test)]
@@ -154,6 +179,21 @@ Rss:                   8 kB
         };
         assert_eq!(sum(mappings), expected);
         assert_eq!(sum(""), Occupied::default());
+    }
+
+    #[test]
+    fn arenas_are_told_by_what_may_be_done_with_them() {
+        let mappings = "\
+55766b8fc000-5577ab851000 rw-p 00530000 fe:00 77                        /usr/bin/coeval
+20000000000-20040000000 rw-p 00000000 00:00 0 
+20040000000-20080000000 ---p 00000000 00:00 0 
+7fd85f973000-7fd860173000 rw-p 00000000 00:00 0 
+7fd8a0000000-7fd8b0000000 rw-s 00000000 00:01 9                          /dev/zero (deleted)
+";
+        // Neither files, nor what is shared, small or cannot be written to.
+        let arena: Range<usize> = 0x200_0000_0000..0x200_4000_0000;
+        assert_eq!(arenas_of(mappings), vec![arena]);
+        assert!(arenas_of("nonsense\n\n1-0 rw-p 0 0 0\n").is_empty());
     }
 
     #[cfg(target_os = "linux")]

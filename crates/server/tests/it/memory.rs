@@ -293,3 +293,23 @@ fn a_transaction_that_updates_everything_again_and_again_ends_at_the_limit() {
         assert!(server.ended().await.success());
     });
 }
+
+#[test]
+fn what_is_preallocated_is_there_and_rows_are_put_into_it() {
+    const MEGABYTE: f64 = 1_048_576.0;
+    in_runtime(async {
+        let data = tempfile::tempdir().unwrap();
+        let arguments = ["--memory-preallocated-megabytes", "256"];
+        let server = Running::start_with(data.path(), &arguments).await;
+        let mut wire = Wire::connect(server.address).await;
+        let resident = "name = 'process_resident_memory_bytes'";
+        let before = metric(&mut wire, resident).await;
+        assert!(before > 256.0 * MEGABYTE, "{before}");
+        assert_agrees(&mut wire, "at the start").await;
+        // They and what the statement needs are 50 MB and more.
+        make(&mut wire, 50_000).await;
+        let after = metric(&mut wire, resident).await;
+        assert!(after < before + 10.0 * MEGABYTE, "{before} {after}");
+        assert_agrees(&mut wire, "filled").await;
+    });
+}

@@ -294,6 +294,17 @@ fn wrong_settings_are_refused_with_advice() {
                 "flag --max-connections",
             ),
             (&["start", "--log-level", "loud=very"], "log_level"),
+            (
+                &[
+                    "start",
+                    "--ephemeral",
+                    "--memory-limit-megabytes",
+                    "100",
+                    "--memory-preallocated-megabytes",
+                    "76",
+                ],
+                "76 is more than 75, which is three quarters",
+            ),
             (&["strat"], "start"),
         ] {
             let refused = output(coeval(arguments)).await;

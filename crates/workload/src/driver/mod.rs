@@ -108,6 +108,9 @@ pub struct Options {
     pub stop: Stop,
     /// What a commit survives, for the report.
     pub durability: String,
+    /// How much memory the process had taken before anything else, in megabytes, for the
+    /// report.
+    pub preallocated_megabytes: u64,
 }
 
 /// How long a client waits for an answer, unless it is told otherwise: longer than any
@@ -131,6 +134,7 @@ impl Default for Options {
             operation_timeout: Some(OPERATION_TIMEOUT),
             stop: Stop::default(),
             durability: "none".to_owned(),
+            preallocated_megabytes: 0,
         }
     }
 }

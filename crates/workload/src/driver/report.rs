@@ -23,6 +23,8 @@ pub struct Report {
     pub backend: String,
     /// What commits survive.
     pub durability: String,
+    /// How much memory the process had taken before anything else, in megabytes.
+    pub preallocated_megabytes: u64,
     /// The isolation level of transactions.
     pub isolation: String,
     /// Threads of the load.
@@ -217,6 +219,7 @@ impl Report {
             workload: facts.workload.to_owned(),
             backend: facts.backend.to_owned(),
             durability: options.durability.clone(),
+            preallocated_megabytes: options.preallocated_megabytes,
             isolation: isolation_name(options.isolation).to_owned(),
             threads: options.threads.clamp(1, options.clients.max(1)),
             clients: options.clients,

@@ -92,6 +92,9 @@ impl Report {
         if let Length::Transactions(count) = length {
             let _ = write!(text, ", {count} transactions");
         }
+        if self.preallocated_megabytes > 0 {
+            let _ = write!(text, ", {} MB preallocated", self.preallocated_megabytes);
+        }
         let _ = writeln!(text, "\n");
         let _ = writeln!(
             text,
