@@ -589,6 +589,20 @@ mod tests {
         assert_eq!((plan.options.threads, plan.options.clients), (2, 2));
         assert_eq!(plan.options.isolation, Isolation::Serializable);
         assert!(plan.options.load && plan.options.check && !plan.options.record);
+        assert_eq!(plan.options.preallocated_megabytes, 0);
+    }
+
+    #[test]
+    fn memory_is_preallocated_where_the_engine_is() {
+        let flag = ["tpcc", "--preallocated-megabytes", "100"];
+        let plan = planned(&flag).unwrap();
+        assert_eq!(plan.options.preallocated_megabytes, 100);
+        let elsewhere = planned(&[&flag[..], &["--url", "postgres://127.0.0.1"]].concat());
+        let refused = elsewhere.unwrap_err();
+        assert!(refused.contains("--preallocated-megabytes"), "{refused}");
+        for wrong in ["-1", "many", "99999999999"] {
+            assert!(planned(&["tpcc", "--preallocated-megabytes", wrong]).is_err());
+        }
     }
 
     #[test]

@@ -1,49 +1,33 @@
 //! How much memory there is, and how much this process has.
 //!
-//! The kernel says both in files. A container may have less than its machine; then the
-//! container's limit is what counts.
-//!
-//! ```text
-//!   /proc/meminfo                    MemTotal:  24683520 kB
-//!   /sys/fs/cgroup/memory.max        8589934592, or max
-//!   /proc/self/statm                 size resident …, in pages
-//! ```
-//!
-//! What the process has, and where, is looked at some times a second for the budget
+//! What there is [`machine`] finds out. What the process has, and where, is looked at some times a second for the budget
 //! ([`watch`]), and for whoever asks. The limit does not depend on how often: near it,
 //! whoever wants to grow asks the kernel (`coeval_occ`'s `memory` argues why that holds).
 
+mod machine;
 mod occupied;
+mod preallocated;
 
-use std::io;
-use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_env::fs::{self, OpenOptions};
-use coeval_memory::{allocator, heap};
+use coeval_memory::heap;
 use coeval_occ::{Budget, Engine, MemoryAccounts};
-
-use tracing::info;
 
 use occupied::Looked;
 
+pub(crate) use preallocated::preallocate;
+
 use crate::Settings;
-use crate::settings::SettingsError;
 
 /// What the database may take of the memory there is, when nobody said how much: the
 /// rest is for the kernel, its cache of the log, and other programs.
 const DEFAULT_PERCENT: u64 = 75;
 
 const MEBIBYTE: u64 = 1 << 20;
-
-/// An arena is a multiple of so many bytes, and has so many at the most.
-const ARENA_UNIT: usize = 32 << 20;
-const LARGEST_ARENA: usize = 8 << 30;
-
-/// So many bytes are asked of the kernel at once.
-const STEP: usize = 64 << 20;
 
 /// What takes memory, and what the kernel says of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,90 +41,12 @@ pub struct MemoryReport {
 /// The budget that the settings make on this machine.
 pub(crate) async fn budget(settings: &Settings) -> Budget {
     let limit = match settings.memory_limit_megabytes {
-        0 => available().await.map(|bytes| bytes / 100 * DEFAULT_PERCENT),
+        0 => (machine::memory().await).map(|memory| memory.total / 100 * DEFAULT_PERCENT),
         megabytes => Some(megabytes.saturating_mul(MEBIBYTE)),
     };
     limit.map_or(Budget::UNLIMITED, |limit| {
         Budget::of(limit, settings.old_versions_percent)
     })
-}
-
-/// Takes what the settings want to be there from the start. Done once in a process.
-pub(crate) async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
-    let megabytes = settings.memory_preallocated_megabytes;
-    if megabytes == 0 {
-        return Ok(());
-    }
-    let refuse = |reason| {
-        Err(SettingsError::Value {
-            name: "memory_preallocated_megabytes",
-            origin: None,
-            reason,
-        })
-    };
-    // Of what is free a quarter of the limit counts as used, so more could not all be.
-    let most = budget(settings).await.limit / 4 * 3 / MEBIBYTE;
-    if megabytes > most {
-        return refuse(format!(
-            "{megabytes} is more than {most}, which is three quarters of what the database may \
-             take; see memory_limit_megabytes"
-        ));
-    }
-    let began = coeval_env::now();
-    let taking = coeval_env::spawn_dedicated("preallocation", move || async move {
-        take(megabytes * MEBIBYTE)
-    });
-    let taken = taking
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)));
-    if let Err(error) = taken {
-        return refuse(format!("the kernel does not give as much: {error}"));
-    }
-    let milliseconds = began.elapsed().as_millis();
-    info!(megabytes, milliseconds, "memory is preallocated");
-    Ok(())
-}
-
-/// Has the first bytes of the allocator's arenas there, as many as are asked for; and more
-/// arenas, where there are too few.
-fn take(bytes: u64) -> io::Result<()> {
-    let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
-    let there: usize = occupied::arenas()?.iter().map(Range::len).sum();
-    let mut missing = bytes.saturating_sub(there);
-    while missing > 0 {
-        let size = missing.next_multiple_of(ARENA_UNIT).min(LARGEST_ARENA);
-        if !allocator::reserve(size) {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        missing = missing.saturating_sub(size);
-    }
-    let mut left = bytes;
-    for arena in occupied::arenas()? {
-        let end = arena.end.min(arena.start.saturating_add(left));
-        left -= end - arena.start;
-        for start in (arena.start..end).step_by(STEP) {
-            allocator::populate(start..end.min(start + STEP))?;
-        }
-    }
-    if left > 0 {
-        return Err(io::Error::other("the allocator has no memory of its own"));
-    }
-    Ok(())
-}
-
-/// The memory that this process could have, in bytes.
-async fn available() -> Option<u64> {
-    let machine = meminfo(&read("/proc/meminfo").await?)?;
-    let container = read("/sys/fs/cgroup/memory.max").await;
-    let container = container.and_then(|text| text.trim().parse().ok());
-    Some(container.map_or(machine, |container: u64| container.min(machine)))
-}
-
-/// `MemTotal` in bytes.
-fn meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kilobytes: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 /// What this process occupies, in bytes.
@@ -226,8 +132,8 @@ fn tell(engine: &Engine, looked: &Mutex<Looked>) -> Duration {
 }
 
 /// A file of the kernel's, which has no length that it would tell.
-async fn read(path: &str) -> Option<String> {
-    let file = fs::open(path, OpenOptions::READ).await.ok()?;
+async fn read(path: impl AsRef<Path>) -> Option<String> {
+    let file = fs::open(path.as_ref(), OpenOptions::READ).await.ok()?;
     let mut text = Vec::new();
     loop {
         let mut bytes = [0; 4096];
@@ -242,18 +148,11 @@ async fn read(path: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_machine_says_what_it_has() {
-        let text = "MemFree:  12 kB\nMemTotal:       24683520 kB\n";
-        assert_eq!(meminfo(text), Some(24_683_520 * 1024));
-        assert_eq!(meminfo("MemTotal: much"), None);
-    }
-
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_default_is_a_share_of_it() {
         let budget = budget(&Settings::default()).await;
-        let available = available().await.unwrap();
+        let available = machine::memory().await.unwrap().total;
         assert!(budget.limit < available && budget.limit > available / 2);
         let own = resident().await.unwrap();
         assert!(own > MEBIBYTE && own < available);

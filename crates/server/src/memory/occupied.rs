@@ -13,7 +13,8 @@
 //!     Rss:              614336 kB
 //! ```
 //!
-//! An arena is unnamed and far larger than any stack. A look takes some milliseconds for
+//! An arena is far larger than any stack, and unnamed, or named by the allocator where the
+//! kernel knows names for such mappings (`[anon:mimalloc]`). A look takes some milliseconds for
 //! each gigabyte that is there; where there are many, one is not repeated at once
 //! ([`REST`]).
 //!
@@ -25,9 +26,12 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 
-/// What is unnamed and larger than this is an arena of the allocator's, in bytes. Stacks
-/// have 8 MiB, arenas at least 32.
-const LARGEST_STACK: u64 = 16 << 20;
+/// What belongs to no file and is larger than this is an arena of the allocator's, in bytes.
+/// Stacks have 8 MiB, arenas at least 32.
+const LARGEST_STACK: usize = 16 << 20;
+
+/// What the allocator calls its mappings, where the kernel keeps that.
+const NAME: &str = "[anon:mimalloc]";
 
 /// For how many times as long as a look takes it is taken for true, where there is more
 /// than [`QUICK`].
@@ -107,15 +111,20 @@ pub(super) fn arenas() -> std::io::Result<Vec<Range<usize>>> {
 
 /// Those of a list of mappings that can be written to.
 fn arenas_of(mappings: &str) -> Vec<Range<usize>> {
-    let arena = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let addresses = addresses(words.next()?)?;
-        let is_writable = words.next() == Some("rw-p");
-        let is_unnamed = words.nth(3).is_none();
-        let is_large = addresses.len() as u64 > LARGEST_STACK;
-        (is_writable && is_unnamed && is_large).then_some(addresses)
-    };
-    mappings.lines().filter_map(arena).collect()
+    let writable = |line: &str| line.split_ascii_whitespace().nth(1) == Some("rw-p");
+    let lines = mappings.lines().filter(|line| writable(line));
+    lines.filter_map(arena).collect()
+}
+
+/// The addresses of a mapping, if it is an arena.
+fn arena(line: &str) -> Option<Range<usize>> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    let addresses = start..usize::from_str_radix(end, 16).ok()?;
+    // Rights, offset, device, file number, and a name if there is one.
+    let is_the_allocators = words.nth(4).is_none_or(|name| name == NAME);
+    (is_the_allocators && addresses.len() > LARGEST_STACK).then_some(addresses)
 }
 
 /// Adds a list of mappings up.
@@ -134,23 +143,12 @@ fn sum(mappings: &str) -> Occupied {
                 *class += kilobytes * 1024;
             }
             Some(first) if !first.ends_with(':') => {
-                // Rights, offset, device, file number, and a name if there is one.
-                let is_unnamed = words.nth(4).is_none();
-                let is_large =
-                    addresses(first).is_some_and(|range| range.len() as u64 > LARGEST_STACK);
-                in_arena = is_unnamed && is_large;
+                in_arena = arena(line).is_some();
             }
             _ => {}
         }
     }
     occupied
-}
-
-/// `55766b8fc000-55766c851000`.
-fn addresses(word: &str) -> Option<Range<usize>> {
-    let (start, end) = word.split_once('-')?;
-    let start = usize::from_str_radix(start, 16).ok()?;
-    Some(start..usize::from_str_radix(end, 16).ok()?)
 }
 
 #[cfg(test)]
@@ -168,13 +166,15 @@ VmFlags: rd ex mr mw me sd
 Size:            1048576 kB
 Rss:              614336 kB
 Anonymous:        614336 kB
+20080000000-200c0000000 rw-p 00000000 00:00 0                            [anon:mimalloc]
+Rss:                 100 kB
 7fd85f973000-7fd860173000 rw-p 00000000 00:00 0 
 Rss:                  12 kB
 7ffd6e6eb000-7ffd6e70c000 rw-p 00000000 00:00 0                          [stack]
 Rss:                   8 kB
 ";
         let expected = Occupied {
-            arenas: 614_336 * 1024,
+            arenas: 614_436 * 1024,
             program: 7_000 * 1024,
         };
         assert_eq!(sum(mappings), expected);
@@ -187,12 +187,17 @@ Rss:                   8 kB
 55766b8fc000-5577ab851000 rw-p 00530000 fe:00 77                        /usr/bin/coeval
 20000000000-20040000000 rw-p 00000000 00:00 0 
 20040000000-20080000000 ---p 00000000 00:00 0 
+20080000000-200c0000000 rw-p 00000000 00:00 0                            [anon:mimalloc]
+200c0000000-20100000000 rw-p 00000000 00:00 0                            [anon:other]
 7fd85f973000-7fd860173000 rw-p 00000000 00:00 0 
 7fd8a0000000-7fd8b0000000 rw-s 00000000 00:01 9                          /dev/zero (deleted)
 ";
         // Neither files, nor what is shared, small or cannot be written to.
-        let arena: Range<usize> = 0x200_0000_0000..0x200_4000_0000;
-        assert_eq!(arenas_of(mappings), vec![arena]);
+        let expected: [Range<usize>; 2] = [
+            0x200_0000_0000..0x200_4000_0000,
+            0x200_8000_0000..0x200_c000_0000,
+        ];
+        assert_eq!(arenas_of(mappings), expected);
         assert!(arenas_of("nonsense\n\n1-0 rw-p 0 0 0\n").is_empty());
     }
 

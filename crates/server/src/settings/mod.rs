@@ -142,9 +142,9 @@ settings! {
     /// snapshot that holds on to them ends with 72000.
     old_versions_percent: u64 = 25, "PERCENT";
     /// How much memory is taken from the kernel at the start already, in megabytes, so that
-    /// nobody waits for it later; at most three quarters of the limit. What was used and is
-    /// free again is given back all the same. A start takes a second longer for each 20 GB,
-    /// on a virtual machine for each 400 MB.
+    /// nobody waits for it later; at most three quarters of the limit, and what is free. What
+    /// was used and is free again is given back all the same. The start takes longer: on
+    /// virtual machines a second for some hundred megabytes.
     memory_preallocated_megabytes: u64 = 0, "MB";
     /// The size of a file of the log, in bytes: a multiple of 4096.
     log_segment_bytes: u64 = 16 << 20, "BYTES";

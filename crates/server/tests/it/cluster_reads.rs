@@ -36,14 +36,17 @@ fn a_leader_that_was_away_answers_nothing_that_is_old() {
         rows.rows("insert into t select g, 0 from generate_series(2, 20000) g")
             .await;
         let mut ends = Wire::connect(cluster.address(leader)).await;
+        // What is answered while nobody could confirm it was not confirmed. A block is for
+        // half an election timeout after a majority was heard of, which may be over.
+        let soon = Duration::from_millis(300);
+        let mut tries = 0..20;
         loop {
+            assert!(tries.next().is_some(), "no answer leaves unconfirmed");
             ends.rows("begin").await;
             ends.rows("select n from t where id = 1").await;
-            // What is answered while nobody could confirm it was not confirmed.
             cluster.signal(follower, Signal::STOP);
             cluster.signal(other, Signal::STOP);
             ends.send(&query("select n from t where id = 1")).await;
-            let soon = Duration::from_millis(300);
             let answers = coeval_env::timeout(soon, ends.until('Z')).await;
             if answers.is_ok() {
                 break;
@@ -164,8 +167,9 @@ fn an_error_that_could_not_be_confirmed_is_told_as_another() {
         for part in [bind("", "s", &[]), execute("", 0), sync()] {
             wire.send(&part).await;
         }
-        // It leads no more, and has to say so; or is so slow that it leads all the same.
-        coeval_env::sleep(Duration::from_secs(2)).await;
+        // It leads no more, and has to say so: after two election timeouts at most, but that
+        // it may be so slow that it leads all the same.
+        coeval_env::sleep(Duration::from_secs(3)).await;
         cluster.signal(one, Signal::CONT);
         cluster.signal(other, Signal::CONT);
         let answers = wire.until('Z').await;
