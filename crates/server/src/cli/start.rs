@@ -53,9 +53,17 @@ async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> 
     } else {
         Storage::Directory
     };
-    let server = match Server::start(settings, storage).await {
-        Ok(server) => server,
-        Err(error) => return fail(&error),
+    // A start that is given up leaves what a crash would: the next one recovers as this one.
+    let server = tokio::select! {
+        biased;
+        () = any(&mut terminate, &mut interrupt) => {
+            info!("asked to stop before it was ready");
+            return ExitCode::SUCCESS;
+        }
+        started = Server::start(settings, storage) => match started {
+            Ok(server) => server,
+            Err(error) => return fail(&error),
+        },
     };
     if ephemeral {
         say(&url(&server));
