@@ -53,22 +53,7 @@ async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> 
     } else {
         Storage::Directory
     };
-    // A start that is given up leaves what a crash would: the next one recovers as this one.
-    let server = tokio::select! {
-        biased;
-        () = any(&mut terminate, &mut interrupt) => {
-            info!("asked to stop before it was ready");
-            return ExitCode::SUCCESS;
-        }
-        started = Server::start(settings, storage) => match started {
-            Ok(server) => server,
-            Err(error) => return fail(&error),
-        },
-    };
-    if ephemeral {
-        say(&url(&server));
-    }
-    let orphaned = async {
+    let mut orphaned = std::pin::pin!(async {
         match parent {
             Some(parent) => match parent.gone().await {
                 Ok(()) => {}
@@ -79,7 +64,26 @@ async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> 
             },
             None => std::future::pending().await,
         }
+    });
+    // A start that is given up leaves what a crash would: the next one recovers as this one.
+    let server = tokio::select! {
+        biased;
+        () = any(&mut terminate, &mut interrupt) => {
+            info!("asked to stop before it was ready");
+            return ExitCode::SUCCESS;
+        }
+        () = &mut orphaned => {
+            info!("the starting process has ended before this one was ready");
+            return ExitCode::SUCCESS;
+        }
+        started = Server::start(settings, storage) => match started {
+            Ok(server) => server,
+            Err(error) => return fail(&error),
+        },
     };
+    if ephemeral {
+        say(&url(&server));
+    }
     tokio::select! {
         biased;
         failure = server.failed() => {
@@ -93,7 +97,7 @@ async fn serve(settings: Effective, ephemeral: bool, parent: Option<Parent>) -> 
             return ExitCode::FAILURE;
         }
         () = any(&mut terminate, &mut interrupt) => info!("asked to stop"),
-        () = orphaned => info!("the starting process has ended"),
+        () = &mut orphaned => info!("the starting process has ended"),
         () = reload(&server, &mut hangup) => {}
     }
     tokio::select! {

@@ -1,16 +1,20 @@
 //! How much memory this process could have: of its machine, and of its control groups.
 //!
-//! The kernel says both in files, and of the machine by a system call as well, for where
-//! the file is hidden (a unit of systemd with `ProcSubset=pid`). A control group may have
-//! less than the machine, and so may each group that it is in:
+//! The kernel says both in files, and what the machine has by a system call as well, for
+//! where the file is hidden (a unit of systemd with `ProcSubset=pid`); what of that is free
+//! the call does not say, for it leaves out what files could give up. A control group may
+//! have less than the machine, and so may each group that it is in (version 2 of control
+//! groups; of the older one nothing is read):
 //!
 //! ```text
 //!   /proc/meminfo                         MemTotal:      24683520 kB
 //!                                         MemAvailable:  23105300 kB
 //!   /proc/self/cgroup                     0::/system.slice/coeval.service
 //!   /sys/fs/cgroup/system.slice/coeval.service/memory.max       8589934592, or max
+//!                                              memory.high      likewise
 //!                                              memory.current   1249652736
-//!                                              memory.stat      file 1048576000
+//!                                              memory.stat      active_file 848576000
+//!                                                               inactive_file 200000000
 //!   /sys/fs/cgroup/system.slice/memory.max                      max
 //! ```
 //!
@@ -27,15 +31,19 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub(super) struct Memory {
     /// What there is, whoever has it.
     pub(super) total: u64,
-    /// What could be taken without anybody having to give something up.
-    pub(super) free: u64,
+    /// What could be taken without ending or swapping out anything; `None` where nobody
+    /// says so.
+    pub(super) free: Option<u64>,
 }
 
 impl Memory {
     fn least(self, other: Self) -> Self {
         Self {
             total: self.total.min(other.total),
-            free: self.free.min(other.free),
+            free: match (self.free, other.free) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            },
         }
     }
 }
@@ -43,7 +51,7 @@ impl Memory {
 /// Where nobody says so, `None`.
 pub(super) async fn memory() -> Option<Memory> {
     let file = read("/proc/meminfo").await;
-    let mut memory = file.and_then(|text| meminfo(&text)).or_else(told)?;
+    let mut memory = file.and_then(|text| meminfo(&text)).or_else(sysinfo)?;
     let groups = read("/proc/self/cgroup").await.unwrap_or_default();
     for group in groups_of(&groups) {
         if let Some(group) = of_group(&group).await {
@@ -58,7 +66,7 @@ fn meminfo(text: &str) -> Option<Memory> {
     let bytes = |name: &str| kilobytes(text, name)?.checked_mul(1024);
     Some(Memory {
         total: bytes("MemTotal:")?,
-        free: bytes("MemAvailable:")?,
+        free: bytes("MemAvailable:"),
     })
 }
 
@@ -67,20 +75,18 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// What the system call says. What others could give up of their caches does not count
-/// there as free.
+/// What the system call says.
 #[cfg(target_os = "linux")]
-fn told() -> Option<Memory> {
+fn sysinfo() -> Option<Memory> {
     let said = rustix::system::sysinfo();
-    let unit = u64::from(said.mem_unit);
     Some(Memory {
-        total: said.totalram.checked_mul(unit)?,
-        free: said.freeram.checked_mul(unit)?,
+        total: said.totalram.checked_mul(u64::from(said.mem_unit))?,
+        free: None,
     })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn told() -> Option<Memory> {
+fn sysinfo() -> Option<Memory> {
     None
 }
 
@@ -94,17 +100,30 @@ fn groups_of(text: &str) -> Vec<PathBuf> {
 
 /// What a group may have; `None` where it has no limit.
 async fn of_group(folder: &Path) -> Option<Memory> {
-    let number =
-        async |name: &str| -> Option<u64> { read(folder.join(name)).await?.trim().parse().ok() };
-    let total = number("memory.max").await?;
-    let current = number("memory.current").await.unwrap_or(0);
-    // What it has of files is there to be given up.
-    let stat = read(folder.join("memory.stat")).await.unwrap_or_default();
-    let files = stat.lines().find_map(|line| line.strip_prefix("file "));
-    let files = files.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let text = async |name: &str| read(folder.join(name)).await.unwrap_or_default();
+    let limits = [text("memory.max").await, text("memory.high").await];
+    group(
+        &limits,
+        &text("memory.current").await,
+        &text("memory.stat").await,
+    )
+}
+
+/// The same, from what the files say.
+fn group(limits: &[String; 2], current: &str, stat: &str) -> Option<Memory> {
+    let limits = limits.iter().filter_map(|limit| limit.trim().parse().ok());
+    let total: u64 = limits.min()?;
+    // What it has of files can be given up.
+    let files = |line: &str| {
+        let (name, bytes) = line.split_once(' ')?;
+        let is_file = ["active_file", "inactive_file"].contains(&name);
+        bytes.parse::<u64>().ok().filter(|_| is_file)
+    };
+    let files: u64 = stat.lines().filter_map(files).sum();
+    let current: Option<u64> = current.trim().parse().ok();
     Some(Memory {
         total,
-        free: total.saturating_sub(current.saturating_sub(files)),
+        free: current.map(|bytes| total.saturating_sub(bytes.saturating_sub(files))),
     })
 }
 
@@ -117,11 +136,11 @@ mod tests {
         let text = "MemFree:  12 kB\nMemTotal:       24683520 kB\nMemAvailable:   100 kB\n";
         let expected = Memory {
             total: 24_683_520 * 1024,
-            free: 102_400,
+            free: Some(102_400),
         };
         assert_eq!(meminfo(text), Some(expected));
         assert_eq!(meminfo("MemTotal: much\nMemAvailable: 1 kB"), None);
-        assert_eq!(meminfo("MemTotal: 1 kB"), None);
+        assert_eq!(meminfo("MemTotal: 1 kB").unwrap().free, None);
     }
 
     #[test]
@@ -135,13 +154,51 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_group_has_its_smaller_limit_less_what_it_took() {
+        let stat = "anon 500\nfile 90\nactive_file 30\ninactive_file 20\nshmem 40\n";
+        let free = |max: &str, high: &str, current: &str, stat: &str| {
+            let limits = [max.to_owned(), high.to_owned()];
+            group(&limits, current, stat).map(|group| (group.total, group.free))
+        };
+        assert_eq!(
+            free("1000\n", "max\n", "550\n", stat),
+            Some((1000, Some(500)))
+        );
+        assert_eq!(
+            free("1000\n", "700\n", "550\n", stat),
+            Some((700, Some(200)))
+        );
+        assert_eq!(free("100\n", "", "550\n", stat), Some((100, Some(0))));
+        assert_eq!(
+            free("1000\n", "max\n", "550\n", ""),
+            Some((1000, Some(450)))
+        );
+        assert_eq!(free("1000\n", "max\n", "", stat), Some((1000, None)));
+        assert_eq!(free("max\n", "max\n", "550\n", stat), None);
+        assert_eq!(free("", "", "", ""), None);
+    }
+
+    #[test]
+    fn whoever_has_least_decides() {
+        let of = |total, free| Memory { total, free };
+        let machine = of(100, Some(50));
+        assert_eq!(machine.least(of(60, Some(70))), of(60, Some(50)));
+        assert_eq!(machine.least(of(120, Some(7))), of(100, Some(7)));
+        assert_eq!(of(100, None).least(of(60, Some(7))), of(60, Some(7)));
+        assert_eq!(of(100, None).least(of(60, None)), of(60, None));
+    }
+
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn both_ways_to_ask_agree() {
         let memory = memory().await.unwrap();
-        let told = told().unwrap();
-        assert!(memory.free <= memory.total && told.free <= told.total);
-        assert!(memory.total <= told.total, "{memory:?} {told:?}");
-        assert!(told.total > 64 << 20, "{told:?}");
+        let machine = sysinfo().unwrap();
+        assert!(
+            memory.free.is_some_and(|free| free <= memory.total),
+            "{memory:?}"
+        );
+        assert!(memory.total <= machine.total, "{memory:?} {machine:?}");
+        assert!(machine.total > 64 << 20, "{machine:?}");
     }
 }

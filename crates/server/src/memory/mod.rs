@@ -1,8 +1,9 @@
 //! How much memory there is, and how much this process has.
 //!
-//! What there is [`machine`] finds out. What the process has, and where, is looked at some times a second for the budget
-//! ([`watch`]), and for whoever asks. The limit does not depend on how often: near it,
-//! whoever wants to grow asks the kernel (`coeval_occ`'s `memory` argues why that holds).
+//! What there is [`machine`] finds out. What the process has, and where, is looked at some
+//! times a second for the budget ([`watch`]), and for whoever asks. The limit does not
+//! depend on how often: near it, whoever wants to grow asks the kernel (`coeval_occ`'s
+//! `memory` argues why that holds).
 
 mod machine;
 mod occupied;

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arenas_are_large_and_have_no_name() {
+    fn arenas_are_large_and_no_files() {
         let mappings = "\
 55766b8fc000-55766c851000 r-xp 00530000 fe:00 77                        /usr/bin/coeval
 Size:              15700 kB

@@ -15,7 +15,8 @@
 //!
 //! Refused is what would not do any good: more than three quarters of the limit, because
 //! the program, the log and what lies elsewhere in arenas need their part of it; and more
-//! than is free, which the kernel would promise all the same, and then end a process for.
+//! than is free, which the kernel would promise all the same, and then end a process for;
+//! what is free is not known everywhere ([`machine`]).
 
 use std::io;
 use std::ops::Range;
@@ -52,14 +53,14 @@ pub(crate) async fn preallocate(settings: &Settings) -> Result<(), SettingsError
              take; see memory_limit_megabytes"
         ));
     }
-    let Some(memory) = machine::memory().await else {
-        return refuse("how much memory there is cannot be found out here; use 0".into());
-    };
-    let free = memory.free / MEBIBYTE;
-    if megabytes > free {
+    // Where nobody says how much is free, who asks for it has to know.
+    let free = machine::memory().await.and_then(|memory| memory.free);
+    let most = free.map_or(u64::MAX, |bytes| bytes / 16 * 15) / MEBIBYTE;
+    if megabytes > most {
         return refuse(format!(
-            "{megabytes} is more than {free}, which is what is free at this moment of the memory \
-             of the machine or the container"
+            "{megabytes} is more than {most}, which is what is free at this moment of the memory \
+             of the machine or the container, but for a sixteenth; ask for less, or end what \
+             else takes memory here"
         ));
     }
     let began = coeval_env::now();
@@ -70,7 +71,9 @@ pub(crate) async fn preallocate(settings: &Settings) -> Result<(), SettingsError
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)));
     if let Err(error) = taken {
-        return refuse(format!("cannot be had: {error}"));
+        return refuse(format!(
+            "cannot be had: {error}; ask for less, or for 0, which takes memory when it is needed"
+        ));
     }
     let milliseconds = began.elapsed().as_millis();
     info!(megabytes, milliseconds, "memory is preallocated");
@@ -82,7 +85,7 @@ fn take(bytes: u64) -> io::Result<()> {
     let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
     let there: usize = arenas()?.iter().map(Range::len).sum();
     if !allocator::reserve(bytes.saturating_sub(there)) {
-        let reason = "the allocator gets no more addresses from the kernel";
+        let reason = "the allocator can have no more arenas";
         return Err(io::Error::new(io::ErrorKind::OutOfMemory, reason));
     }
     let mut left = bytes;
