@@ -605,25 +605,49 @@ impl Consensus {
         false
     }
 
-    /// Looks how much a majority has on its disks.
-    pub(crate) fn advance_commit(&mut self) {
-        let State::Leader(leader) = &mut self.state else {
-            return;
-        };
+    /// How much a majority has on its disks, if this node has everything before `own`.
+    fn reached_with(&self, leader: &Leader, own: Lsn) -> Option<Lsn> {
         let membership = self.shape.membership();
         let majority = membership.majority() - usize::from(is_planted(Bug::CommitWithoutMajority));
-        let durable = self.durability.end();
-        let reached = membership.reached_by(majority, |voter| {
+        membership.reached_by(majority, |voter| {
             if voter == self.id {
-                durable
+                own
             } else {
                 leader
                     .progress
                     .get(&voter)
                     .map_or(Lsn(0), |progress| progress.matched)
             }
-        });
-        let Some(reached) = reached else {
+        })
+    }
+
+    /// Up to where this node's disk is waited for: had it everything before, more would be
+    /// committed, or a message could go. `None` while it does not lead, and while what is
+    /// missing is others' answers; then it is enough to report writes that are done with
+    /// whatever comes next.
+    #[must_use]
+    pub fn awaits_durable(&self) -> Option<Lsn> {
+        let State::Leader(leader) = &self.state else {
+            return None;
+        };
+        let end = self.shape.end();
+        if self.outbox.has_held() {
+            return Some(end);
+        }
+        let reached = self.reached_with(leader, end)?;
+        let waits = reached > self.durability.end() && reached > self.shape.commit();
+        waits.then_some(reached)
+    }
+
+    /// Looks how much a majority has on its disks.
+    pub(crate) fn advance_commit(&mut self) {
+        let State::Leader(leader) = &self.state else {
+            return;
+        };
+        let Some(reached) = self.reached_with(leader, self.durability.end()) else {
+            return;
+        };
+        let State::Leader(leader) = &mut self.state else {
             return;
         };
         if reached > self.shape.commit() && reached >= leader.mark_end {

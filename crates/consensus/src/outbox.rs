@@ -102,6 +102,11 @@ impl Outbox {
         self.held.push_back((write, message));
     }
 
+    /// Whether messages wait for a write.
+    pub(crate) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// The next message that waits for no more than this write.
     pub(crate) fn release(&mut self, done: impl Fn(u64) -> bool) -> Option<Message> {
         match self.held.front() {

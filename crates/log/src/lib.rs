@@ -128,8 +128,8 @@ pub use log::Log;
 pub use older::Older;
 pub use recovery::{RecoveryProgress, RecoverySummary, Replay, ReplayError};
 pub use replica::{
-    CheckpointPlace, Frame, FrameKind, Frames, HardState, LogStream, Mark, Membership, Progress,
-    Replayed, Replayer, ReplicaLog, meaning,
+    CheckpointPlace, Frame, FrameKind, Frames, HardState, LogNews, LogStream, Mark, Membership,
+    Progress, Replayed, Replayer, ReplicaLog, meaning,
 };
 pub use retention::Hold;
 pub use settings::Settings;

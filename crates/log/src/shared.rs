@@ -157,6 +157,12 @@ impl Shared {
         self.timestamp_before(end.0)
     }
 
+    /// What a leader's log has, for those whom only one hands out.
+    pub(crate) fn leading(&self) -> &Leading {
+        let leading = self.leading.as_deref();
+        leading.expect("this is of a leader's log")
+    }
+
     /// Called by the flusher: everything before `end` is on this disk.
     pub(crate) fn flushed(&self, end: u64) {
         match &self.leading {

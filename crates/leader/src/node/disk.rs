@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Write};
-use coeval_log::{CheckpointSource, HardState, Log, LogStream, Progress, ReplicaLog};
+use coeval_log::{CheckpointSource, HardState, Log, LogNews, LogStream, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::Lsn;
 use coeval_types::planted::{Bug, is_planted};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::{Outcome, Schedule};
 use super::reached::Replayed;
@@ -59,7 +59,7 @@ pub(super) enum Done {
     /// This write, and all before it.
     Persisted(u64),
     /// The log is open and has its mark.
-    Leads(LogStream, watch::Receiver<Progress>),
+    Leads(LogStream, LogNews),
     /// The tables are whole.
     Serves(Arc<Engine>),
     /// A checkpoint has taken the place of the log, and filled the tables.
@@ -451,8 +451,8 @@ impl Disk {
         let log = log.lead(&encode_membership(members)).await?;
         let mark = log.marks().last().copied().ok_or(Error::LogEnded)?;
         let stream = log.stream(mark.end).ok_or(Error::LogEnded)?;
-        let progress = log.progress().ok_or(Error::LogEnded)?;
-        self.tell(Done::Leads(stream, progress));
+        let news = log.news().ok_or(Error::LogEnded)?;
+        self.tell(Done::Leads(stream, news));
         self.state = State::Begins(log, tables, following);
         Ok(())
     }

@@ -173,9 +173,10 @@ impl Driver {
         done: &mut mpsc::UnboundedReceiver<Done>,
         requests: &mut mpsc::UnboundedReceiver<Request>,
     ) -> Result<(), End> {
-        let progress = async {
-            match &mut self.lead {
-                Some(lead) => lead.progress().await,
+        let lead = self.lead.as_ref();
+        let news = async {
+            match lead {
+                Some(lead) => lead.news().await,
                 None => std::future::pending().await,
             }
         };
@@ -201,7 +202,7 @@ impl Driver {
                 self.make_up_for_ticks()?;
                 self.done(what)?;
             }
-            () = progress => {
+            () = news => {
                 self.make_up_for_ticks()?;
                 self.log_moved().await?;
             }
@@ -242,7 +243,13 @@ impl Driver {
         if due.is_some_and(|due| due <= coeval_env::now()) {
             self.consensus.send_to_all();
         }
+        // A flush that nobody waited for was no event.
+        self.report_flushed();
         self.carry_out()?;
+        if self.wants_flush() {
+            self.report_flushed();
+            self.carry_out()?;
+        }
         self.operate().await?;
         Ok(())
     }
@@ -318,9 +325,9 @@ impl Driver {
     fn done(&mut self, done: Done) -> Result<(), Error> {
         match done {
             Done::Persisted(number) => self.persisted(number),
-            Done::Leads(stream, progress) => {
+            Done::Leads(stream, news) => {
                 if let Some(lead) = &mut self.lead {
-                    lead.log = Some((stream, progress));
+                    lead.log = Some((stream, news));
                 }
                 self.report_flushed();
                 if is_planted(Bug::ForgetMarkRule) {
@@ -371,6 +378,16 @@ impl Driver {
         if let Some(number) = self.lead.as_mut().and_then(Lead::flushed) {
             self.persisted(number);
         }
+    }
+
+    /// Says what the log has to flush for a commit, if one waits for this disk. Whether one
+    /// does; then it may have been flushed meanwhile.
+    fn wants_flush(&self) -> bool {
+        let wanted = self.lead.as_ref().zip(self.consensus.awaits_durable());
+        if let Some((lead, end)) = wanted {
+            lead.want_flushed(end);
+        }
+        wanted.is_some()
     }
 
     /// The engine's log has come further: what is new is proposed, what is flushed

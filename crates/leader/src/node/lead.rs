@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use coeval_consensus::{Content, Entry, Write};
-use coeval_log::{LogStream, Progress};
+use coeval_log::{LogNews, LogStream};
 use coeval_occ::Engine;
 use coeval_types::Lsn;
-use tokio::sync::watch;
 
 /// A term that this node leads.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(super) struct Lead {
     /// Writes of consensus, each with where the log must be flushed to for it to be done.
     unflushed: VecDeque<(u64, Lsn)>,
     /// The log, once it is open.
-    pub(super) log: Option<(LogStream, watch::Receiver<Progress>)>,
+    pub(super) log: Option<(LogStream, LogNews)>,
     /// Whether the engine has been asked for.
     pub(super) is_asked: bool,
     pub(super) engine: Option<Arc<Engine>>,
@@ -54,8 +53,8 @@ impl Lead {
 
     /// The last of the writes that are done.
     pub(super) fn flushed(&mut self) -> Option<u64> {
-        let (_, progress) = self.log.as_ref()?;
-        let flushed = progress.borrow().flushed;
+        let (_, news) = self.log.as_ref()?;
+        let flushed = news.now().flushed;
         let mut last = None;
         while let Some((number, _)) = self.unflushed.pop_front_if(|(_, end)| *end <= flushed) {
             last = Some(number);
@@ -71,18 +70,21 @@ impl Lead {
     /// Whether the log has stopped.
     pub(super) fn has_ended(&self) -> bool {
         let log = self.log.as_ref();
-        log.is_some_and(|(_, progress)| progress.borrow().ended)
+        log.is_some_and(|(_, news)| news.now().ended)
     }
 
-    /// Waits until the log has come further. For ever, if it is not open.
-    pub(super) async fn progress(&mut self) {
-        match &mut self.log {
-            Some((_, progress)) => {
-                if progress.changed().await.is_err() {
-                    std::future::pending().await
-                }
-            }
+    /// Waits for news of the log. For ever, if it is not open.
+    pub(super) async fn news(&self) {
+        match &self.log {
+            Some((_, news)) => news.next().await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// A commit waits until everything before `end` is flushed here, which is news then.
+    pub(super) fn want_flushed(&self, end: Lsn) {
+        if let Some((_, news)) = &self.log {
+            news.want_flushed(end);
         }
     }
 }

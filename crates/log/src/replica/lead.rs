@@ -30,6 +30,7 @@ use super::check::LogEnd;
 use super::files::LogFiles;
 use super::landmarks::{Landmarks, Mark, Membership};
 use super::log::ReplicaLog;
+use super::news::LogNews;
 use super::stream::LogStream;
 use super::window::{Progress, Window};
 use crate::checkpoint::CheckpointSource;
@@ -223,6 +224,13 @@ impl Log {
     #[must_use]
     pub fn progress(&self) -> Option<watch::Receiver<Progress>> {
         Some(self.leading()?.window.progress())
+    }
+
+    /// What whoever drives consensus has to hear of the log. `None` of a log alone.
+    #[must_use]
+    pub fn news(&self) -> Option<LogNews> {
+        self.leading()?;
+        Some(LogNews::new(Arc::clone(&self.shared)))
     }
 
     /// The log from `from` on, where a frame starts, for a follower. `None` of a log

@@ -28,7 +28,7 @@ pub struct LogStream {
 
 impl LogStream {
     pub(super) fn new(shared: Arc<Shared>, files: LogFiles, base: Lsn, at: Lsn) -> Self {
-        let progress = leading(&shared).window.progress();
+        let progress = shared.leading().window.progress();
         Self {
             shared,
             files,
@@ -56,7 +56,7 @@ impl LogStream {
     /// # Errors
     /// [`Error::Damaged`] when this log itself is.
     pub async fn read_around(&mut self, at: Lsn, most: usize) -> Result<Option<Frames>, Error> {
-        let window = &leading(&self.shared).window;
+        let window = &self.shared.leading().window;
         self.at = window.frame_around(at).unwrap_or(at);
         match self.read(most).await {
             Err(damaged @ Error::Damaged { .. }) if self.at == at => {
@@ -73,7 +73,7 @@ impl LogStream {
     /// Walks over the frames in the files, from the last place before `at` on at which it is
     /// known that one starts.
     async fn find_frame_around(&mut self, at: Lsn) -> Result<Lsn, Error> {
-        let leading = leading(&self.shared);
+        let leading = self.shared.leading();
         let starts = leading.starts().filter(|start| *start <= at);
         let mut start = starts.max().unwrap_or(self.base);
         let Look::InFiles(until) = leading.window.look(start) else {
@@ -103,7 +103,7 @@ impl LogStream {
                 oldest: self.base,
             });
         }
-        let looked = leading(&self.shared).window.look(self.at);
+        let looked = self.shared.leading().window.look(self.at);
         let bytes = match looked {
             Look::Nothing => return Ok(None),
             Look::Bytes(bytes) => bytes.slice(..first_frames(&bytes, most)),
@@ -130,11 +130,6 @@ impl LogStream {
             }
         }
     }
-}
-
-fn leading(shared: &Shared) -> &super::Leading {
-    let leading = shared.leading.as_deref();
-    leading.expect("only a leader's log has streams")
 }
 
 /// How many bytes the first frames of the ring have that are `most` together, or the

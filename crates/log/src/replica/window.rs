@@ -14,11 +14,12 @@
 //! ring has room again as soon as the kernel has its copy; whoever sends it copies nothing.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard};
 
 use bytes::{Bytes, BytesMut};
 use coeval_types::Lsn;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::frame::frame_bytes;
 
@@ -87,6 +88,9 @@ pub(crate) struct Window {
     /// It holds at most about so many bytes that have been written.
     limit: u64,
     progress: watch::Sender<Progress>,
+    /// See `news`.
+    news: Notify,
+    wanted_flushed: AtomicU64,
 }
 
 impl Window {
@@ -105,6 +109,8 @@ impl Window {
                 flushed: start,
                 ended: false,
             }),
+            news: Notify::new(),
+            wanted_flushed: AtomicU64::new(0),
         }
     }
 
@@ -128,6 +134,7 @@ impl Window {
         drop(state);
         self.progress
             .send_modify(|progress| progress.filled = filled);
+        self.news.notify_one();
     }
 
     /// Everything before is in the files.
@@ -144,12 +151,30 @@ impl Window {
 
     /// Everything before is durable here.
     pub(crate) fn flushed(&self, end: Lsn) {
-        self.progress.send_modify(|progress| progress.flushed = end);
+        let mut before = end;
+        self.progress
+            .send_modify(|progress| before = std::mem::replace(&mut progress.flushed, end));
+        fence(Ordering::SeqCst);
+        if before.0 < self.wanted_flushed.load(Ordering::Relaxed) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Flushes are news until this one.
+    pub(super) fn want_flushed(&self, end: Lsn) {
+        self.wanted_flushed.fetch_max(end.0, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Waits for news: see `news`.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
     }
 
     /// Nothing more comes.
     pub(crate) fn end(&self) {
         self.progress.send_modify(|progress| progress.ended = true);
+        self.news.notify_one();
     }
 
     /// How far the log has come, to be watched.
@@ -185,7 +210,34 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
+
+    #[test]
+    fn a_flush_is_news_if_it_is_wanted() {
+        let window = Window::new(Lsn(64), 100);
+        let has_news = || {
+            let mut context = Context::from_waker(Waker::noop());
+            pin!(window.news()).poll(&mut context).is_ready()
+        };
+        assert!(!has_news());
+        window.push(Lsn(64), (&[7; 64], &[]));
+        assert!(has_news());
+        window.flushed(Lsn(128));
+        assert!(!has_news(), "nobody waits for it");
+        window.want_flushed(Lsn(192));
+        window.flushed(Lsn(160));
+        assert!(has_news(), "on the way there");
+        window.flushed(Lsn(256));
+        assert!(has_news());
+        window.flushed(Lsn(320));
+        assert!(!has_news(), "it is past what was wanted");
+        window.end();
+        assert!(has_news());
+    }
 
     #[test]
     fn what_is_written_leaves_when_there_is_too_much() {

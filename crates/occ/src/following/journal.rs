@@ -28,21 +28,24 @@ impl Journal {
         self.0.extend(touched);
     }
 
-    /// Takes the records of all commits before `end`, and says which commit is the last.
-    pub(super) fn settle(&mut self, end: Lsn) -> Option<(Timestamp, BTreeSet<Place>)> {
+    /// Takes the records of all commits before `end`, each once and in their order, and says
+    /// which commit is the last.
+    pub(super) fn settle(&mut self, end: Lsn) -> Option<(Timestamp, Vec<Place>)> {
         let count = self.0.partition_point(|(cts, _)| cts.lsn() < end);
-        let settled = self.0.drain(..count);
-        settled.fold(None, |found, (cts, place)| {
-            let mut places = found.map_or_else(BTreeSet::new, |(_, places)| places);
-            places.insert(place);
-            Some((cts, places))
-        })
+        let (last, _) = *self.0.get(count.checked_sub(1)?)?;
+        let mut places: Vec<_> = self.0.drain(..count).map(|(_, place)| place).collect();
+        places.sort_unstable();
+        places.dedup();
+        Some((last, places))
     }
 
-    /// Takes the records of all commits at `from` and behind.
-    pub(super) fn take_back(&mut self, from: Lsn) -> BTreeSet<Place> {
+    /// Takes the records of all commits at `from` and behind, each once and in their order.
+    pub(super) fn take_back(&mut self, from: Lsn) -> Vec<Place> {
         let kept = self.0.partition_point(|(cts, _)| cts.lsn() < from);
-        self.0.drain(kept..).map(|(_, place)| place).collect()
+        let mut places: Vec<_> = self.0.drain(kept..).map(|(_, place)| place).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 
     /// Whether everything is settled.

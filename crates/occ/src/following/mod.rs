@@ -28,7 +28,9 @@
 //!   not wait for each other; in between, tables show the end of no commit.
 //! - A batch is whole commits, so when all workers are done, the newest versions are those
 //!   of one place in the log. Now it is *settled*: indexes get the entries of what is new,
-//!   and the [`journal`] notes which commits have changed which records.
+//!   and the [`journal`] notes which commits have changed which records. A patch that leaves
+//!   a row's keys as they were has its entries already (invariant 3). Whatever moves a key
+//!   within the batch, an image, a deletion or another patch, is looked at.
 //! - When the commit point passes settled commits they become *visible*, in the order of
 //!   the log: [`FollowedTables::visible`] moves to the last of them. What they have
 //!   replaced is removed, with the entries that only it had, unless a view shows it.

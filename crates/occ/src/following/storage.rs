@@ -78,9 +78,7 @@ impl FollowedStorage {
         let Some(record) = self.records.followed(rid) else {
             return;
         };
-        let newest = self.records.record(rid);
-        let newest = newest.and_then(|record| record.newest_committed(guard));
-        let newest = newest.and_then(|version| version.row());
+        let newest = self.newest(rid, guard);
         for index in self.indexes().iter() {
             if index.is_primary() {
                 newest.inspect(|row| index.lead_to(*row, rid, guard));
@@ -129,6 +127,25 @@ impl FollowedStorage {
             let indexes = self.indexes();
             record.collect(&collector(expiry, guard, &Upkeep(&indexes)));
         }
+    }
+
+    /// The row of the record's newest version, if it has one.
+    pub(super) fn newest<'guard>(
+        &self,
+        rid: Rid,
+        guard: &'guard Guard<'_>,
+    ) -> Option<RowRef<'guard>> {
+        let version = self.records.record(rid)?.newest_committed(guard)?;
+        version.row()
+    }
+
+    /// Whether both are there, and no index tells them apart.
+    pub(super) fn has_same_keys(&self, one: Option<RowRef<'_>>, other: Option<RowRef<'_>>) -> bool {
+        let (Some(one), Some(other)) = (one, other) else {
+            return false;
+        };
+        let indexes = self.indexes();
+        indexes.iter().all(|index| index.same_key(one, other))
     }
 
     /// The record with this RID, and what keeps its indexes.

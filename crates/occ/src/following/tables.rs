@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use coeval_log::{Entry, Error, ReplayError, SavedRecord};
 use coeval_memory::epoch::{Domain, Guard};
@@ -26,6 +26,15 @@ const NOBODY: TransactionId = TransactionId(0);
 
 type Storages = BTreeMap<StorageId, Arc<FollowedStorage>>;
 
+/// A record that a commit has changed.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    cts: Timestamp,
+    place: Place,
+    /// Indexes lead there already: the row has the keys of the one that it replaces.
+    is_led_to: bool,
+}
+
 /// Tables that are filled as the log grows.
 #[derive(Debug)]
 pub(super) struct Followed {
@@ -35,7 +44,7 @@ pub(super) struct Followed {
     /// The last commit of what is replayed, settled and committed.
     visible: AtomicU64,
     /// What the replay that is going on has changed.
-    touched: Mutex<Vec<(Timestamp, Place)>>,
+    touched: Mutex<Vec<Touched>>,
     journal: Mutex<Journal>,
     /// Records that may have old versions which a view has kept.
     postponed: Mutex<BTreeSet<Place>>,
@@ -97,34 +106,47 @@ impl Followed {
         Arc::clone(storages.entry(id).or_insert_with(new))
     }
 
+    /// All storages, among which are those of these entries.
+    fn storages_with(&self, entries: &[(Timestamp, Entry<'_>)]) -> RwLockReadGuard<'_, Storages> {
+        loop {
+            let storages = self.storages.read().expect("no panic while it was held");
+            let mut ids = entries.iter().map(|(_, entry)| entry.record().0);
+            let Some(missing) = ids.find(|id| !storages.contains_key(id)) else {
+                return storages;
+            };
+            drop(storages);
+            self.storage_or_new(missing);
+        }
+    }
+
     /// Installs what commits have done: a record's changes in their order, from one thread.
     pub(super) fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError> {
         let guard = self.domain.pin();
         let expiry = self.expiry();
-        let mut last: Option<Arc<FollowedStorage>> = None;
-        let mut records = Vec::with_capacity(GROUP);
+        let mut changed = Vec::with_capacity(entries.len());
         for group in entries.chunks(GROUP) {
-            let places = group.iter().map(|(cts, entry)| (*cts, entry.record()));
-            for (_, (id, rid)) in places.clone() {
-                let storage = match &last {
-                    Some(storage) if storage.id() == id => Arc::clone(storage),
-                    _ => self.storage_or_new(id),
-                };
-                if let Some((record, _)) = storage.record(rid) {
+            let storages = self.storages_with(group);
+            let storage = |entry: &Entry<'_>| &storages[&entry.record().0];
+            for (_, entry) in group {
+                if let Some((record, _)) = storage(entry).record(entry.record().1) {
                     record.prefetch();
                 }
-                records.push(Arc::clone(&storage));
-                last = Some(storage);
             }
-            for ((cts, entry), storage) in group.iter().zip(records.drain(..)) {
-                install(&storage, *cts, *entry, &expiry, &guard).map_err(|reason| ReplayError {
+            for (cts, entry) in group {
+                let installed = install(storage(entry), *cts, *entry, &expiry, &guard);
+                let is_led_to = installed.map_err(|reason| ReplayError {
                     timestamp: *cts,
                     reason,
                 })?;
+                changed.push(Touched {
+                    cts: *cts,
+                    place: entry.record(),
+                    is_led_to,
+                });
             }
-            let mut touched = self.touched.lock().expect("no panic while it was held");
-            touched.extend(places);
         }
+        let mut touched = self.touched.lock().expect("no panic while it was held");
+        touched.append(&mut changed);
         Ok(())
     }
 
@@ -132,7 +154,8 @@ impl Followed {
     pub(super) fn settle(&self) {
         let mut touched = self.touched.lock().expect("no panic while it was held");
         let touched = std::mem::take(&mut *touched);
-        let mut places: Vec<Place> = touched.iter().map(|(_, place)| *place).collect();
+        let strays = touched.iter().filter(|touched| !touched.is_led_to);
+        let mut places: Vec<Place> = strays.map(|touched| touched.place).collect();
         places.sort_unstable();
         places.dedup();
         let parts = (places.len() / PART_RECORDS).clamp(1, self.threads);
@@ -142,7 +165,11 @@ impl Followed {
             let guard = self.domain.pin();
             self.each(parts[part], |storage, rid| storage.add(rid, &guard));
         });
-        self.journal().extend(touched);
+        let touched = touched.into_iter();
+        let changes = touched
+            .map(|touched| (touched.cts, touched.place))
+            .collect();
+        self.journal().extend(changes);
     }
 
     /// Calls `visit` for records that are in the order of their storages.
@@ -181,13 +208,14 @@ impl Followed {
 
     /// Removes what the settled changes of these records have replaced. As long as there is
     /// a view, what it may show stays, and is looked at again when there is none.
-    fn collect(&self, mut places: BTreeSet<Place>) {
+    fn collect(&self, mut places: Vec<Place>) {
         let mut postponed = self.postponed.lock().expect("no panic while it was held");
         let expiry = self.expiry();
-        if self.snapshots.count() == 0 {
-            places.append(&mut postponed);
-        } else {
+        if self.snapshots.count() > 0 {
             postponed.extend(&places);
+        } else if !postponed.is_empty() {
+            postponed.extend(places);
+            places = std::mem::take(&mut *postponed).into_iter().collect();
         }
         let guard = self.domain.pin();
         self.each(&places, |storage, rid| {
@@ -251,7 +279,7 @@ impl Followed {
     pub(super) fn finish(&self) -> Result<BTreeMap<StorageId, Recovered>, Error> {
         self.settle();
         self.commit(Lsn(u64::MAX));
-        self.collect(BTreeSet::new());
+        self.collect(Vec::new());
         debug_assert!(self.journal().is_empty());
         let mut storages = self.storages.write().expect("no panic while it was held");
         let storages = std::mem::take(&mut *storages);
@@ -265,13 +293,15 @@ impl Followed {
     }
 }
 
+/// Installs a change. Says whether indexes lead to the record already, because its row has
+/// the keys of the one that it replaces.
 fn install(
     storage: &FollowedStorage,
     cts: Timestamp,
     entry: Entry<'_>,
     expiry: &Expiry<'_>,
     guard: &Guard<'_>,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let (id, rid) = entry.record();
     let Some((record, indexes)) = storage.record(rid) else {
         return Err(format!("{id:?} has no record {rid}"));
@@ -279,13 +309,17 @@ fn install(
     let upkeep = Upkeep(&indexes);
     let collector = collector(expiry, guard, &upkeep);
     let installed = match entry {
-        Entry::Image { row, .. } => record.image(cts, row, &collector),
+        Entry::Image { row, .. } => record.image(cts, row, &collector).map(|_| false),
         Entry::Patch {
             previous, patch, ..
-        } => record.patch(cts, previous, patch, &collector),
-        Entry::Delete { .. } => record.delete(cts, &collector),
+        } => {
+            let replaced = storage.newest(rid, guard);
+            let patched = record.patch(cts, previous, patch, &collector);
+            patched.map(|_| storage.has_same_keys(replaced, storage.newest(rid, guard)))
+        }
+        Entry::Delete { .. } => record.delete(cts, &collector).map(|_| false),
     };
-    installed.map(|_| ()).map_err(|error| error.to_string())
+    installed.map_err(|error| error.to_string())
 }
 
 /// The tables at one commit, while replay goes on behind it. What it shows is kept until it
