@@ -11,6 +11,7 @@
 //! - [`counters`]: numbers that many threads add to.
 //! - [`padded`]: keeps what different threads write on different cache lines.
 //! - [`prefetch`](mod@prefetch): asks for memory before it is needed.
+//! - [`tally`]: how often a thread allocates, for tests that bound it.
 //!
 //! # How it is checked
 //!
@@ -35,3 +36,4 @@ pub mod padded;
 pub mod prefetch;
 pub mod ring;
 pub mod sync;
+pub mod tally;

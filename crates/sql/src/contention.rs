@@ -153,7 +153,7 @@ fn columns(table: &Table, index: &Index, mut key: &[u8]) -> Option<String> {
 fn range(table: &Table, index: &Index, lower: &[u8], upper: Option<&[u8]>) -> String {
     let first = columns(table, index, lower);
     if let Some(key) = &first
-        && successor_of_prefix(lower).as_deref() == upper
+        && successor_of_prefix::<Vec<u8>>(lower).as_deref() == upper
     {
         return format!("keys {key}");
     }

@@ -5,6 +5,7 @@
 //! engine can maintain and rebuild an index without knowing a schema.
 
 use std::fmt;
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use crate::row::RowRef;
@@ -82,9 +83,12 @@ pub struct StorageDefinition {
 /// The smallest key greater than every key that starts with `prefix`, or `None`
 /// when there is no such key (the prefix is all `0xFF`, or empty).
 #[must_use]
-pub fn successor_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn successor_of_prefix<Key>(prefix: &[u8]) -> Option<Key>
+where
+    Key: for<'bytes> From<&'bytes [u8]> + DerefMut<Target = [u8]>,
+{
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
-    let mut successor = prefix[..=last].to_vec();
+    let mut successor = Key::from(&prefix[..=last]);
     successor[last] += 1;
     Some(successor)
 }
@@ -95,9 +99,10 @@ mod tests {
 
     #[test]
     fn the_successor_bounds_every_extension() {
-        assert_eq!(successor_of_prefix(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(successor_of_prefix(&[1, 0xFF, 0xFF]), Some(vec![2]));
-        assert_eq!(successor_of_prefix(&[0xFF]), None);
-        assert_eq!(successor_of_prefix(&[]), None);
+        let successor = |prefix: &[u8]| successor_of_prefix::<Vec<u8>>(prefix);
+        assert_eq!(successor(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(successor(&[1, 0xFF, 0xFF]), Some(vec![2]));
+        assert_eq!(successor(&[0xFF]), None);
+        assert_eq!(successor(&[]), None);
     }
 }

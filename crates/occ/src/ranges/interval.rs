@@ -7,18 +7,23 @@
 //!                                            touch, and no key is in both
 //! ```
 
+use smallvec::SmallVec;
+
+/// A key where one ends. Most are short, and need no memory of their own.
+pub(crate) type End = SmallVec<[u8; 32]>;
+
 /// The keys at or above `lower` and below `upper`, or all at or above `lower`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
-    lower: Vec<u8>,
-    upper: Option<Vec<u8>>,
+    lower: End,
+    upper: Option<End>,
 }
 
 impl Interval {
     pub(crate) fn new(lower: &[u8], upper: Option<&[u8]>) -> Self {
         Self {
-            lower: lower.to_vec(),
-            upper: upper.map(<[u8]>::to_vec),
+            lower: End::from_slice(lower),
+            upper: upper.map(End::from_slice),
         }
     }
 
@@ -56,7 +61,7 @@ impl Interval {
             return true;
         }
         if self.upper() == Some(lower) {
-            self.upper = upper.map(<[u8]>::to_vec);
+            self.upper = upper.map(End::from_slice);
             true
         } else if upper == Some(self.lower()) {
             self.lower.clear();

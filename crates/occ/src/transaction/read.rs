@@ -47,14 +47,15 @@ use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp};
 use super::Run;
 use super::state::{Read, StorageAt};
 use crate::engine::Shared;
+use crate::ranges::interval::End;
 use crate::ranges::map::RangeMap;
 use crate::storage::{Storage, Upkeep, find};
 use crate::validation::Scanner;
 
 /// Half-open bounds of entries: at or above the first, below the second.
 struct EntryBounds {
-    lower: Vec<u8>,
-    upper: Option<Vec<u8>>,
+    lower: End,
+    upper: Option<End>,
 }
 
 impl EntryBounds {
@@ -62,14 +63,14 @@ impl EntryBounds {
     /// `None` when nothing lies between them.
     fn of(request: &ScanRequest<'_>) -> Option<Self> {
         let lower = match request.bounds.lower {
-            Bound::Unbounded => Vec::new(),
-            Bound::Included(key) => key.to_vec(),
+            Bound::Unbounded => End::new(),
+            Bound::Included(key) => End::from_slice(key),
             Bound::Excluded(key) => successor_of_prefix(key)?,
         };
         let upper = match request.bounds.upper {
             Bound::Unbounded => None,
             Bound::Included(key) => successor_of_prefix(key),
-            Bound::Excluded(key) => Some(key.to_vec()),
+            Bound::Excluded(key) => Some(End::from_slice(key)),
         };
         if upper.as_ref().is_some_and(|upper| *upper <= lower) {
             return None;
@@ -92,7 +93,7 @@ impl EntryBounds {
                 ..self
             },
             (Direction::Backward, ScanProgress::More(position)) => Self {
-                lower: position.clone(),
+                lower: End::from_slice(position),
                 ..self
             },
         }
@@ -256,7 +257,7 @@ impl Run<'_> {
             if self.state.is_serializable() {
                 let table = std::sync::Arc::clone(&self.state.storages[at]);
                 let indexes = table.indexes();
-                let upper = successor_of_prefix(key);
+                let upper = successor_of_prefix::<End>(key);
                 self.note_scan(&find(&indexes, index)?.ranges, key, upper.as_deref());
             }
             return Ok(false);

@@ -18,6 +18,7 @@ use coeval_txn::Error;
 
 use super::Run;
 use super::read::Met;
+use crate::ranges::interval::End;
 use crate::storage::find;
 
 /// Keys that are read together: as many records and rows as a core can wait for at once,
@@ -77,7 +78,7 @@ impl Run<'_> {
                     self.note_read(at, rid, &version);
                     visit(group * GROUP + position, rid, row);
                 } else if self.state.is_serializable() {
-                    let upper = successor_of_prefix(key);
+                    let upper = successor_of_prefix::<End>(key);
                     self.note_scan(&index.ranges, key, upper.as_deref());
                 }
             }

@@ -154,7 +154,7 @@ impl Run<'_> {
         let mut key = Vec::new();
         for index in table.indexes().iter().filter(|index| index.is_primary()) {
             index.key(row, &mut key);
-            let upper = successor_of_prefix(&key);
+            let upper = successor_of_prefix::<Vec<u8>>(&key);
             self.note_scan(&index.ranges, &key, upper.as_deref());
         }
     }
