@@ -166,15 +166,16 @@ pub fn measure(arguments: &Arguments, output: &mut Output) -> io::Result<()> {
             for &threads in &arguments.threads {
                 // Round 0 warms caches and is not counted. Who goes first alternates.
                 for round in 0..=arguments.rounds {
-                    let mut each = vec![
-                        turn(&n2o, arguments, case, threads, round),
-                        turn(&o2n, arguments, case, threads, round),
+                    let mut storages: [&dyn Fn() -> Turn; 4] = [
+                        &|| turn(&n2o, arguments, case, threads, round),
+                        &|| turn(&o2n, arguments, case, threads, round),
+                        &|| turn(&hyper, arguments, case, threads, round),
+                        &|| turn(&ems, arguments, case, threads, round),
                     ];
-                    let rest = [
-                        turn(&hyper, arguments, case, threads, round),
-                        turn(&ems, arguments, case, threads, round),
-                    ];
-                    each.extend(rest);
+                    if round % 2 == 1 {
+                        storages.reverse();
+                    }
+                    let each = storages.map(|turn| turn());
                     if round > 0 {
                         turns.extend(each);
                     }
