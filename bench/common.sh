@@ -59,3 +59,12 @@ keep() {
     cp "$@" "$record/"
     printf 'kept in %s\n' "$record"
 }
+
+# placed ARGUMENTS FOLDER: arguments of `coeval bench` in one process, with a log in a folder
+# that is not there yet, unless they have --in-memory, which bench itself does not know.
+placed() {
+    case " $1 " in
+        *" --in-memory "*) printf '%s\n' "${1/--in-memory/}" ;;
+        *) printf '%s --data-dir %s\n' "$1" "$2" ;;
+    esac
+}

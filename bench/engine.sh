@@ -2,28 +2,43 @@
 # Runs of `coeval bench` in one process, beside each other; to be sourced by bench/tpcc and
 # bench/ycsb, which say in `runs` what is run: a name, and the arguments.
 set -euo pipefail
-cd "$(dirname "$(dirname "$(realpath "$0")")")"
-. bench/common.sh
+# shellcheck source=bench/common.sh
+. "$(dirname "$(realpath "$0")")/common.sh"
 
 seconds=5
 rounds=3
-read_options "seconds rounds" "$@"
+coeval=
+read_options "seconds rounds coeval" "$@"
+[ -z "$coeval" ] || coeval=$(realpath "$coeval")
+cd "$(dirname "$(dirname "$(realpath "$0")")")"
+if [ -z "$coeval" ]; then
+    cargo build --release --quiet -p coeval-server --bin coeval
+    coeval=${CARGO_TARGET_DIR:-target}/release/coeval
+fi
 
 name=$(basename "$0")
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT
-cargo build --release --quiet -p coeval-server
-machine_facts >"$output/$name-machine.txt"
+{
+    machine_facts
+    printf 'coeval: %s\n' "$("$coeval" --version || echo unknown)"
+} >"$output/$name-machine.txt"
+
+fail() { printf '%s: %s\n' "$name" "$*" >&2; exit 1; }
 
 # One number of a result.
 number() { sed -n "s/^  \"$1\": \([0-9.]*\),\$/\1/p" "$2"; }
-median() { sort -g | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+median() { sort -g | awk '{ all[NR] = $1 } END { print all[int(NR / 2) + 1] }'; }
 
 # The table, from what every round of a run has left.
 report() {
     printf '%-34s %14s %12s %10s\n' run 'per second' 'CPU µs each' aborted
-    for run in "${runs[@]}"; do
+    for run in "${runs[@]:?}"; do
         read -r label _ <<<"$run"
+        for result in "$output/$name-$label".*.json; do
+            grep -q '^  "violations": \[\],$' "$result" ||
+                fail "$(basename "$result" .json) does not say that nothing was wrong"
+        done
         for what in transactions_per_second cpu_microseconds_per_transaction aborted; do
             for result in "$output/$name-$label".*.json; do number $what "$result"; done | median
         done | xargs printf '%-34s %14.0f %12.2f %10.0f\n' "$label"
@@ -46,19 +61,14 @@ table() {
 for round in $(seq "$rounds"); do
     for run in "${runs[@]}"; do
         read -r label arguments <<<"$run"
-        log=$(mktemp -d)
-        case $arguments in
-            *--in-memory*) arguments=${arguments/--in-memory/} ;;
-            *) arguments+=" --data-dir $log/data" ;;
-        esac
-        # shellcheck disable=SC2086
-        target/release/coeval bench $arguments --seconds "$seconds" --seed "$round" \
+        # shellcheck disable=SC2046,SC2086
+        "$coeval" bench $(placed "$arguments" "$output/log") --seconds "$seconds" --seed "$round" \
             --json "$output/$name-$label.$round.json" --csv "$output/$label.$round.rows" \
-            --plot "$output/$name-$label.svg" >/dev/null
-        rm -rf "$log"
+            --plot "$output/$name-$label.svg" >"$output/said" 2>&1 ||
+            { cat "$output/said" >&2; fail "$label, round $round: see above; no record is kept"; }
+        rm -rf "$output/log"
     done
-done 2>"$output/errors" || { cat "$output/errors"; exit 1; }
-rm -f "$output/errors"
+done
 report | tee "$output/$name.txt"
 printf 'load average after: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)" >>"$output/$name-machine.txt"
 cat "$output/$name"-*.json >"$output/$name.json"
