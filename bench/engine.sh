@@ -1,6 +1,12 @@
 # shellcheck shell=bash
 # Runs of `coeval bench` in one process, beside each other; to be sourced by bench/tpcc and
-# bench/ycsb, which say in `runs` what is run: a name, and the arguments.
+# bench/ycsb, which say
+#
+#   runs     what is run: a name, and the arguments
+#   aims     by the name of a run, the microseconds that a transaction should take
+#   charts   which runs share a chart of bars: its name, and the pattern of theirs
+#
+# Runs that are far apart need charts of their own, for bars begin at 0.
 set -euo pipefail
 # shellcheck source=bench/common.sh
 . "$(dirname "$(realpath "$0")")/common.sh"
@@ -15,6 +21,9 @@ if [ -z "$coeval" ]; then
     cargo build --release --quiet -p coeval-server --bin coeval
     coeval=${CARGO_TARGET_DIR:-target}/release/coeval
 fi
+# What draws bars, of this source whatever is measured.
+cargo build --release --quiet -p coeval-workload --bin bars
+bars=${CARGO_TARGET_DIR:-target}/release/bars
 
 name=$(basename "$0")
 output=$(mktemp -d)
@@ -57,6 +66,22 @@ table() {
     done
 }
 
+# Processor time of each round of the runs whose names are so, beside their aims.
+rounds_like() {
+    local run label round
+    printf 'run,microseconds,aim\n'
+    for run in "${runs[@]}"; do
+        read -r label _ <<<"$run"
+        # shellcheck disable=SC2053
+        [[ $label == $1 ]] || continue
+        for round in $(seq "$rounds"); do
+            printf '%s,%s,%s\n' "$label" \
+                "$(number cpu_microseconds_per_transaction "$output/$name-$label.$round.json")" \
+                "${aims[$label]:-}"
+        done
+    done
+}
+
 # Rounds are outside of runs, so that whatever else the machine does meets all of them.
 for round in $(seq "$rounds"); do
     for run in "${runs[@]}"; do
@@ -73,5 +98,12 @@ report | tee "$output/$name.txt"
 printf 'load average after: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)" >>"$output/$name-machine.txt"
 cat "$output/$name"-*.json >"$output/$name.json"
 table >"$output/$name.csv"
-# Charts are of the last round, second by second.
+for chart in "${charts[@]:?}"; do
+    read -r label pattern <<<"$chart"
+    rounds_like "$pattern" >"$output/bars.csv"
+    "$bars" --title "$name, $label: medians, and the range, of $rounds rounds" \
+        --axis 'µs of processor time for a transaction' \
+        "$output/bars.csv" "$output/$name-bars-$label.svg"
+done
+# Charts that have the name of a run are of its last round, second by second.
 keep "$output/$name".{txt,json,csv} "$output/$name-machine.txt" "$output/$name"-*.svg

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use coeval_workload::plot::Chart;
+use coeval_workload::plot::{Bars, Chart};
 
 /// A folder of results.
 #[derive(Debug)]
@@ -43,6 +43,15 @@ impl Output {
     pub fn chart(&self, name: &str, chart: &Chart) -> io::Result<()> {
         self.file(&format!("{name}.svg"), chart.svg().as_bytes())?;
         self.file(&format!("{name}.png"), &chart.png()?)
+    }
+
+    /// Keeps a chart of bars under this name, as SVG and as PNG.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn bars(&self, name: &str, bars: &Bars) -> io::Result<()> {
+        self.file(&format!("{name}.svg"), bars.svg().as_bytes())?;
+        self.file(&format!("{name}.png"), &bars.png()?)
     }
 
     /// Keeps a file.

@@ -1,8 +1,8 @@
-//! Charts of lines, as SVG and as PNG.
+//! Charts of lines and of bars, as SVG and as PNG.
 //!
 //! ```text
-//!   Chart ── shapes ──▶ lines, dots, texts at places ──┬──▶ SVG
-//!   (points, axes)                                     └──▶ PNG
+//!   Chart, Bars ── shapes ──▶ lines, dots, texts at places ──┬──▶ SVG
+//!   (points, axes)                                           └──▶ PNG
 //! ```
 //!
 //! A chart is laid out once, into a handful of shapes, so that both files show the same.
@@ -10,10 +10,12 @@
 //! head; a series has a colour and is named beside its last points. Colours are those
 //! of Okabe and Ito, which people who see colours differently can tell apart.
 
+mod bars;
 mod png;
 mod svg;
 mod ticks;
 
+pub use bars::{Bar, Bars};
 use ticks::Scale;
 
 /// Width and height in pixels.

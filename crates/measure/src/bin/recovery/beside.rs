@@ -9,6 +9,7 @@ use std::time::Duration;
 use coeval_env::{self as env, Instant};
 use coeval_measure::{Chance, Output};
 use coeval_occ::{Engine, Settings};
+use coeval_workload::plot::{Bar, Bars};
 
 use super::table::{self, Change};
 use super::{Arguments, Failure, median};
@@ -152,6 +153,7 @@ pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), F
          before_per_second,during_per_second,\
          before_p50_us,during_p50_us,before_p99_us,during_p99_us\n",
     );
+    let mut bars = Vec::new();
     for (load, rate) in [("paced", Some(pace)), ("saturated", None)] {
         for limited in [true, false] {
             let mut runs = Vec::new();
@@ -192,10 +194,40 @@ pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), F
                 let _ = write!(line, "  aim {AIM:.0} %: {verdict}");
             }
             output.say(&line);
+            let aim = (rate.is_some() && limited).then_some(AIM);
+            let limit = if limited { &limit } else { "no limit" };
+            bars.extend(pair(&format!("{load}, {limit}"), &runs, aim));
         }
     }
+    let chart = Bars {
+        title: "Throughput before a checkpoint and during it".to_owned(),
+        axis: "transactions a second".to_owned(),
+        bars,
+    };
+    output.bars("recovery-beside", &chart)?;
     output.file("recovery-beside.csv", csv.as_bytes())?;
     Ok(())
+}
+
+/// Bars of what was done before a checkpoint, and during it, of which so much is to be left.
+fn pair(name: &str, runs: &[Run], aim: Option<f64>) -> [Bar; 2] {
+    let of = |window: fn(&Run) -> &Window| -> Vec<f64> {
+        runs.iter().map(|run| window(run).per_second).collect()
+    };
+    let before = of(|run| &run.before);
+    let aim = aim.map(|percent| median(before.iter().copied()) * percent / 100.0);
+    [
+        Bar {
+            name: format!("{name}: before"),
+            rounds: before,
+            aim: None,
+        },
+        Bar {
+            name: format!("{name}: during"),
+            rounds: of(|run| &run.during),
+            aim,
+        },
+    ]
 }
 
 fn settings(checkpoint_log_bytes: u64) -> Settings {
@@ -299,5 +331,30 @@ fn window(done: &[Done], from: Duration, to: Duration) -> Window {
         per_second: latencies.len() as f64 / seconds,
         middle: quantile(0.5),
         high: quantile(0.99),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_left_is_a_share_of_what_there_was_before() {
+        let window = |per_second| Window {
+            seconds: 1.0,
+            per_second,
+            middle: 1.0,
+            high: 1.0,
+        };
+        let run = |before, during| Run {
+            before: window(before),
+            during: window(during),
+        };
+        let runs = [run(90.0, 80.0), run(110.0, 95.0), run(100.0, 99.0)];
+        let [before, during] = pair("paced", &runs, Some(85.0));
+        assert_eq!((before.aim, during.aim), (None, Some(85.0)));
+        assert_eq!(before.rounds, [90.0, 110.0, 100.0]);
+        assert_eq!(during.rounds, [80.0, 95.0, 99.0]);
+        assert_eq!(pair("saturated", &runs, None)[1].aim, None);
     }
 }

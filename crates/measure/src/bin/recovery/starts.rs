@@ -11,12 +11,16 @@ use std::time::Duration;
 use coeval_measure::{Chance, Output, Stopwatch, process_time, resident_bytes};
 use coeval_occ::{Engine, Settings};
 use coeval_types::IndexKind;
+use coeval_workload::plot::{Bar, Bars};
 
 use super::table::{self, Change, Keys, Totals};
 use super::{Arguments, Failure, median};
 
 /// Updates of a commit.
 const COMMIT: usize = 10;
+
+/// What a start is from that is not from the log alone.
+const CHECKPOINT: &str = "checkpoint";
 
 /// What a start from a checkpoint may take, in seconds, of ten million rows.
 const CHECKPOINT_AIM: f64 = 8.0;
@@ -43,6 +47,16 @@ impl Start {
     fn seconds(&self) -> f64 {
         (self.read + self.indexes).as_secs_f64()
     }
+
+    /// From what, and whether it was in the kernel's cache.
+    fn name(&self) -> String {
+        name(self.from, self.cached)
+    }
+}
+
+fn name(from: &str, cached: bool) -> String {
+    let place = if cached { "in cache" } else { "on disk" };
+    format!("{from}, {place}")
 }
 
 /// All starts, as they are measured.
@@ -81,6 +95,7 @@ pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), F
         from_log(arguments, Change::WholeRow, &mut starts, output).await?;
     }
     output.file("recovery.csv", starts.csv.as_bytes())?;
+    output.bars("recovery-starts", &chart(&starts.all, arguments.rows))?;
     if !indexes.is_empty() {
         output.say(&format!("\n{}", indexes.trim_end()));
     }
@@ -111,7 +126,7 @@ async fn from_checkpoint(
             let engine = start(
                 starts,
                 directory.path(),
-                ("checkpoint", cached, round),
+                (CHECKPOINT, cached, round),
                 totals,
             )
             .await?;
@@ -120,8 +135,8 @@ async fn from_checkpoint(
             }
             engine.close().await?;
         }
-        let aim = CHECKPOINT_AIM * rows as f64 / 1e7;
-        starts.say(output, "checkpoint", cached, |seconds, _| {
+        let aim = checkpoint_aim(rows);
+        starts.say(output, CHECKPOINT, cached, |seconds, _| {
             format!("aim {aim:.1} s: {}", verdict(seconds <= aim))
         });
     }
@@ -199,6 +214,31 @@ async fn from_log(
         )
     });
     Ok(())
+}
+
+fn checkpoint_aim(rows: u64) -> f64 {
+    CHECKPOINT_AIM * rows as f64 / 1e7
+}
+
+/// How long starts took; of those from a log the aim is not one of time.
+fn chart(starts: &[Start], rows: u64) -> Bars {
+    let mut bars: Vec<Bar> = Vec::new();
+    for start in starts {
+        let name = start.name();
+        match bars.iter_mut().find(|bar| bar.name == name) {
+            Some(bar) => bar.rounds.push(start.seconds()),
+            None => bars.push(Bar {
+                name,
+                rounds: vec![start.seconds()],
+                aim: (start.from == CHECKPOINT).then(|| checkpoint_aim(rows)),
+            }),
+        }
+    }
+    Bars {
+        title: "Start from a checkpoint and from the log alone".to_owned(),
+        axis: "seconds until the first transaction could begin".to_owned(),
+        bars,
+    }
 }
 
 fn verdict(reached: bool) -> &'static str {
@@ -303,11 +343,10 @@ impl Starts {
         let bytes = of(|start| start.bytes as f64);
         let processor = of(|start| start.processor.as_secs_f64());
         let whole = of(Start::seconds);
-        let place = if cached { "in cache" } else { "on disk" };
         output.say(&format!(
             "{:<26} {entries:>10.0} {:>6.0} {:>7.2} {:>8.2} {whole:>8.2} {processor:>7.2} \
              {:>8.2} {:>13.2} {:>12.0}  {}",
-            format!("{from}, {place}"),
+            name(from, cached),
             bytes / 1e6,
             of(|start| start.read.as_secs_f64()),
             of(|start| start.indexes.as_secs_f64()),
@@ -316,5 +355,39 @@ impl Starts {
             bytes / processor / 1e6,
             aim(whole, entries / processor)
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_of_a_kind_are_one_bar_and_those_from_a_checkpoint_have_an_aim() {
+        let start = |from, cached, seconds| Start {
+            from,
+            cached,
+            round: 0,
+            entries: 1,
+            bytes: 1,
+            read: Duration::from_secs(seconds),
+            indexes: Duration::from_secs(1),
+            processor: Duration::ZERO,
+        };
+        let all = [
+            start(CHECKPOINT, true, 1),
+            start(CHECKPOINT, true, 3),
+            start(CHECKPOINT, false, 4),
+            start("log of counters", true, 5),
+        ];
+        let bars = chart(&all, 5_000_000).bars;
+        let of = |bar: &Bar| (bar.name.clone(), bar.rounds.clone(), bar.aim);
+        let expected = [
+            ("checkpoint, in cache", vec![2.0, 4.0], Some(4.0)),
+            ("checkpoint, on disk", vec![5.0], Some(4.0)),
+            ("log of counters, in cache", vec![6.0], None),
+        ];
+        let expected = expected.map(|(name, rounds, aim)| (name.to_owned(), rounds, aim));
+        assert_eq!(bars.iter().map(of).collect::<Vec<_>>(), expected);
     }
 }
