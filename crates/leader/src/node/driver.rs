@@ -111,6 +111,21 @@ impl From<Error> for End {
     }
 }
 
+impl End {
+    /// A disk that failed has said why before it takes nothing any more, and what is sent to
+    /// it may find the latter out before what it said was heard.
+    fn or_what_the_disk_said(self, done: &mut mpsc::UnboundedReceiver<Done>) -> Self {
+        if matches!(self, Self::Failed(Error::LogEnded)) {
+            while let Ok(what) = done.try_recv() {
+                if let Done::Failed(error) = what {
+                    return Self::Failed(error);
+                }
+            }
+        }
+        self
+    }
+}
+
 impl Driver {
     pub(super) fn new(
         consensus: Consensus,
@@ -164,7 +179,7 @@ impl Driver {
                 break end;
             }
         };
-        self.end(end).await;
+        self.end(end.or_what_the_disk_said(&mut done)).await;
     }
 
     async fn step(
