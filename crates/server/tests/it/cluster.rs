@@ -1,7 +1,8 @@
 //! Three nodes as three processes, and clients that stay while leaders come and go.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
@@ -22,6 +23,9 @@ pub struct Cluster {
     nodes: Vec<Option<Running>>,
     /// Whether nodes show certificates to each other.
     tls: bool,
+    /// Whether nodes obey a file of faults (docs/decisions/0015), which they read at each
+    /// call.
+    obeys: bool,
     /// What else nodes are told at their start.
     further: Vec<String>,
 }
@@ -51,11 +55,21 @@ impl Cluster {
 
     /// With certificates between nodes, if that is asked for, and these arguments.
     pub async fn start_with(tls: bool, further: &[&str]) -> Self {
+        Self::begin(tls, false, further).await
+    }
+
+    /// With disks of which a test says what is wrong with them, and these arguments.
+    pub async fn start_under_faults(further: &[&str]) -> Self {
+        Self::begin(false, true, further).await
+    }
+
+    async fn begin(tls: bool, obeys: bool, further: &[&str]) -> Self {
         let mut cluster = Self {
             directory: tempfile::tempdir().unwrap(),
             members: addresses(FOUNDERS),
             nodes: vec![None, None, None],
             tls,
+            obeys,
             further: further.iter().map(|&word| word.to_owned()).collect(),
         };
         if tls {
@@ -139,7 +153,22 @@ impl Cluster {
             arguments.extend(tls);
         }
         arguments.extend(self.further.iter().map(String::as_str));
-        self.nodes[node] = Some(Running::start_with(Path::new(&data), &arguments).await);
+        let faults = self.faults(node);
+        let environment: &[(&str, &Path)] = match self.obeys {
+            true => &[("DOCK_FAULTS", &faults)],
+            false => &[],
+        };
+        self.nodes[node] = Some(Running::start_in(&data, &arguments, environment).await);
+    }
+
+    fn faults(&self, node: usize) -> PathBuf {
+        self.directory.path().join(format!("faults-{}", node + 1))
+    }
+
+    /// From now on these are wrong with a node's disk, and nothing else.
+    #[expect(clippy::disallowed_methods, reason = "the test plays the failing disk")]
+    pub fn set_faults(&self, node: usize, faults: &str) {
+        std::fs::write(self.faults(node), faults).unwrap();
     }
 
     pub fn address(&self, node: usize) -> SocketAddr {
@@ -185,6 +214,12 @@ impl Cluster {
     pub async fn ended(&mut self, node: usize) -> bool {
         let node = self.nodes[node].take().expect("it runs");
         node.ended().await.success()
+    }
+
+    /// Waits for a node that ends by itself; how it ended, and what it had logged.
+    pub async fn last_words(&mut self, node: usize) -> (ExitStatus, String) {
+        let node = self.nodes[node].take().expect("it runs");
+        node.last_words().await
     }
 
     pub async fn kill(&mut self, node: usize) {

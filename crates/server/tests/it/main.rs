@@ -37,6 +37,7 @@ mod checkpoints;
 mod client_tls;
 mod cluster;
 mod cluster_command;
+mod cluster_disk;
 mod cluster_reads;
 mod cluster_sessions;
 mod copy;

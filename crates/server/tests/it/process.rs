@@ -49,6 +49,8 @@ pub struct Running {
     pub address: SocketAddr,
     /// Where metrics and health are to be had, if that was asked for.
     pub admin: Option<SocketAddr>,
+    /// What it logs from when it is ready to its end.
+    log: coeval_env::JoinHandle<String>,
 }
 
 impl Running {
@@ -90,15 +92,20 @@ impl Running {
             }
         };
         // Somebody has to read on, or the server would wait for its log.
-        coeval_env::spawn("log", async move {
+        let log = coeval_env::spawn("log", async move {
+            let mut log = String::new();
             while let Ok(Some(line)) = lines.next_line().await {
                 println!("{line}");
+                log += &line;
+                log.push('\n');
             }
+            log
         });
         Self {
             child,
             address,
             admin,
+            log,
         }
     }
 
@@ -120,9 +127,16 @@ impl Running {
         kill_process(process, signal).unwrap();
     }
 
-    pub async fn ended(mut self) -> std::process::ExitStatus {
+    pub async fn ended(self) -> std::process::ExitStatus {
+        self.last_words().await.0
+    }
+
+    /// How it ended, and what it had logged since it was ready.
+    pub async fn last_words(mut self) -> (std::process::ExitStatus, String) {
         let ended = coeval_env::timeout(PATIENCE, self.child.wait()).await;
-        ended.expect("it ends in time").unwrap()
+        let ended = ended.expect("it ends in time").unwrap();
+        let log = coeval_env::timeout(PATIENCE, self.log).await;
+        (ended, log.expect("its log ends with it").unwrap())
     }
 }
 

@@ -30,7 +30,8 @@ pub enum Kind {
     Slow,
     /// Failing writes.
     Write,
-    /// A full disk, until the server has noticed and for a while longer.
+    /// A full disk, until the server has noticed and for a while longer; a follower's until
+    /// it has ended and the others have written.
     Full,
     /// A wall clock that jumps, in one case of two also across a kill.
     Clock,

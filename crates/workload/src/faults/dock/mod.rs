@@ -29,7 +29,8 @@
 //! and it is noted how long nobody could write after a node was gone.
 //!
 //! What each kind of fault must end in: the server answers again, and the judges are
-//! content. One whose disk does not sync must have ended by itself before that. And while
+//! content. One whose disk does not sync, and a follower whose disk is full, must have ended by
+//! itself before that. And while
 //! syncs are slow, no write in the history was acknowledged before one can have been over.
 //!
 //! Whether any of this would find something: [`planted`].

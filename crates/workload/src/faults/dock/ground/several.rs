@@ -28,7 +28,7 @@ use crate::server::{self, Launch, Server};
 
 /// Which cluster it is.
 const CLUSTER: &str = "000102030405060708090a0b0c0d0e0f";
-/// How long a node may take to end whose disk does not sync.
+/// How long a node may take to end whose disk does not sync, or is full.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long a look at whether somebody writes waits for one node.
 const LOOK: Duration = Duration::from_millis(250);
@@ -201,14 +201,14 @@ impl<'options> Several<'options> {
             }
             Kind::Sync => {
                 self.set(&victims, &["sync fails"])?;
-                for victim in &victims {
-                    let within = ENDS_WITHIN.min(self.options.patience);
-                    if self.running(*victim)?.ended(within).await?.is_none() {
-                        let what = format!("node {} goes on, whose disk does not sync", victim + 1);
-                        return Err(Error::Wrong(what));
-                    }
-                    self.members[*victim].server = None;
-                }
+                self.end(&victims, "does not sync").await?;
+            }
+            // It cannot keep what it is sent; commits go on without it.
+            Kind::Full if self.options.whom == Whom::Follower => {
+                self.set(&victims, &["disk full"])?;
+                self.end(&victims, "is full").await?;
+                self.gone(&victims, env::now()).await?;
+                self.load().await;
             }
             Kind::Write | Kind::Full => {
                 let fault = match self.options.kind {
@@ -361,6 +361,19 @@ impl<'options> Several<'options> {
                 self.tally.kills += 1;
                 server.kill()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until these have ended by themselves, whose disks are so.
+    async fn end(&mut self, victims: &[usize], disk: &str) -> Result<(), Error> {
+        for victim in victims {
+            let within = ENDS_WITHIN.min(self.options.patience);
+            if self.running(*victim)?.ended(within).await?.is_none() {
+                let what = format!("node {} goes on, whose disk {disk}", victim + 1);
+                return Err(Error::Wrong(what));
+            }
+            self.members[*victim].server = None;
         }
         Ok(())
     }

@@ -1,0 +1,66 @@
+//! A cluster of which one disk is full: who ends, who goes on, and what is there when there
+//! is room again.
+//!
+//! The fault is made at the process's own door to its disk (docs/decisions/0015), which only
+//! a debug build has; the test of a release build says so and passes.
+//!
+//! ```text
+//!   leader     commits ────────────────────────────────────────────▶
+//!   full       commits ── full, ends ──      ── room, starts, commits ──▶
+//!   other      commits ────────────────────────── killed
+//! ```
+
+use crate::cluster::{Cluster, others};
+use crate::process::in_runtime;
+use crate::wire::Wire;
+
+/// Log of several segments, of a row each statement.
+const ROWS: u32 = 100;
+
+/// Each is acknowledged, or the test fails.
+async fn insert(wire: &mut Wire, from: u32) {
+    let filler = "x".repeat(3000);
+    for id in from..from + ROWS {
+        wire.rows(&format!("insert into t values ({id}, '{filler}')"))
+            .await;
+    }
+}
+
+#[test]
+fn a_full_disk_of_a_follower_ends_the_follower_and_not_the_cluster() {
+    in_runtime(async {
+        if !cfg!(debug_assertions) {
+            println!("skipped: a release build has no door for faults");
+            return;
+        }
+        let segments = ["--log-segment-bytes", "65536"];
+        let mut cluster = Cluster::start_under_faults(&segments).await;
+        let leader = cluster.leader().await;
+        let (full, other) = others(leader);
+        let mut wire = cluster.connect(leader).await;
+        wire.rows("create table t (id int primary key, filler text)")
+            .await;
+
+        // It has to make a file of log, cannot, and says so.
+        cluster.set_faults(full, "disk full");
+        insert(&mut wire, 0).await;
+        let (ended, said) = cluster.last_words(full).await;
+        assert_eq!(ended.code(), Some(1), "{said}");
+        let is_full = |line: &str| line.contains("\"ERROR\"") && line.contains("no storage space");
+        assert!(said.lines().any(is_full), "{said}");
+
+        // The others are a majority, under the same leader.
+        insert(&mut wire, ROWS).await;
+        assert_eq!(cluster.leader().await, leader);
+
+        // With room it starts from what it has, and is sent the rest: without the other one
+        // nothing is committed that it lacks anything before of.
+        cluster.set_faults(full, "");
+        cluster.start_node(full).await;
+        cluster.kill(other).await;
+        insert(&mut wire, 2 * ROWS).await;
+        let mut wire = cluster.connect(full).await;
+        let count = wire.value("select count(*) from t").await;
+        assert_eq!(count, Some((3 * ROWS).to_string()));
+    });
+}
