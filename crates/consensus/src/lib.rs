@@ -67,9 +67,10 @@
 //!
 //! # What it promises
 //!
-//! The five properties of `properties`, each checked there after every step of every
+//! The seven properties of `properties`, each checked there after every step of every
 //! simulated run: election safety, log matching, leader completeness, state machine
-//! safety, the mark rule. And liveness: while a majority lives and hears each other,
+//! safety, the mark rule, promises that are on the disk before they are given, commits by
+//! a majority. And liveness: while a majority lives and hears each other,
 //! somebody leads, and what is proposed to it is committed.
 //!
 //! Bytes from outside never make it panic: a message that no node would send is refused.

@@ -67,8 +67,10 @@
 //! # Not here
 //!
 //! Reads on followers. Filling tables beside the disk's thread: a node that puts a checkpoint
-//! in force that it was sent neither votes nor writes while they are loaded. A disk that was lost is not noticed when its
-//! node is told to found its cluster once more: then it counts for a founder that comes late.
+//! in force that it was sent neither votes nor writes while they are loaded, nor does a leader
+//! that was deposed while it fills its own anew, from checkpoint and log; keeping the tables of
+//! its engine instead. A disk that was lost is not noticed when its node is told to found its
+//! cluster once more: then it counts for a founder that comes late.
 //!
 //! Sources: FRS (chapter 6) for taking over in three steps: the mark, the replay beside
 //! it, service; QuorumX for sending log to the others while it is written here. The split
