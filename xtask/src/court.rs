@@ -8,9 +8,13 @@
 //! `cargo xtask court --long simulator --seconds 3600`; `docs/internals/testing.md` says
 //! more.
 
+mod steps;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use steps::Step;
 
 /// Runs are so short, in milliseconds of virtual time, because faults come within a
 /// second, and another seed finds more than another second.
@@ -25,6 +29,7 @@ enum Part {
     Simulator,
     Planted,
     Processes,
+    Clusters,
 }
 
 const QUICK: &[(&str, Part)] = &[
@@ -36,6 +41,7 @@ const QUICK: &[(&str, Part)] = &[
 const LONG: &[(&str, Part)] = &[
     ("simulator", Part::Simulator),
     ("processes", Part::Processes),
+    ("clusters", Part::Clusters),
 ];
 
 /// Which of these parts the first words ask for, or else all, and what comes behind them.
@@ -95,13 +101,13 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
     let done = parts.into_iter().map(|part| match part {
         Part::Simulator => run(root, &sim, &court),
         Part::Planted => run(root, &sim, &planted),
-        Part::Processes => run(root, &dock, &dock_arguments),
+        Part::Processes | Part::Clusters => run(root, &dock, &dock_arguments),
     });
     verdict(&done.collect::<Vec<_>>())
 }
 
 /// Many seeds of every scenario, as fast as the compiler makes them, then many rounds of
-/// every fault on a process.
+/// every fault on a process, and on the leader, a follower and all of three.
 pub fn long(root: &Path, more: &[&str]) -> ExitCode {
     let (parts, more) = parts(LONG, more);
     let folder = root.join("bench/record/court");
@@ -129,6 +135,17 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
         }
     }
     court.extend(more);
+    let steps = folder.join("processes");
+    let done = parts.into_iter().map(|part| match part {
+        Part::Processes => in_steps(root, &steps, &build, &Step::alone()),
+        Part::Clusters => in_steps(root, &steps, &build, &Step::of_clusters()),
+        Part::Simulator | Part::Planted => run(root, &cargo(), &court),
+    });
+    verdict(&done.collect::<Vec<_>>())
+}
+
+/// Those steps of the dock that this build has not passed, each noted when it has ended.
+fn in_steps(root: &Path, file: &Path, build: &str, all: &[Step]) -> Option<bool> {
     let dock = [
         "run",
         "--quiet",
@@ -137,14 +154,35 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
         "--bin",
         "dock",
         "--",
-        "--rounds",
-        "5",
     ];
-    let done = parts.into_iter().map(|part| match part {
-        Part::Processes => run(root, &cargo(), &dock),
-        Part::Simulator | Part::Planted => run(root, &cargo(), &court),
-    });
-    verdict(&done.collect::<Vec<_>>())
+    let record = readable(steps::read(file))?;
+    let mut content = true;
+    for &step in all {
+        let (passed, failed) = steps::on_record(&record, step, build);
+        if failed {
+            println!(
+                "{}: has failed in this build ({})",
+                step.name(),
+                file.display()
+            );
+            content = false;
+        }
+        if passed {
+            println!("{}: this build has passed it", step.name());
+            continue;
+        }
+        let started = std::time::Instant::now();
+        let done = run(root, &cargo(), &[&dock, &step.arguments()[..]].concat())?;
+        let seconds = started.elapsed().as_secs();
+        readable(steps::note(file, step, build, done, seconds))?;
+        content &= done;
+    }
+    Some(content)
+}
+
+fn readable<T>(result: std::io::Result<T>) -> Option<T> {
+    let told = |error| eprintln!("the court's record of processes: {error}");
+    result.map_err(told).ok()
 }
 
 /// Where the workspace's debug programs are: beside this one.
@@ -199,7 +237,7 @@ fn revision(root: &Path) -> String {
     format!("{commit}+{:08x}", hasher.finish() >> 32)
 }
 
-/// Whether a program was content; `None` when it does not start.
+/// Whether a program was content; `None` when it does not start, or a signal ends it.
 fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
     let name = Path::new(program).file_name().unwrap_or_default();
     println!("{} {}", name.to_string_lossy(), arguments.join(" "));
@@ -210,7 +248,7 @@ fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
         .status();
     println!("took {} s", started.elapsed().as_secs());
     match status {
-        Ok(status) => Some(status.success()),
+        Ok(status) => status.code().map(|code| code == 0),
         Err(error) => {
             eprintln!("{program} does not start: {error}");
             None
@@ -241,7 +279,7 @@ mod tests {
         assert_eq!(some, [Part::Processes, Part::Planted]);
         assert_eq!(more, ["--only", "server/"]);
         let (all, more) = parts(LONG, &["planted"]);
-        assert_eq!((all.len(), more), (2, &["planted"][..]));
+        assert_eq!((all.len(), more), (3, &["planted"][..]));
     }
 
     #[test]

@@ -34,7 +34,7 @@ use workspace::Workspace;
 
 const USAGE: &str = "usage: cargo xtask check
        cargo xtask court --quick [simulator] [planted] [processes] [MORE…]
-       cargo xtask court --long [simulator] [processes] [MORE…]";
+       cargo xtask court --long [simulator] [processes] [clusters] [MORE…]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
