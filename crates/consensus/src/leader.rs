@@ -621,10 +621,10 @@ impl Consensus {
         })
     }
 
-    /// Up to where this node's disk is waited for: had it everything before, more would be
-    /// committed, or a message could go. `None` while it does not lead, and while what is
-    /// missing is others' answers; then it is enough to report writes that are done with
-    /// whatever comes next.
+    /// Up to where this node's disk is waited for: with everything before on it, a majority
+    /// would have more than is committed, or a message could go. `None` while this node does
+    /// not lead, and while what is missing is others' answers; then it is enough to report
+    /// writes that are done with whatever comes next.
     #[must_use]
     pub fn awaits_durable(&self) -> Option<Lsn> {
         let State::Leader(leader) = &self.state else {

@@ -239,6 +239,7 @@ impl Driver {
                 self.make_up_for_ticks()?;
                 match request {
                     Some(Request::Status(answer)) => {
+                        self.report_flushed();
                         // Whoever asked may have gone.
                         drop(answer.send(self.status()));
                     }
@@ -261,11 +262,10 @@ impl Driver {
         // A flush that nobody waited for was no event.
         self.report_flushed();
         self.carry_out()?;
-        if self.wants_flush() {
-            self.report_flushed();
+        self.operate().await?;
+        while self.wants_flush() && self.report_flushed() {
             self.carry_out()?;
         }
-        self.operate().await?;
         Ok(())
     }
 
@@ -389,10 +389,10 @@ impl Driver {
         }
     }
 
-    fn report_flushed(&mut self) {
-        if let Some(number) = self.lead.as_mut().and_then(Lead::flushed) {
-            self.persisted(number);
-        }
+    /// Tells consensus what the log has flushed. Whether there was something to tell.
+    fn report_flushed(&mut self) -> bool {
+        let flushed = self.lead.as_mut().and_then(Lead::flushed);
+        flushed.inspect(|number| self.persisted(*number)).is_some()
     }
 
     /// Says what the log has to flush for a commit, if one waits for this disk. Whether one

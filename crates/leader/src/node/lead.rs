@@ -82,9 +82,11 @@ impl Lead {
     }
 
     /// A commit waits until everything before `end` is flushed here, which is news then.
+    /// Consensus hears of whole writes only.
     pub(super) fn want_flushed(&self, end: Lsn) {
         if let Some((_, news)) = &self.log {
-            news.want_flushed(end);
+            let write = self.unflushed.iter().find(|(_, its)| *its >= end);
+            news.want_flushed(write.map_or(end, |(_, its)| *its));
         }
     }
 }

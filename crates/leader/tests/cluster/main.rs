@@ -6,6 +6,7 @@ mod changes;
 mod checkpoints;
 mod court;
 mod faults;
+mod flushes;
 mod lost;
 mod nodes;
 mod planted;

@@ -21,6 +21,7 @@ use crate::court::Shared;
 use crate::table::{Work, attach};
 
 pub const NODES: u64 = 3;
+pub const TICK_MILLISECONDS: u64 = 20;
 pub const CLUSTER: ClusterId = ClusterId(0xb4_4e);
 pub const DIRECTORY: &str = "/data";
 
@@ -50,7 +51,7 @@ fn settings(court: &Shared) -> Settings {
         ..coeval_consensus::Settings::default()
     };
     Settings {
-        tick_milliseconds: 20,
+        tick_milliseconds: TICK_MILLISECONDS,
         catch_up_milliseconds: 3000,
         // Longer than from one group of commits to the next.
         batch_interval_milliseconds: 15,

@@ -2,7 +2,7 @@
 //! wake it.
 //!
 //! ```text
-//!   group written     news: it can be sent
+//!   group filled      news: it can be sent, before it is written
 //!   group flushed     news, if a commit waits for this disk: others have the group
 //!                     already, and were faster
 //!                     else read with the next event, mostly another node's answer
@@ -33,7 +33,7 @@ impl LogNews {
     /// How far the log has come.
     #[must_use]
     pub fn now(&self) -> Progress {
-        *self.0.leading().window.progress().borrow()
+        self.0.leading().window.now()
     }
 
     /// Waits for news; for none, if there were some since the last time.

@@ -177,7 +177,12 @@ impl Window {
         self.news.notify_one();
     }
 
-    /// How far the log has come, to be watched.
+    /// How far the log has come.
+    pub(super) fn now(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    /// The same, to be watched.
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }

@@ -4,7 +4,7 @@
 //! may have been replaced; then the ranges that stand for its keys now are asked instead.
 //! They know every registration that the replaced ones knew and that any running
 //! transaction may have to meet, or say that they do not (overflow). So a predicate keeps
-//! no range alive, and a scan writes nothing that others read.
+//! no range alive, and a scan counts no references that others count as well.
 
 use coeval_types::TransactionId;
 

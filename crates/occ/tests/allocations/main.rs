@@ -7,7 +7,7 @@
 //! | begin, commit | 1 | the transaction, which is the caller's |
 //! | a read by key, of what is there or not | 0 | |
 //! | an update | 1 | the value |
-//! | the same, when the version before the last is still wanted | 2 | and its place in the list |
+//! | the same, while somebody sees the version before the last | 3 | and a place in the list for that, and what goes from there |
 //! | an insert | 1 | the value; nodes and blocks of records now and then |
 //! | a scan of 100 rows | 4 | what the index copies out of its leaves: keys, fences |
 //!
@@ -16,6 +16,7 @@
 //! A program of its own, because its allocator counts.
 
 use std::alloc::System;
+use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 use coeval_memory::tally::{Tally, allocations};
@@ -48,10 +49,16 @@ fn engine() -> Engine {
 }
 
 /// How often a serializable transaction that does this allocates: the median of many, and
-/// the most. `work` is given the number of the transaction.
-fn counted(engine: &Engine, mut work: impl FnMut(u64, &mut dyn Transaction)) -> (u64, u64) {
+/// the most. `work` is given the number of the transaction; `before` it comes what is not
+/// counted.
+fn counted_behind(
+    engine: &Engine,
+    mut before: impl FnMut(u64),
+    mut work: impl FnMut(u64, &mut dyn Transaction),
+) -> (u64, u64) {
     let mut counts: Vec<u64> = (0..400)
         .map(|number| {
+            before(number);
             let before = allocations();
             let mut transaction = ready(begin(engine, Isolation::Serializable));
             work(number, &mut *transaction);
@@ -64,6 +71,10 @@ fn counted(engine: &Engine, mut work: impl FnMut(u64, &mut dyn Transaction)) -> 
     let mut settled = counts.split_off(100);
     settled.sort_unstable();
     (settled[settled.len() / 2], settled[settled.len() - 1])
+}
+
+fn counted(engine: &Engine, work: impl FnMut(u64, &mut dyn Transaction)) -> (u64, u64) {
+    counted_behind(engine, |_| {}, work)
 }
 
 fn get(transaction: &mut dyn Transaction, key: u64) -> Option<coeval_types::Rid> {
@@ -103,19 +114,37 @@ fn reads_allocate_nothing() {
 fn writes_allocate_what_they_leave_behind() {
     let engine = engine();
     let rows: Vec<_> = (0..400)
-        .map(|number| row_bytes((number * 7 % ROWS, number)))
+        .map(|number| row_bytes((number % 10, number)))
         .collect();
-    let update = counted(&engine, |number, transaction| {
-        let rid = get(transaction, number * 7 % ROWS).expect("it is there");
+    let update = |number: u64, transaction: &mut dyn Transaction| {
+        let rid = get(transaction, number % 10).expect("it is there");
         let mut seen = |_, _: RowRef<'_>| {};
         let wait = LockWait::Wait;
         let locked = coeval_txn::lock_row(transaction, STORAGE, rid, wait, &mut seen);
         ready(locked).expect("nobody else is here");
         let row = RowRef::trusted(&rows[number as usize]);
         ready(coeval_txn::update(transaction, STORAGE, rid, row)).expect("nobody else is here");
-    });
-    assert_eq!(update.0, 2, "the transaction and the value");
-    assert!(update.1 <= 3, "{update:?}: a version in the list besides");
+    };
+    let alone = counted(&engine, update);
+    assert_eq!(alone.0, 2, "the transaction and the value");
+    assert!(
+        alone.1 <= 3,
+        "{alone:?}: now and then a list of what is to be freed grows"
+    );
+    // There are always some that see the version before the last of every row.
+    let mut readers = VecDeque::new();
+    let read = |_| {
+        if readers.len() == 25 {
+            drop(readers.pop_front());
+        }
+        readers.push_back(ready(begin(&engine, Isolation::SnapshotIsolation)));
+    };
+    let beside_readers = counted_behind(&engine, read, update);
+    assert_eq!(
+        beside_readers.0, 4,
+        "a place in the list, and what it takes out of there"
+    );
+    assert!(beside_readers.1 <= 6, "{beside_readers:?}");
     let rows: Vec<_> = (0..400)
         .map(|number| row_bytes((ROWS + number, number)))
         .collect();

@@ -20,6 +20,7 @@
 //! | `propose 1 x`, `read 1 7`, `transfer 1 2`, `change 1 voter 4` | as their names say |
 //! | `hold 1 3`, `release 1 3` | node 1 sends node 3 no entries, or does again |
 //! | `certain 1` | for how many more ticks nobody else leads: for certain, and as is to be expected |
+//! | `awaits 1` | whether, and up to where, something waits for what node 1 has on its disk |
 //! | `to all 1` | node 1 may send entries to those, too, whom no commit waits for (`unawaited=batched`) |
 //! | `outruns 3 1 16` | so many times node 1 sends a proposal to all, and node 3 has it first; nothing is said of it |
 //! | `compact 1` | a checkpoint takes the place of what it knows to be committed |

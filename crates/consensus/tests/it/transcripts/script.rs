@@ -174,6 +174,12 @@ impl Script {
                     consensus.unchallenged_ticks()
                 ))
             }),
+            ["awaits", name] => self.ask(node(name), |consensus| {
+                Ok(match consensus.awaits_durable() {
+                    Some(end) => format!("its disk is waited for, up to {}", end.0),
+                    None => "its disk is not waited for".to_owned(),
+                })
+            }),
             ["compact", name] => self.cluster().compact(node(name)),
             ["status"] => self.status(),
             ["under", "way"] => {
