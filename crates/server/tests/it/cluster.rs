@@ -187,17 +187,21 @@ impl Cluster {
 
     /// Which node leads.
     pub async fn leader(&self) -> usize {
-        loop {
-            for (number, node) in self.nodes.iter().enumerate() {
-                if let Some(node) = node {
-                    let (_, health) = crate::admin::get(node.admin.unwrap(), "/health").await;
-                    if health.contains("\"role\":\"leader\"") {
-                        return number;
+        let asking = async {
+            loop {
+                for (number, node) in self.nodes.iter().enumerate() {
+                    if let Some(node) = node {
+                        let (_, health) = crate::admin::get(node.admin.unwrap(), "/health").await;
+                        if health.contains("\"role\":\"leader\"") {
+                            return number;
+                        }
                     }
                 }
+                coeval_env::sleep(std::time::Duration::from_millis(20)).await;
             }
-            coeval_env::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        };
+        let leader = coeval_env::timeout(PATIENCE, asking).await;
+        leader.expect("somebody leads in time")
     }
 
     pub fn signal(&self, node: usize, signal: Signal) {
