@@ -31,7 +31,7 @@ pub enum Kind {
     /// Failing writes.
     Write,
     /// A full disk, until the server has noticed and for a while longer; a follower's until
-    /// it has ended and the others have written.
+    /// it has ended and the others have written, or leads.
     Full,
     /// A wall clock that jumps, in one case of two also across a kill.
     Clock,

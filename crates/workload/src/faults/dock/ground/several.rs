@@ -203,12 +203,18 @@ impl<'options> Several<'options> {
                 self.set(&victims, &["sync fails"])?;
                 self.end(&victims, "does not sync").await?;
             }
-            // It cannot keep what it is sent; commits go on without it.
             Kind::Full if self.options.whom == Whom::Follower => {
                 self.set(&victims, &["disk full"])?;
-                self.end(&victims, "is full").await?;
-                self.gone(&victims, env::now()).await?;
-                self.load().await;
+                if self.ends_unless_it_leads(&victims, "is full").await? {
+                    // It cannot keep what it is sent; commits go on without it.
+                    self.gone(&victims, env::now()).await?;
+                    self.load().await;
+                } else {
+                    self.load().await;
+                    self.load().await;
+                    self.set(&victims, &[])?;
+                    self.may_have_ended(&victims).await?;
+                }
             }
             Kind::Write | Kind::Full => {
                 let fault = match self.options.kind {
@@ -219,13 +225,7 @@ impl<'options> Several<'options> {
                 self.load().await;
                 self.load().await;
                 self.set(&victims, &[])?;
-                // They may end, since they cannot write their log, or get over it.
-                for victim in &victims {
-                    let ended = self.running(*victim)?.ended(Duration::from_secs(1)).await?;
-                    if ended.is_some() {
-                        self.members[*victim].server = None;
-                    }
-                }
+                self.may_have_ended(&victims).await?;
             }
             Kind::Slow => {
                 let milliseconds = self.chance.within(20..200);
@@ -370,10 +370,41 @@ impl<'options> Several<'options> {
         for victim in victims {
             let within = ENDS_WITHIN.min(self.options.patience);
             if self.running(*victim)?.ended(within).await?.is_none() {
-                let what = format!("node {} goes on, whose disk {disk}", victim + 1);
-                return Err(Error::Wrong(what));
+                return Err(goes_on(*victim, disk));
             }
             self.members[*victim].server = None;
+        }
+        Ok(())
+    }
+
+    /// Waits until these have ended by themselves, or one of them leads after all: it was a
+    /// follower when it was chosen, and a leader refuses commits instead. Whether they ended.
+    async fn ends_unless_it_leads(&mut self, victims: &[usize], disk: &str) -> Result<bool, Error> {
+        let began = env::now();
+        let within = ENDS_WITHIN.min(self.options.patience);
+        for victim in victims {
+            while self.running(*victim)?.ended(LOOK).await?.is_none() {
+                if victims.contains(&self.leader().await?) {
+                    return Ok(false);
+                }
+                if began.elapsed() > within {
+                    return Err(goes_on(*victim, disk));
+                }
+            }
+            self.members[*victim].server = None;
+        }
+        Ok(true)
+    }
+
+    /// Nodes whose log could not be written may have ended, or got over it.
+    async fn may_have_ended(&mut self, victims: &[usize]) -> Result<(), Error> {
+        for victim in victims {
+            let member = &mut self.members[*victim];
+            if let Some(server) = &mut member.server
+                && server.ended(Duration::from_secs(1)).await?.is_some()
+            {
+                member.server = None;
+            }
         }
         Ok(())
     }
@@ -415,6 +446,10 @@ impl<'options> Several<'options> {
             }
         }
     }
+}
+
+fn goes_on(node: usize, disk: &str) -> Error {
+    Error::Wrong(format!("node {} goes on, whose disk {disk}", node + 1))
 }
 
 fn lost(requests: u8, answers: u8) -> Policy {
