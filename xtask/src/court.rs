@@ -94,16 +94,14 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
         "--quick", "--rounds", "1", "--load", "150", "--binary", &coeval,
     ];
     let planted = ["planted"];
-    let built = run(root, &cargo(), &build);
-    if built != Some(true) {
-        return verdict(&[built]);
+    if run(root, &cargo(), &build) != Some(true) {
+        return ExitCode::from(2);
     }
-    let done = parts.into_iter().map(|part| match part {
+    verdict(parts.into_iter().map(|part| match part {
         Part::Simulator => run(root, &sim, &court),
         Part::Planted => run(root, &sim, &planted),
         Part::Processes | Part::Clusters => run(root, &dock, &dock_arguments),
-    });
-    verdict(&done.collect::<Vec<_>>())
+    }))
 }
 
 /// Many seeds of every scenario, as fast as the compiler makes them, then many rounds of
@@ -136,26 +134,22 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
     }
     court.extend(more);
     let steps = folder.join("processes");
-    let done = parts.into_iter().map(|part| match part {
+    verdict(parts.into_iter().map(|part| match part {
         Part::Processes => in_steps(root, &steps, &build, &Step::alone()),
         Part::Clusters => in_steps(root, &steps, &build, &Step::of_clusters()),
         Part::Simulator | Part::Planted => run(root, &cargo(), &court),
-    });
-    verdict(&done.collect::<Vec<_>>())
+    }))
 }
 
-/// Those steps of the dock that this build has not passed, each noted when it has ended.
+/// Those steps of the dock that this build has not passed, each noted when it has a verdict.
 fn in_steps(root: &Path, file: &Path, build: &str, all: &[Step]) -> Option<bool> {
-    let dock = [
-        "run",
-        "--quiet",
-        "-p",
-        "coeval-workload",
-        "--bin",
-        "dock",
-        "--",
-    ];
     let record = readable(steps::read(file))?;
+    // Built and run apart, so that what ends is the dock, and its code a verdict on servers.
+    let program = ["build", "--quiet", "-p", "coeval-workload", "--bin", "dock"];
+    if run(root, &cargo(), &program) != Some(true) {
+        return None;
+    }
+    let dock = programs()?.join("dock").to_string_lossy().into_owned();
     let mut content = true;
     for &step in all {
         let (passed, failed) = steps::on_record(&record, step, build);
@@ -172,7 +166,9 @@ fn in_steps(root: &Path, file: &Path, build: &str, all: &[Step]) -> Option<bool>
             continue;
         }
         let started = std::time::Instant::now();
-        let done = run(root, &cargo(), &[&dock, &step.arguments()[..]].concat())?;
+        let arguments = step.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let done = run(root, &dock, &arguments)?;
         let seconds = started.elapsed().as_secs();
         readable(steps::note(file, step, build, done, seconds))?;
         content &= done;
@@ -237,7 +233,11 @@ fn revision(root: &Path) -> String {
     format!("{commit}+{:08x}", hasher.finish() >> 32)
 }
 
-/// Whether a program was content; `None` when it does not start, or a signal ends it.
+/// How programs end that have found something.
+const FOUND: i32 = 1;
+
+/// Whether a program was content; `None` when it comes to no verdict: it does not start, a
+/// signal ends it, or it says so by any code but these two.
 fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
     let name = Path::new(program).file_name().unwrap_or_default();
     println!("{} {}", name.to_string_lossy(), arguments.join(" "));
@@ -248,7 +248,14 @@ fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
         .status();
     println!("took {} s", started.elapsed().as_secs());
     match status {
-        Ok(status) => status.code().map(|code| code == 0),
+        Ok(status) => match status.code() {
+            Some(0) => Some(true),
+            Some(FOUND) => Some(false),
+            _ => {
+                eprintln!("{program} comes to no verdict: {status}");
+                None
+            }
+        },
         Err(error) => {
             eprintln!("{program} does not start: {error}");
             None
@@ -256,13 +263,18 @@ fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
     }
 }
 
-fn verdict(done: &[Option<bool>]) -> ExitCode {
-    if done.contains(&None) {
-        ExitCode::from(2)
-    } else if done.contains(&Some(false)) {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+/// Of all parts, each done when it is asked for; one without a verdict is the last.
+fn verdict(parts: impl Iterator<Item = Option<bool>>) -> ExitCode {
+    let mut content = true;
+    for done in parts {
+        match done {
+            Some(done) => content &= done,
+            None => return ExitCode::from(2),
+        }
+    }
+    match content {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 
@@ -280,6 +292,26 @@ mod tests {
         assert_eq!(more, ["--only", "server/"]);
         let (all, more) = parts(LONG, &["planted"]);
         assert_eq!((all.len(), more), (3, &["planted"][..]));
+    }
+
+    #[test]
+    fn only_a_verdict_is_one() {
+        let root = std::env::temp_dir();
+        let ends = |script| run(&root, "sh", &["-c", script]);
+        assert_eq!(ends("exit 0"), Some(true));
+        assert_eq!(ends("exit 1"), Some(false));
+        for script in ["exit 2", "exit 101", "kill -9 $$"] {
+            assert_eq!(ends(script), None, "{script}");
+        }
+        assert_eq!(run(&root, "/nothing/of/this/name", &[]), None);
+        let of = |parts: &[Option<bool>]| format!("{:?}", verdict(parts.iter().copied()));
+        let code = |code| format!("{:?}", ExitCode::from(code));
+        assert_eq!(of(&[Some(true), Some(true)]), code(0));
+        assert_eq!(of(&[Some(false), Some(true)]), code(1));
+        let mut later = 0;
+        let parts = [Some(false), None, Some(true)].into_iter();
+        let done = verdict(parts.inspect(|_| later += 1));
+        assert_eq!((format!("{done:?}"), later), (code(2), 2));
     }
 
     #[test]

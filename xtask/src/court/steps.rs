@@ -1,20 +1,22 @@
 //! What a long court does with processes, in steps, and which of them are done.
 //!
 //! A step is all workloads at all levels under one kind of fault: on a server alone, or on a
-//! cluster of three whose leader, a follower or all are meant. Each that has ended stands in a
-//! file of the repository, a line each, so that a court that was interrupted goes on with the
+//! cluster of three whose leader, a follower or all are meant. Each that has a verdict stands in
+//! a file of the repository, a line each, so that a court that was interrupted goes on with the
 //! next one, on this machine or another:
 //!
 //! ```text
-//! # step build verdict seconds
-//! kill 76f5297303 passed 231
-//! full/follower 76f5297303 failed 80
-//! full/follower 76f5297303 passed 84
+//! # step build rounds verdict seconds
+//! kill 76f5297303 5 passed 231
+//! full/follower 76f5297303 5 failed 80
+//! full/follower 76f5297303 5 passed 84
 //! ```
 //!
 //! Invariants:
-//! - What the same build has passed is not done again; what other builds did spares nobody a
-//!   step.
+//! - What the same build has passed with as many rounds or more is not done again; what other
+//!   builds did spares nobody a step.
+//! - A step that came to no verdict is not noted: what kept the dock from one may be the
+//!   machine's doing.
 //! - A step that failed is done again. That it has failed stays, and the court of that build
 //!   ends so.
 
@@ -41,8 +43,8 @@ pub const KINDS: [&str; 14] = [
 ];
 /// Which nodes of a cluster are meant, as the dock names them.
 pub const WHOM: [&str; 3] = ["leader", "follower", "all"];
-const ROUNDS: &str = "5";
-const HEAD: &str = "# step build verdict seconds\n";
+const ROUNDS: u32 = 5;
+const HEAD: &str = "# step build rounds verdict seconds\n";
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,24 +76,32 @@ impl Step {
     }
 
     /// What the dock is told.
-    pub fn arguments(self) -> Vec<&'static str> {
-        let mut arguments = vec!["--kind", self.kind, "--rounds", ROUNDS];
+    pub fn arguments(self) -> Vec<String> {
+        let rounds = ROUNDS.to_string();
+        let mut arguments = vec!["--kind", self.kind, "--rounds", &rounds];
         if let Some(whom) = self.whom {
             arguments.extend(["--nodes", "3", "--whom", whom]);
         }
-        arguments
+        arguments.into_iter().map(str::to_owned).collect()
     }
 }
 
-/// What the file says of a step of a build: whether it has passed, and whether it has failed.
+/// What the file says of a step of a build: whether it has passed with as many rounds as are
+/// wanted, and whether it has failed, with however many.
 pub fn on_record(record: &str, step: Step, build: &str) -> (bool, bool) {
     let name = step.name();
     let verdicts = record.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
-        (words.next()? == name && words.next()? == build).then(|| words.next())?
+        if words.next()? != name || words.next()? != build {
+            return None;
+        }
+        Some((words.next()?.parse::<u32>().ok()?, words.next()?))
     });
-    verdicts.fold((false, false), |(passed, failed), verdict| {
-        (passed || verdict == "passed", failed || verdict == "failed")
+    verdicts.fold((false, false), |(passed, failed), (rounds, verdict)| {
+        (
+            passed || verdict == "passed" && rounds >= ROUNDS,
+            failed || verdict == "failed",
+        )
     })
 }
 
@@ -106,7 +116,7 @@ pub fn read(file: &Path) -> io::Result<String> {
 /// Puts what has come of a step behind the others.
 pub fn note(file: &Path, step: Step, build: &str, passed: bool, seconds: u64) -> io::Result<()> {
     let verdict = if passed { "passed" } else { "failed" };
-    let mut line = format!("{} {build} {verdict} {seconds}\n", step.name());
+    let mut line = format!("{} {build} {ROUNDS} {verdict} {seconds}\n", step.name());
     if read(file)?.is_empty() {
         line.insert_str(0, HEAD);
     }
@@ -152,7 +162,7 @@ mod tests {
         let record = read(&file).unwrap();
         assert_eq!(
             record,
-            "# step build verdict seconds\nkill/leader one failed 7\nkill one passed 5\n"
+            "# step build rounds verdict seconds\nkill/leader one 5 failed 7\nkill one 5 passed 5\n"
         );
         assert_eq!(on_record(&record, alone, "one"), (true, false));
         assert_eq!(on_record(&record, of_three, "one"), (false, true));
@@ -160,6 +170,11 @@ mod tests {
         note(&file, of_three, "one", true, 6).unwrap();
         let record = read(&file).unwrap();
         assert_eq!(on_record(&record, of_three, "one"), (true, true));
+        let fewer = "kill one 4 passed 5\nkill/leader one 4 failed 7\n";
+        assert_eq!(on_record(fewer, alone, "one"), (false, false));
+        assert_eq!(on_record(fewer, of_three, "one"), (false, true));
+        let more = "kill one 50 passed 5\n";
+        assert_eq!(on_record(more, alone, "one"), (true, false));
         fs::remove_dir_all(folder).unwrap();
     }
 }
