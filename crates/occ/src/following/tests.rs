@@ -1,9 +1,10 @@
 //! Tables that follow against a model that does the final log one commit after the other.
 //!
 //! A run makes up a log as a leader would: rows that come and go, that change cells and
-//! keys, keys that go from one record to another, RIDs that are used again, storages that
-//! are new. It replays it ahead of the commit point, by several workers whose order is
-//! drawn, cuts it, and goes on in another term at the places that were cut away.
+//! keys, keys that go from one record to another and that records exchange, RIDs that are
+//! used again, storages that are new. It replays it ahead of the commit point, by several
+//! workers whose order is drawn, cuts it, and goes on in another term at the places that
+//! were cut away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -132,6 +133,16 @@ impl State {
             };
         }
     }
+
+    /// A leader lets no two rows of a storage have a key or a unique number in common.
+    fn check_keys(&self) {
+        for cell in 0..2 {
+            let mut keys = BTreeSet::new();
+            let rows = self.rows.iter();
+            let mut keys_of_rows = rows.map(|((storage, _), (_, row))| (*storage, row[cell]));
+            assert!(keys_of_rows.all(|key| keys.insert(key)), "{:?}", self.rows);
+        }
+    }
 }
 
 /// Numbers drawn one after the other.
@@ -213,17 +224,18 @@ impl Run {
         let mut changes: Vec<Change> = Vec::new();
         for _ in 0..1 + self.draw.below(4) {
             let storage = StorageId(1 + self.draw.below(STORAGES as usize) as u32);
-            let change = if self.draw.one_in(2) {
-                self.insert(storage, &state, &after)
-            } else {
-                self.change(storage, &state, &after)
+            let wanted = match self.draw.below(5) {
+                0..=1 => self.insert(storage, &state, &after).into_iter().collect(),
+                2..=3 => self.change(storage, &state, &after).into_iter().collect(),
+                _ => self.exchange(storage, &state, &after),
             };
             let is_new = |change: &Change| changes.iter().all(|done| done.place != change.place);
-            if let Some(change) = change.filter(is_new) {
-                after.do_commit(timestamp, std::slice::from_ref(&change));
-                changes.push(change);
+            if wanted.iter().all(is_new) {
+                after.do_commit(timestamp, &wanted);
+                changes.extend(wanted);
             }
         }
+        after.check_keys();
         if !changes.is_empty() {
             self.log.push((timestamp, changes));
             self.end.0 += 8 * (4 + self.draw.below(9) as u64);
@@ -273,20 +285,61 @@ impl Run {
         if self.draw.one_in(3) {
             changed[1] = self.free_number(storage, after, 1)?;
         }
+        if self.draw.one_in(3) {
+            changed[0] = self.free_number(storage, after, 0)?;
+        }
+        Some(self.update(*place, (*previous, *row), changed))
+    }
+
+    /// Two or three records, each of which gets the primary key of the next one, and in one
+    /// case of two its unique number as well.
+    fn exchange(&mut self, storage: StorageId, before: &State, after: &State) -> Vec<Change> {
+        // Who has been changed by the same commit may have given its key away.
+        let untouched = |(place, row): &(&Place, &(Timestamp, Numbers))| {
+            place.0 == storage && after.rows.get(place) == Some(row)
+        };
+        let mut rows: Vec<_> = before.rows.iter().filter(untouched).collect();
+        let mut chosen = Vec::new();
+        for _ in 0..2 + self.draw.below(2) {
+            if !rows.is_empty() {
+                chosen.push(rows.swap_remove(self.draw.below(rows.len())));
+            }
+        }
+        if chosen.len() < 2 {
+            return Vec::new();
+        }
+        let cells = 1 + self.draw.below(2);
+        let next = chosen.iter().cycle().skip(1);
+        let pairs = chosen.iter().zip(next);
+        let changes = pairs.map(|((place, now), (_, (_, next)))| {
+            let mut changed = now.1;
+            changed[..cells].copy_from_slice(&next[..cells]);
+            self.update(**place, **now, changed)
+        });
+        changes.collect()
+    }
+
+    /// A row in the place of one that there is.
+    fn update(
+        &mut self,
+        place: Place,
+        (previous, row): (Timestamp, Numbers),
+        changed: Numbers,
+    ) -> Change {
         let whole = bytes(changed);
         let kind = if self.draw.one_in(3) {
             Kind::Image(whole)
         } else {
             let mut patch = Vec::new();
-            let before = bytes(*row);
+            let before = bytes(row);
             RowRef::trusted(&before).diff(RowRef::trusted(&whole), &mut patch);
-            Kind::Patch(*previous, patch)
+            Kind::Patch(previous, patch)
         };
-        Some(Change {
-            place: *place,
+        Change {
+            place,
             kind,
             after: Some(changed),
-        })
+        }
     }
 
     /// Where a commit in `from..=to` ends.
