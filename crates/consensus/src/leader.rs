@@ -605,8 +605,12 @@ impl Consensus {
         false
     }
 
-    /// How much a majority has on its disks, if this node has everything before `own`.
-    fn reached_with(&self, leader: &Leader, own: Lsn) -> Option<Lsn> {
+    /// How much a majority has on its disks, if this node has everything before `own`. `None`
+    /// while this node does not lead.
+    fn reached_with(&self, own: Lsn) -> Option<Lsn> {
+        let State::Leader(leader) = &self.state else {
+            return None;
+        };
         let membership = self.shape.membership();
         let majority = membership.majority() - usize::from(is_planted(Bug::CommitWithoutMajority));
         membership.reached_by(majority, |voter| {
@@ -627,24 +631,18 @@ impl Consensus {
     /// writes that are done with whatever comes next.
     #[must_use]
     pub fn awaits_durable(&self) -> Option<Lsn> {
-        let State::Leader(leader) = &self.state else {
-            return None;
-        };
         let end = self.shape.end();
+        let reached = self.reached_with(end)?;
         if self.outbox.has_held() {
             return Some(end);
         }
-        let reached = self.reached_with(leader, end)?;
         let waits = reached > self.durability.end() && reached > self.shape.commit();
         waits.then_some(reached)
     }
 
     /// Looks how much a majority has on its disks.
     pub(crate) fn advance_commit(&mut self) {
-        let State::Leader(leader) = &self.state else {
-            return;
-        };
-        let Some(reached) = self.reached_with(leader, self.durability.end()) else {
+        let Some(reached) = self.reached_with(self.durability.end()) else {
             return;
         };
         let State::Leader(leader) = &mut self.state else {

@@ -74,6 +74,17 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
+impl Error {
+    /// Whether a server that runs is found wanting.
+    #[must_use]
+    pub const fn is_the_servers(&self) -> bool {
+        match self {
+            Self::Ended { .. } | Self::Silent { .. } | Self::Stays { .. } => true,
+            Self::Start { .. } | Self::Build(_) | Self::Io(_) => false,
+        }
+    }
+}
+
 /// How to start a server: always with the same directory and port.
 #[derive(Clone, Debug)]
 pub struct Launch {

@@ -14,6 +14,7 @@ use super::commit::has_effect;
 use super::state::{Held, StorageHandle, Undo};
 use crate::locks::keys::Taken;
 use crate::locks::queues::LockName;
+use crate::ranges::interval::End;
 use crate::storage::Index;
 
 impl Run<'_> {
@@ -154,7 +155,7 @@ impl Run<'_> {
         let mut key = Vec::new();
         for index in table.indexes().iter().filter(|index| index.is_primary()) {
             index.key(row, &mut key);
-            let upper = successor_of_prefix::<Vec<u8>>(&key);
+            let upper = successor_of_prefix::<End>(&key);
             self.note_scan(&index.ranges, &key, upper.as_deref());
         }
     }

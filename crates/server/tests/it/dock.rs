@@ -109,10 +109,10 @@ async fn a_full_disk_of_a_follower() {
     three_withstand("ycsb", level, Kind::Full, Whom::Follower).await;
 }
 
-/// A run that comes to no verdict has shown something all the same.
+/// A run that does not come to its end has shown something all the same.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "looks at what is kept")]
-async fn a_run_without_a_verdict_keeps_its_history_and_its_objections() {
+async fn a_run_that_ends_early_keeps_its_history_and_its_objections() {
     if !cfg!(debug_assertions) {
         eprintln!("skipped: planted bugs are for debug builds");
         return;
@@ -132,7 +132,7 @@ async fn a_run_without_a_verdict_keeps_its_history_and_its_objections() {
         let undecided = undecided.expect_err("nobody commits after the fault");
         assert!(matches!(undecided.error, Error::Endless(..)), "{undecided}");
         let kept = std::fs::read_to_string(folder.path().join("objections")).unwrap();
-        assert!(kept.starts_with("no verdict: committing"), "{kept}");
+        assert!(kept.starts_with("ended early: committing"), "{kept}");
         let history = std::fs::read(folder.path().join("history.jsonl")).unwrap();
         let history = read(&history, Format::JsonLines).unwrap();
         assert!(history.transactions.len() as u64 >= undecided.summary.committed);

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Ends with 0 when nothing was lost, invented, torn or served wrong; with 1 when
-//! something was; with 2 when no verdict was reached. Faults of disk and clock need a
+//! something was, or a server did not start, stop, end or answer as it must; with 2 when no
+//! verdict was reached. Faults of disk and clock need a
 //! debug build, which this makes when it is one itself.
 
 use std::collections::BTreeMap;
@@ -247,11 +248,18 @@ struct Total {
 
 impl Total {
     fn add(&mut self, result: Result<Summary, Undecided>) {
-        let summary = result.unwrap_or_else(|Undecided { summary, .. }| {
-            self.undecided += 1;
-            *summary
-        });
-        self.wrong += u32::from(!summary.objections.is_empty());
+        let (summary, is_wrong, is_decided) = match result {
+            Ok(summary) => {
+                let is_wrong = !summary.objections.is_empty();
+                (summary, is_wrong, true)
+            }
+            Err(Undecided { error, summary }) => {
+                let is_wrong = error.is_the_servers() || !summary.objections.is_empty();
+                (*summary, is_wrong, error.is_the_servers())
+            }
+        };
+        self.wrong += u32::from(is_wrong);
+        self.undecided += u32::from(!is_decided);
         self.sum.rounds += summary.rounds;
         self.sum.kills += summary.kills;
         self.sum.committed += summary.committed;
@@ -358,7 +366,11 @@ async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
             &summary.objections
         }
         Err(Undecided { error, summary }) => {
-            writeln!(text, "NO VERDICT: {error}")?;
+            let found = match error.is_the_servers() {
+                true => "WRONG",
+                false => "NO VERDICT",
+            };
+            writeln!(text, "{found}: {error}")?;
             &summary.objections
         }
     };
@@ -447,6 +459,36 @@ mod tests {
                 _ => vec![part.to_owned()],
             })
             .collect()
+    }
+
+    #[test]
+    fn what_the_server_does_is_a_verdict_and_what_the_machine_does_is_none() {
+        let code = |results: Vec<Result<Summary, dock::Error>>| {
+            let mut total = Total::default();
+            for result in results {
+                total.add(result.map_err(Undecided::from));
+            }
+            total.code()
+        };
+        let sound = || Ok(Summary::default());
+        let lost = || Summary {
+            objections: vec!["one is lost".to_owned()],
+            ..Summary::default()
+        };
+        let machine = || Err(dock::Error::Io(std::io::ErrorKind::StorageFull.into()));
+        let goes_on = || Err(dock::Error::Wrong("it goes on".to_owned()));
+        let silent = || {
+            Err(dock::Error::Server(
+                coeval_workload::server::Error::Silent { log: "".into() },
+            ))
+        };
+        let endless = || Err(dock::Error::Endless("committing", PATIENCE));
+        assert_eq!(code(vec![sound()]), 0);
+        assert_eq!(code(vec![sound(), machine()]), 2);
+        assert_eq!(code(vec![Ok(lost()), machine()]), 1);
+        for wrong in [goes_on(), silent(), endless()] {
+            assert_eq!(code(vec![machine(), wrong, sound()]), 1);
+        }
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Options {
     }
 }
 
-/// Why no verdict was reached.
+/// Why a run did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server did not start, answer or stop as it must.
@@ -233,6 +233,9 @@ pub enum Error {
     /// The server does what it must not.
     #[error("{0}")]
     Wrong(String),
+    /// The dock cannot do its own part.
+    #[error("{0}")]
+    Undone(String),
     /// Something has no end.
     #[error("{0} takes longer than {1:?}")]
     Endless(&'static str, Duration),
@@ -246,7 +249,19 @@ pub enum Error {
     },
 }
 
-/// A run that came to no verdict, and what it had shown until then.
+impl Error {
+    /// Whether it is the server that is found wanting, and not what is around it.
+    #[must_use]
+    pub const fn is_the_servers(&self) -> bool {
+        match self {
+            Self::Wrong(_) | Self::Endless(..) => true,
+            Self::Server(error) => error.is_the_servers(),
+            Self::Io(_) | Self::Load(_) | Self::Undone(_) | Self::Idle { .. } => false,
+        }
+    }
+}
+
+/// A run that did not come to its end, and what it had shown until then.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Undecided {
@@ -319,7 +334,7 @@ impl fmt::Display for Summary {
 /// objected to is written there, beside the history.
 ///
 /// # Errors
-/// When no verdict was reached, or the server did not do what its fault asks for. What
+/// When the dock cannot do its part, or the server did not do what its fault asks for. What
 /// clients were told until then is judged and written all the same.
 pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summary, Undecided> {
     let seed = options.seed;
@@ -361,7 +376,7 @@ pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summ
             };
             with(Tpcc::new(scale, seed), Judges::Own, binary, folder, options).await
         }
-        other => Err(Error::Wrong(format!("there is no workload {other}")).into()),
+        other => Err(Error::Undone(format!("there is no workload {other}")).into()),
     }
 }
 
@@ -392,7 +407,10 @@ async fn with<W: Workload>(
         Err(error) => {
             let error = match struck {
                 Ok(_) => error,
-                Err(before) => Error::Wrong(format!("{error}; before that: {before}")),
+                Err(before) if before.is_the_servers() => {
+                    Error::Wrong(format!("{error}; before that: {before}"))
+                }
+                Err(before) => Error::Undone(format!("{error}; before that: {before}")),
             };
             return Err(undecided(error, summary, folder, None));
         }
@@ -444,19 +462,19 @@ async fn with<W: Workload>(
     }
 }
 
-/// Of a run without a verdict, everything that it has shown, which is kept.
+/// Of a run that ended early, everything that it has shown, which is kept.
 fn undecided(
     error: Error,
     summary: Summary,
     folder: &Path,
     history: Option<&History>,
 ) -> Undecided {
-    let mut text = vec![format!("no verdict: {error}")];
+    let mut text = vec![format!("ended early: {error}")];
     text.extend(summary.objections.iter().cloned());
     let kept = keep(folder, &text, history);
     let error = match kept {
         Ok(()) => error,
-        Err(unkept) => Error::Wrong(format!("{error}; and nothing could be kept: {unkept}")),
+        Err(unkept) => Error::Undone(format!("{error}; and nothing could be kept: {unkept}")),
     };
     let summary = Box::new(summary);
     Undecided { error, summary }
@@ -555,7 +573,7 @@ impl Clients {
         let ended = async {
             match self.driving.await {
                 Ok(driven) => Ok(driven?),
-                Err(error) => Err(Error::Wrong(format!("a client ended: {error}"))),
+                Err(error) => Err(Error::Undone(format!("a client ended: {error}"))),
             }
         };
         let mut outcome = within("the clients' last transaction", ended).await?;

@@ -281,7 +281,7 @@ impl<'options> Alone<'options> {
     }
 
     fn running(&mut self) -> Result<&mut Server, Error> {
-        let none = || Error::Wrong("there is no server".to_owned());
+        let none = || Error::Undone("there is no server".to_owned());
         self.server.as_mut().ok_or_else(none)
     }
 

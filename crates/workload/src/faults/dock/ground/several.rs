@@ -410,7 +410,7 @@ impl<'options> Several<'options> {
     }
 
     fn running(&mut self, node: usize) -> Result<&mut Server, Error> {
-        let none = || Error::Wrong(format!("node {} does not run", node + 1));
+        let none = || Error::Undone(format!("node {} does not run", node + 1));
         self.members[node].server.as_mut().ok_or_else(none)
     }
 
