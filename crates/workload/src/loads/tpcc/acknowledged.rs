@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use crate::workload::Done;
 
 use super::conditions::Warehouse;
+use super::delivered::Orders;
 use super::{DISTRICTS, PAID, Scale};
 
 /// Of one kind: what was acknowledged, and what may have been done besides.
@@ -51,8 +52,8 @@ pub enum Effect {
     Order,
     /// A payment of so many cents.
     Payment(i64),
-    /// So many deliveries.
-    Deliveries(i64),
+    /// These deliveries.
+    Deliveries(Orders),
     /// A reward.
     Reward,
 }
@@ -84,7 +85,10 @@ impl Acknowledged {
             Effect::None => {}
             Effect::Order => self.orders.add(1, done),
             Effect::Payment(amount) => self.payments.add(amount, done),
-            Effect::Deliveries(count) => self.deliveries.add(count, done),
+            Effect::Deliveries(orders) => {
+                let delivered = orders.iter().filter(|order| **order > 0);
+                self.deliveries.add(delivered.count() as i64, done);
+            }
             Effect::Reward => self.rewards.add(1, done),
         }
     }
@@ -144,7 +148,9 @@ mod tests {
         told.begin();
         told.add(Effect::Order, Done::Committed);
         told.add(Effect::Payment(50), Done::Committed);
-        told.add(Effect::Deliveries(3), Done::Committed);
+        let mut orders = Orders::default();
+        orders[..3].fill(8);
+        told.add(Effect::Deliveries(orders), Done::Committed);
         let wrong =
             |next, ytd, deliveries| told.judge(&[warehouse(next, ytd, deliveries)], scale).len();
         assert_eq!(wrong(12, 50, 3), 0);

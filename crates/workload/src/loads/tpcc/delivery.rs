@@ -3,14 +3,15 @@
 use crate::chance::Chance;
 use crate::store::{Cells, Failure, Row, Scan, Session, Value};
 
+use super::delivered::Orders;
 use super::random::uniform;
 use super::schema::{CUSTOMER, NEW_ORDER, ORDER, ORDER_LINE, c, o, ol};
-use super::{DISTRICTS, Tpcc, missing, now};
+use super::{Tpcc, missing, now};
 
 /// What a terminal asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    warehouse: i64,
+    pub(super) warehouse: i64,
     carrier: i64,
 }
 
@@ -22,18 +23,19 @@ impl Tpcc {
         }
     }
 
-    /// How many orders it has delivered.
+    /// The orders that it has delivered.
     pub(super) async fn deliver(
         &self,
         request: &Request,
         session: &mut Session,
-    ) -> Result<i64, Failure> {
-        let mut delivered = 0;
-        for district in 1..=DISTRICTS {
-            if let Some(order) = Self::take_oldest(request.warehouse, district, session).await? {
-                let key = [request.warehouse, district, order];
+    ) -> Result<Orders, Failure> {
+        let warehouse = request.warehouse;
+        let mut delivered = Orders::default();
+        for (district, delivered) in (1..).zip(&mut delivered) {
+            if let Some(order) = self.take_oldest(warehouse, district, session).await? {
+                let key = [warehouse, district, order];
                 self.deliver_order(key, request.carrier, session).await?;
-                delivered += 1;
+                *delivered = order;
             }
         }
         Ok(delivered)
@@ -41,12 +43,14 @@ impl Tpcc {
 
     /// Deletes the oldest new order of a district, if there is one; its number.
     async fn take_oldest(
+        &self,
         warehouse: i64,
         district: i64,
         session: &mut Session,
     ) -> Result<Option<i64>, Failure> {
         let prefix = [Value::Integer(warehouse), Value::Integer(district)];
         let scan = Scan {
+            from: Some(self.delivered.first(warehouse, district)),
             limit: Some(1),
             ..Scan::of(NEW_ORDER, &prefix)
         };

@@ -19,6 +19,8 @@
 //! - A new order takes its stock in the order of warehouse and item (the unused item of
 //!   a rollback last), so that two of them wait rather than deadlock.
 //! - A delivery is one transaction over its ten districts, run at once and not queued.
+//! - A delivery looks for the oldest new order from where this program's last one ended
+//!   ([`delivered`]).
 //! - A client has a share of the warehouses as its homes: those whose number leaves its
 //!   own when divided by the number of clients. So with one client for each warehouse it
 //!   has one home.
@@ -39,6 +41,7 @@
 
 pub mod acknowledged;
 pub mod conditions;
+pub mod delivered;
 mod delivery;
 mod look;
 mod new_order;
@@ -62,6 +65,7 @@ use crate::workload::{Client, Done, Nature, Parameters, Workload};
 use schema::{CUSTOMER, DISTRICT, STOCK, WAREHOUSE, c, d, s, w};
 
 use acknowledged::{Acknowledged, Effect};
+use delivered::Delivered;
 use random::Constants;
 
 /// How large the tables are.
@@ -138,6 +142,7 @@ pub struct Tpcc {
     constants: Constants,
     tables: Vec<Table>,
     acknowledged: Arc<Acknowledged>,
+    delivered: Arc<Delivered>,
     /// None are given in the standard's mix.
     rewards: Option<Rewards>,
 }
@@ -186,11 +191,13 @@ impl Tpcc {
     /// the tables.
     #[must_use]
     pub fn new(scale: Scale, seed: u64) -> Self {
+        let scale = scale.bounded();
         Self {
-            scale: scale.bounded(),
+            scale,
             constants: Constants::new(&mut Chance::of(seed, u64::MAX)),
             tables: schema::tables(),
             acknowledged: Arc::default(),
+            delivered: Arc::new(Delivered::new(scale.warehouses)),
             rewards: None,
         }
     }
@@ -218,6 +225,7 @@ impl Tpcc {
             constants: self.constants,
             tables: self.tables.clone(),
             acknowledged: Arc::clone(&self.acknowledged),
+            delivered: Arc::clone(&self.delivered),
             rewards: Some(rewards),
         }
     }
@@ -341,6 +349,7 @@ impl Workload for Tpcc {
 
     async fn load(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
         self.acknowledged.begin();
+        self.delivered.begin();
         self.populate(part, loader).await
     }
 
@@ -398,8 +407,8 @@ impl Workload for Tpcc {
                 Ok(Effect::None)
             }
             Request::Delivery(request) => {
-                let count = self.deliver(request, session).await?;
-                Ok(Effect::Deliveries(count))
+                let orders = self.deliver(request, session).await?;
+                Ok(Effect::Deliveries(orders))
             }
             Request::StockLevel(request) => {
                 self.stock_level(request, session).await?;
@@ -412,7 +421,12 @@ impl Workload for Tpcc {
         }
     }
 
-    fn ended(&self, _request: &Request, effect: Option<Effect>, done: Done) {
+    fn ended(&self, request: &Request, effect: Option<Effect>, done: Done) {
+        if let (Request::Delivery(request), Some(Effect::Deliveries(orders)), Done::Committed) =
+            (request, effect, done)
+        {
+            self.delivered.add(request.warehouse, &orders);
+        }
         self.acknowledged.add(effect.unwrap_or(Effect::None), done);
     }
 
