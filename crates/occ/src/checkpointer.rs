@@ -35,7 +35,6 @@
 //! What it has read by then cannot be trusted, so it fails; the next one goes without
 //! a limit on its rate.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ use coeval_log::{Checkpoint, CheckpointStart, CheckpointWriter, Error, SavedReco
 use coeval_storage::Snapshot;
 use coeval_txn::contract::Checkpointing;
 use coeval_types::{Rid, Timestamp, TransactionId};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::engine::Shared;
 use crate::storage::Storage;
@@ -82,10 +81,8 @@ pub struct CheckpointStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     status: Mutex<CheckpointStatus>,
-    /// The one under way is to be given up.
-    stop: AtomicBool,
-    /// Says so to one that waits for the log.
-    stopped: Notify,
+    /// The one under way is to be given up, and so are those that were asked for meanwhile.
+    stop: watch::Sender<bool>,
 }
 
 impl Progress {
@@ -94,12 +91,17 @@ impl Progress {
     }
 
     pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.stopped.notify_one();
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until then.
+    async fn stopped(&self) {
+        let stopped = self.stop.subscribe().wait_for(|stop| *stop).await.is_ok();
+        assert!(stopped, "whoever says so is here");
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.stop.load(Ordering::Relaxed) {
+        if *self.stop.borrow() {
             return Err(Error::Stopped("it is being closed".into()));
         }
         Ok(())
@@ -326,7 +328,7 @@ async fn write(engine: &Shared, hurry: &dyn Fn() -> bool) -> Result<Option<Check
     let mut writer = tokio::select! {
         biased;
         writer = engine.log.write_checkpoint(start, rate) => writer?,
-        () = engine.checkpoints.stopped.notified() => {
+        () = engine.checkpoints.stopped() => {
             return Err(Error::Stopped("it is being closed".into()));
         }
     };

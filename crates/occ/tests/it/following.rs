@@ -149,6 +149,28 @@ fn nothing_is_told_before_it_is_committed() {
 }
 
 #[test]
+fn who_is_deposed_gives_up_every_checkpoint_that_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    in_a_runtime(async {
+        let engine = Follower::open(directory.path()).await.lead().await;
+        commit_all(&engine).await;
+        // Nobody else has it, nor will: a checkpoint of it would wait for ever.
+        load(&engine, [(1, 10)]).await;
+        let mut waits = engine.checkpoint();
+        let waited = coeval_env::timeout(Duration::from_millis(100), &mut waits).await;
+        assert!(waited.is_err(), "it covers what is not committed");
+        // For the next one, as that one is under way.
+        let next = [engine.checkpoint(), engine.checkpoint()];
+        let retired = coeval_env::timeout(Duration::from_secs(20), engine.retire()).await;
+        let log = retired.expect("it ends").unwrap();
+        for asked in [waits].into_iter().chain(next) {
+            assert!(matches!(asked.await, Err(Error::Stopped(_))));
+        }
+        log.close().await.unwrap();
+    });
+}
+
+#[test]
 fn a_follower_leads_on_and_who_led_follows_without_what_nobody_had() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     in_a_runtime(async {
