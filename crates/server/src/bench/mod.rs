@@ -141,7 +141,7 @@ impl Picture {
 async fn go(plan: &Plan) -> Result<Report, String> {
     let outcome = match plan.load {
         Load::Tpcc(scale, rewards) => {
-            let standard = Tpcc::new(scale, plan.options.seed);
+            let standard = Tpcc::new(scale, plan.options.seed).remembering();
             match rewards {
                 None => drive(standard, plan).await,
                 Some(rewards) => drive(standard.rewarding(rewards), plan).await,

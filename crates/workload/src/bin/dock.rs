@@ -482,11 +482,20 @@ mod tests {
                 coeval_workload::server::Error::Silent { log: "".into() },
             ))
         };
+        let broken = || {
+            Err(dock::Error::Load(
+                coeval_workload::store::Failure::Aborted {
+                    cause: "XX000".into(),
+                    message: "internal error".to_owned(),
+                    retry: false,
+                },
+            ))
+        };
         let endless = || Err(dock::Error::Endless("committing", PATIENCE));
         assert_eq!(code(vec![sound()]), 0);
         assert_eq!(code(vec![sound(), machine()]), 2);
         assert_eq!(code(vec![Ok(lost()), machine()]), 1);
-        for wrong in [goes_on(), silent(), endless()] {
+        for wrong in [goes_on(), silent(), broken(), endless()] {
             assert_eq!(code(vec![machine(), wrong, sound()]), 1);
         }
     }

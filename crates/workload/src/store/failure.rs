@@ -34,6 +34,19 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether it says that the server is broken: what was read is wrong in itself, or the
+    /// answer was an internal error or one of its disk (SQLSTATE XX and 58).
+    #[must_use]
+    pub fn is_the_servers(&self) -> bool {
+        match self {
+            Self::Wrong(_) => true,
+            Self::Aborted { cause, .. } | Self::Unknown { cause, .. } => {
+                cause.starts_with("XX") || cause.starts_with("58")
+            }
+            Self::Rollback => false,
+        }
+    }
+
     /// Undone because the connection was lost, before there was a commit.
     pub(super) fn lost(message: &dyn std::fmt::Display) -> Self {
         Self::Aborted {

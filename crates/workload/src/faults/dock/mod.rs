@@ -252,11 +252,21 @@ pub enum Error {
 impl Error {
     /// Whether it is the server that is found wanting, and not what is around it.
     #[must_use]
-    pub const fn is_the_servers(&self) -> bool {
+    pub fn is_the_servers(&self) -> bool {
         match self {
             Self::Wrong(_) | Self::Endless(..) => true,
             Self::Server(error) => error.is_the_servers(),
-            Self::Io(_) | Self::Load(_) | Self::Undone(_) | Self::Idle { .. } => false,
+            Self::Load(failure) => failure.is_the_servers(),
+            Self::Io(_) | Self::Undone(_) | Self::Idle { .. } => false,
+        }
+    }
+
+    /// The same, and more to be said.
+    fn with(self, say: impl FnOnce(&Self) -> String) -> Self {
+        let said = say(&self);
+        match self.is_the_servers() {
+            true => Self::Wrong(said),
+            false => Self::Undone(said),
         }
     }
 }
@@ -407,10 +417,7 @@ async fn with<W: Workload>(
         Err(error) => {
             let error = match struck {
                 Ok(_) => error,
-                Err(before) if before.is_the_servers() => {
-                    Error::Wrong(format!("{error}; before that: {before}"))
-                }
-                Err(before) => Error::Undone(format!("{error}; before that: {before}")),
+                Err(before) => before.with(|before| format!("{error}; before that: {before}")),
             };
             return Err(undecided(error, summary, folder, None));
         }
@@ -474,7 +481,7 @@ fn undecided(
     let kept = keep(folder, &text, history);
     let error = match kept {
         Ok(()) => error,
-        Err(unkept) => Error::Undone(format!("{error}; and nothing could be kept: {unkept}")),
+        Err(unkept) => error.with(|error| format!("{error}; and nothing could be kept: {unkept}")),
     };
     let summary = Box::new(summary);
     Undecided { error, summary }

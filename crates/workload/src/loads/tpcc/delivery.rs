@@ -13,13 +13,17 @@ use super::{Tpcc, missing, now};
 pub struct Request {
     pub(super) warehouse: i64,
     carrier: i64,
+    /// Of each district, no order before this is waiting.
+    first: Orders,
 }
 
 impl Tpcc {
-    pub(super) fn draw_delivery(home: i64, chance: &mut Chance) -> Request {
+    pub(super) fn draw_delivery(&self, home: i64, chance: &mut Chance) -> Request {
+        let delivered = self.delivered.as_ref();
         Request {
             warehouse: home,
             carrier: uniform(chance, 1, 10),
+            first: delivered.map_or(Orders::default(), |delivered| delivered.first(home)),
         }
     }
 
@@ -31,8 +35,9 @@ impl Tpcc {
     ) -> Result<Orders, Failure> {
         let warehouse = request.warehouse;
         let mut delivered = Orders::default();
-        for (district, delivered) in (1..).zip(&mut delivered) {
-            if let Some(order) = self.take_oldest(warehouse, district, session).await? {
+        for (district, (first, delivered)) in (1..).zip(request.first.iter().zip(&mut delivered)) {
+            let place = [warehouse, district, *first];
+            if let Some(order) = Self::take_oldest(place, session).await? {
                 let key = [warehouse, district, order];
                 self.deliver_order(key, request.carrier, session).await?;
                 *delivered = order;
@@ -41,16 +46,13 @@ impl Tpcc {
         Ok(delivered)
     }
 
-    /// Deletes the oldest new order of a district, if there is one; its number.
-    async fn take_oldest(
-        &self,
-        warehouse: i64,
-        district: i64,
-        session: &mut Session,
-    ) -> Result<Option<i64>, Failure> {
+    /// Deletes the oldest new order of a district from this place on, if there is one; its
+    /// number.
+    async fn take_oldest(place: [i64; 3], session: &mut Session) -> Result<Option<i64>, Failure> {
+        let [warehouse, district, first] = place;
         let prefix = [Value::Integer(warehouse), Value::Integer(district)];
         let scan = Scan {
-            from: Some(self.delivered.first(warehouse, district)),
+            from: Some(first),
             limit: Some(1),
             ..Scan::of(NEW_ORDER, &prefix)
         };

@@ -19,8 +19,8 @@
 //! - A new order takes its stock in the order of warehouse and item (the unused item of
 //!   a rollback last), so that two of them wait rather than deadlock.
 //! - A delivery is one transaction over its ten districts, run at once and not queued.
-//! - A delivery looks for the oldest new order from where this program's last one ended
-//!   ([`delivered`]).
+//! - In a benchmark a delivery looks for the oldest new order from where the last one ended
+//!   ([`Tpcc::remembering`]).
 //! - A client has a share of the warehouses as its homes: those whose number leaves its
 //!   own when divided by the number of clients. So with one client for each warehouse it
 //!   has one home.
@@ -142,7 +142,8 @@ pub struct Tpcc {
     constants: Constants,
     tables: Vec<Table>,
     acknowledged: Arc<Acknowledged>,
-    delivered: Arc<Delivered>,
+    /// Nothing is remembered otherwise.
+    delivered: Option<Arc<Delivered>>,
     /// None are given in the standard's mix.
     rewards: Option<Rewards>,
 }
@@ -197,8 +198,19 @@ impl Tpcc {
             constants: Constants::new(&mut Chance::of(seed, u64::MAX)),
             tables: schema::tables(),
             acknowledged: Arc::default(),
-            delivered: Arc::new(Delivered::new(scale.warehouses)),
+            delivered: None,
             rewards: None,
+        }
+    }
+
+    /// One whose deliveries begin where those before have ended, as benchmarks that we are
+    /// compared with have it ([`delivered`]).
+    #[must_use]
+    pub fn remembering(self) -> Self {
+        let delivered = Arc::new(Delivered::new(self.scale.warehouses));
+        Self {
+            delivered: Some(delivered),
+            ..self
         }
     }
 
@@ -225,7 +237,7 @@ impl Tpcc {
             constants: self.constants,
             tables: self.tables.clone(),
             acknowledged: Arc::clone(&self.acknowledged),
-            delivered: Arc::clone(&self.delivered),
+            delivered: self.delivered.clone(),
             rewards: Some(rewards),
         }
     }
@@ -349,7 +361,9 @@ impl Workload for Tpcc {
 
     async fn load(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
         self.acknowledged.begin();
-        self.delivered.begin();
+        if let Some(delivered) = &self.delivered {
+            delivered.begin();
+        }
         self.populate(part, loader).await
     }
 
@@ -365,7 +379,7 @@ impl Workload for Tpcc {
             0 => Request::NewOrder(self.draw_new_order(home, &mut client.chance)),
             1 => Request::Payment(self.draw_payment(home, &mut client.chance)),
             2 => Request::OrderStatus(self.draw_order_status(home, &mut client.chance)),
-            3 => Request::Delivery(Self::draw_delivery(home, &mut client.chance)),
+            3 => Request::Delivery(self.draw_delivery(home, &mut client.chance)),
             4 => Request::StockLevel(Self::draw_stock_level(home, client)),
             _ => Request::Reward(self.draw_reward(home, &mut client.chance)),
         }
@@ -424,8 +438,9 @@ impl Workload for Tpcc {
     fn ended(&self, request: &Request, effect: Option<Effect>, done: Done) {
         if let (Request::Delivery(request), Some(Effect::Deliveries(orders)), Done::Committed) =
             (request, effect, done)
+            && let Some(delivered) = &self.delivered
         {
-            self.delivered.add(request.warehouse, &orders);
+            delivered.add(request.warehouse, &orders);
         }
         self.acknowledged.add(effect.unwrap_or(Effect::None), done);
     }
