@@ -2,7 +2,9 @@
 //! from how it stands.
 //!
 //! Whenever the node leads with another engine, the database over it is opened, and only
-//! then sessions come here. When the engine goes, they are sent away first of all.
+//! then sessions come here. When the engine goes, they are sent away first of all. A node
+//! that leads and cannot open the database, for its disk is full, say, has another one lead:
+//! else nobody would be served until somebody else is elected.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +28,10 @@ const TICKS: u64 = 10;
 
 /// How long a node that stops waits for another one to lead.
 const HAND_OVER: Duration = Duration::from_secs(3);
+
+/// How long a node that leads and cannot serve waits before it asks others to lead, again
+/// and again.
+const NOT_SERVED: Duration = Duration::from_millis(500);
 
 /// Starts the node that the settings describe.
 pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> {
@@ -190,6 +196,22 @@ async fn begin(
     };
     let host = ServerHost::new(Arc::downgrade(shared), effective.clone());
     let opening = Reign::open(Arc::clone(engine), &shared.settings, host);
+    let serving = async {
+        match opening.await {
+            Ok(reign) => reign,
+            Err(error) => {
+                error!(%error, "the database cannot be opened in this term: another node is to lead");
+                // It may have been deposed just now. What was opened by half is not opened
+                // again: whoever leads next, here or elsewhere, has an engine of its own.
+                loop {
+                    coeval_env::sleep(NOT_SERVED).await;
+                    if let Some(node) = &shared.node {
+                        hand_over(node).await;
+                    }
+                }
+            }
+        }
+    };
     let over = changes.wait_for(|now| {
         let same = |now: &Arc<coeval_occ::Engine>| Arc::ptr_eq(now, engine);
         now.failure.is_some() || !now.engine.as_ref().is_some_and(same)
@@ -197,14 +219,10 @@ async fn begin(
     tokio::select! {
         biased;
         _ = over => {}
-        opened = opening => match opened {
-            Ok(reign) => {
-                info!(term = %standing.term, "this node leads: sessions run here");
-                shared.lead.send_replace(Lead::Here(reign));
-            }
-            // The node may have been deposed just now, which the next look shows.
-            Err(error) => error!(%error, "the database cannot be opened in this term"),
-        },
+        reign = serving => {
+            info!(term = %standing.term, "this node leads: sessions run here");
+            shared.lead.send_replace(Lead::Here(reign));
+        }
     }
 }
 

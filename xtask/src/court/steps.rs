@@ -25,7 +25,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// What is done to servers, as the dock names it.
-pub const KINDS: [&str; 14] = [
+pub const KINDS: [&str; 15] = [
     "kill",
     "stop",
     "pause",
@@ -40,6 +40,7 @@ pub const KINDS: [&str; 14] = [
     "write",
     "full",
     "clock",
+    "combined",
 ];
 /// Which nodes of a cluster are meant, as the dock names them.
 pub const WHOM: [&str; 3] = ["leader", "follower", "all"];

@@ -17,10 +17,12 @@ pub(crate) struct File(std::fs::File);
 impl File {
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
-            match self.0.read_at(buffer, offset) {
+            #[cfg(debug_assertions)]
+            let read = faults::read(&self.0, buffer, offset);
+            #[cfg(not(debug_assertions))]
+            let read = self.0.read_at(buffer, offset);
+            match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                #[cfg(debug_assertions)]
-                Ok(count) => return faults::read(&self.0, buffer, offset, count),
                 result => return result,
             }
         }

@@ -109,6 +109,12 @@ async fn a_full_disk_of_a_follower() {
     three_withstand("ycsb", level, Kind::Full, Whom::Follower).await;
 }
 
+#[tokio::test]
+async fn faults_of_a_cluster_together() {
+    let level = Isolation::Serializable;
+    three_withstand("bank", level, Kind::Combined, Whom::Leader).await;
+}
+
 /// A run that does not come to its end has shown something all the same.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "looks at what is kept")]

@@ -40,7 +40,7 @@ use tokio::sync::mpsc;
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Only this kind, or several: kill, stop, pause, network, cut, partition, one-way,
-    /// loss, power, sync, slow, write, full or clock.
+    /// loss, power, sync, slow, write, full, clock or combined.
     #[arg(long)]
     kind: Vec<String>,
     /// Only this level, or several, as SQL names them.
@@ -91,6 +91,10 @@ struct Arguments {
     /// milliseconds.
     #[arg(long, default_value_t = PATIENCE.as_millis() as u64)]
     patience: u64,
+    /// How long nobody may be able to write after a node of a cluster was taken away, in
+    /// milliseconds; any time when absent.
+    #[arg(long)]
+    outage_at_most: Option<u64>,
     /// How many runs go on at a time: most of each is waiting.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     jobs: u64,
@@ -186,6 +190,7 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
                         loopback: arguments.loopback,
                         planted: faults.clone(),
                         patience: Duration::from_millis(arguments.patience),
+                        outage_at_most: arguments.outage_at_most.map(Duration::from_millis),
                         bug: arguments.bug,
                         ..Options::new(workload, level, kind)
                     };

@@ -97,6 +97,16 @@ fn isolation(level: Isolation, history: &History) -> Result<Vec<String>, Unjudge
     Ok(objections)
 }
 
+/// Outages that were longer than one may be.
+pub(super) fn too_long(outages: &[Duration], most: Option<Duration>) -> Vec<String> {
+    let longer = |outage: &&Duration| most.is_some_and(|most| **outage > most);
+    let say = |outage: &Duration| {
+        let milliseconds = outage.as_millis();
+        format!("outage: for {milliseconds} ms nobody could write who was left")
+    };
+    outages.iter().filter(longer).map(say).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +116,17 @@ mod tests {
         {:type :ok :process 0 :value [[:append 1 1]]}
         {:type :ok :process 1 :value [[:append 1 2]]}
         {:type :ok :process 2 :value [[:r 1 [1]]]}";
+
+    #[test]
+    fn outages_are_judged_where_there_is_a_bound() {
+        let outages = [1_999, 2_001].map(Duration::from_millis);
+        assert_eq!(too_long(&outages, None), [""; 0]);
+        let found = too_long(&outages, Some(Duration::from_secs(2)));
+        assert_eq!(
+            found,
+            ["outage: for 2001 ms nobody could write who was left"]
+        );
+    }
 
     #[test]
     fn an_acknowledged_append_that_is_gone_is_seen_at_every_level() {

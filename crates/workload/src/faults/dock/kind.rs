@@ -3,6 +3,8 @@
 use coeval_check::transactions::Level;
 use coeval_txn::Isolation;
 
+use crate::chance::Chance;
+
 /// What is done to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -35,11 +37,14 @@ pub enum Kind {
     Full,
     /// A wall clock that jumps, in one case of two also across a kill.
     Clock,
+    /// Another of these in each round, while links are late, clients' own among them, and,
+    /// in a debug build, syncs are slow and every kill is a loss of power.
+    Combined,
 }
 
 impl Kind {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 14] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::Kill, "kill"),
         (Self::Stop, "stop"),
         (Self::Pause, "pause"),
@@ -54,7 +59,31 @@ impl Kind {
         (Self::Write, "write"),
         (Self::Full, "full"),
         (Self::Clock, "clock"),
+        (Self::Combined, "combined"),
     ];
+
+    /// One that this build can make by itself.
+    pub(super) fn drawn(chance: &mut Chance) -> Self {
+        let can = |kind: &Self| {
+            *kind != Self::Combined && (cfg!(debug_assertions) || !kind.needs_debug_build())
+        };
+        let kinds: Vec<Self> = Self::ALL
+            .iter()
+            .map(|(kind, _)| *kind)
+            .filter(can)
+            .collect();
+        let at = chance.within(0..kinds.len() as u64);
+        kinds[usize::try_from(at).expect("there are few")]
+    }
+
+    /// What holds for a server from its start to its end.
+    pub(super) const fn always(self) -> &'static [&'static str] {
+        match self {
+            Self::Power => &["unsynced lost"],
+            Self::Combined if cfg!(debug_assertions) => &["unsynced lost"],
+            _ => &[],
+        }
+    }
 
     /// Its name.
     #[must_use]

@@ -66,6 +66,7 @@ use coeval_env as env;
 use coeval_txn::Isolation;
 use coeval_types::planted::Bug;
 
+use crate::chance::Chance;
 use crate::driver::{self, Length, Outcome, Stop};
 use crate::loads::bank::Bank;
 use crate::loads::ledger::Ledger;
@@ -140,6 +141,8 @@ pub struct Options {
     /// How long a server may take after a fault until clients commit again, or to end by
     /// itself where it must.
     pub patience: Duration,
+    /// How long nobody may be able to write after a node of a cluster was taken away.
+    pub outage_at_most: Option<Duration>,
 }
 
 impl Options {
@@ -169,6 +172,7 @@ impl Options {
             planted: Vec::new(),
             bug: None,
             patience: PATIENCE,
+            outage_at_most: None,
         }
     }
 
@@ -176,6 +180,18 @@ impl Options {
     pub fn set(&mut self, name: &'static str, value: u64) {
         self.settings.retain(|(other, _)| *other != name);
         self.settings.push((name, value));
+    }
+
+    /// What decides the moments of faults, and where they are drawn also which: there runs
+    /// of one seed are to differ.
+    fn chance(&self) -> Chance {
+        let mut stream: u64 = 1 << 32;
+        if self.kind == Kind::Combined {
+            let names = [self.workload, level_name(self.level), self.whom.name()].concat();
+            let number = |sum: u64, byte: u8| (sum * 31 + u64::from(byte)) % 1_000_003;
+            stream += names.bytes().fold(0, number);
+        }
+        Chance::of(self.seed, stream)
     }
 
     /// What repeats the attempt.
@@ -199,6 +215,9 @@ impl Options {
         }
         if self.patience != usual.patience {
             further += &format!(" --patience {}", self.patience.as_millis());
+        }
+        if let Some(most) = self.outage_at_most {
+            further += &format!(" --outage-at-most {}", most.as_millis());
         }
         if let Some(bug) = self.bug {
             further += &format!(" --bug {bug}");
@@ -436,6 +455,8 @@ async fn with<W: Workload>(
     let found = judge::objections(judges, options.level, &history);
     summary.objections.extend(found);
     let found = judge::too_soon(&history, outcome.origin, &ground.tally().slow);
+    summary.objections.extend(found);
+    let found = judge::too_long(&ground.tally().outages, options.outage_at_most);
     summary.objections.extend(found);
     let shown = async {
         looked?;

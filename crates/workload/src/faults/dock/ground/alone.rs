@@ -20,7 +20,7 @@ use tokio_postgres::Config;
 
 use super::super::judge::Slow;
 use super::super::{Error, Kind, Options, within};
-use super::{Tally, bad_network, load, long};
+use super::{Tally, bad_network, late, load, long};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
 use crate::faults::namespace::{Losses, Namespace};
@@ -58,11 +58,7 @@ impl<'options> Alone<'options> {
         options: &'options Options,
     ) -> Result<Self, Error> {
         std::fs::create_dir_all(folder)?;
-        let always: &[&str] = match options.kind {
-            Kind::Power => &["unsynced lost"],
-            _ => &[],
-        };
-        let controls = Controls::new(folder, always)?;
+        let controls = Controls::new(folder, options.kind.always())?;
         let mut launch = Launch::coeval(binary.to_owned(), folder, server::free_port().await?)?
             .with(&options.settings);
         let mut variable = |name: &str, value: OsString| {
@@ -94,7 +90,7 @@ impl<'options> Alone<'options> {
             launch,
             controls,
             way,
-            chance: Chance::of(options.seed, 1 << 32),
+            chance: options.chance(),
             server: None,
             tally: Tally {
                 reached,
@@ -159,7 +155,11 @@ impl<'options> Alone<'options> {
 
     /// Does what the kind says. Then the server runs and answers, and nothing is wrong.
     pub(super) async fn strike(&mut self) -> Result<(), Error> {
-        match self.options.kind {
+        let kind = match self.options.kind {
+            Kind::Combined => self.combine().await?,
+            kind => kind,
+        };
+        match kind {
             Kind::Kill => {
                 self.kill()?;
                 if self.chance.once_in(4) {
@@ -269,9 +269,24 @@ impl<'options> Alone<'options> {
                     self.load().await;
                 }
             }
+            // It has drawn one of the others.
+            Kind::Combined => {}
         }
         self.calm()?;
         self.ready().await
+    }
+
+    /// Makes the network bad, and in a debug build syncs slow; what is to be done beside
+    /// that.
+    async fn combine(&mut self) -> Result<Kind, Error> {
+        let late = late(&mut self.chance);
+        self.link(late, Losses::default())?;
+        if cfg!(debug_assertions) && self.chance.once_in(3) {
+            let milliseconds = self.chance.within(5..50);
+            self.set(&[&format!("sync takes {milliseconds}")])?;
+        }
+        self.load().await;
+        Ok(Kind::drawn(&mut self.chance))
     }
 
     /// Nothing is wrong any more.

@@ -131,6 +131,16 @@ async fn long(options: &Options, chance: &mut Chance) {
     }
 }
 
+/// Messages are late, and none are blocked: who waits until a server has met its disk's
+/// fault needs clients that get through.
+fn late(chance: &mut Chance) -> Policy {
+    Policy {
+        delay: Duration::from_millis(chance.within(0..5)),
+        jitter: Duration::from_millis(chance.within(0..10)),
+        ..Policy::default()
+    }
+}
+
 fn bad_network(chance: &mut Chance) -> Policy {
     let milliseconds = Duration::from_millis(chance.within(1..30));
     let quiet = Policy::default();

@@ -20,7 +20,7 @@ use tokio_postgres::{Config, SimpleQueryMessage};
 
 use super::super::judge::Slow;
 use super::super::{Error, Kind, Options, PATIENCE, Whom, within};
-use super::{Tally, bad_network, load, long};
+use super::{Tally, bad_network, late, load, long};
 use crate::chance::Chance;
 use crate::faults::controls::{self, Controls};
 use crate::faults::proxy::{Policy, Proxy};
@@ -40,6 +40,8 @@ struct Member {
     server: Option<Server>,
     /// By which it reaches each of the others.
     ways: BTreeMap<usize, Proxy>,
+    /// By which clients reach it, where their links are to be bad.
+    front: Option<Proxy>,
 }
 
 /// See the [module](self).
@@ -71,7 +73,7 @@ impl<'options> Several<'options> {
         let mut several = Self {
             options,
             members,
-            chance: Chance::of(options.seed, 1 << 32),
+            chance: options.chance(),
             looks: 0,
             tally: Tally {
                 reached: format!("{} nodes on loopback, proxies between them", options.nodes),
@@ -91,7 +93,8 @@ impl<'options> Several<'options> {
         let mut config = Config::new();
         for member in &self.members {
             config.host(member.launch.host.to_string());
-            config.port(member.launch.port);
+            let front = member.front.as_ref();
+            config.port(front.map_or(member.launch.port, Proxy::port));
         }
         config.user("postgres");
         config
@@ -130,9 +133,13 @@ impl<'options> Several<'options> {
     }
 
     pub(super) async fn strike(&mut self) -> Result<(), Error> {
+        let kind = match self.options.kind {
+            Kind::Combined => self.combine().await?,
+            kind => kind,
+        };
         let victims = self.victims().await?;
         let began = env::now();
-        match self.options.kind {
+        match kind {
             Kind::Kill => {
                 self.kill(&victims)?;
                 self.gone(&victims, began).await?;
@@ -217,7 +224,7 @@ impl<'options> Several<'options> {
                 }
             }
             Kind::Write | Kind::Full => {
-                let fault = match self.options.kind {
+                let fault = match kind {
                     Kind::Write => "write fails",
                     _ => "disk full",
                 };
@@ -255,6 +262,8 @@ impl<'options> Several<'options> {
                     self.load().await;
                 }
             }
+            // It has drawn one of the others.
+            Kind::Combined => {}
         }
         self.calm()?;
         self.ready().await
@@ -264,7 +273,37 @@ impl<'options> Several<'options> {
         self.set_all(&[])?;
         let all: Vec<usize> = (0..self.members.len()).collect();
         self.links(&all, Policy::default(), Policy::default());
+        for front in self
+            .members
+            .iter()
+            .filter_map(|member| member.front.as_ref())
+        {
+            front.set(Policy::default());
+        }
         Ok(())
+    }
+
+    /// Makes links bad, and in a debug build syncs slow; what is to be done beside that.
+    async fn combine(&mut self) -> Result<Kind, Error> {
+        let all: Vec<usize> = (0..self.members.len()).collect();
+        let late = late(&mut self.chance);
+        self.links(&all, late, late);
+        if cfg!(debug_assertions) && self.chance.once_in(3) {
+            let milliseconds = self.chance.within(5..50);
+            self.set_all(&[&format!("sync takes {milliseconds}")])?;
+        }
+        for front in self
+            .members
+            .iter()
+            .filter_map(|member| member.front.as_ref())
+        {
+            front.set(late);
+            if self.chance.once_in(3) {
+                front.cut();
+            }
+        }
+        self.load().await;
+        Ok(Kind::drawn(&mut self.chance))
     }
 
     /// Whom the fault is for.
@@ -470,11 +509,7 @@ async fn member(
     between: &[u16],
 ) -> Result<Member, Error> {
     std::fs::create_dir_all(folder)?;
-    let always: &[&str] = match options.kind {
-        Kind::Power => &["unsynced lost"],
-        _ => &[],
-    };
-    let controls = Controls::new(folder, always)?;
+    let controls = Controls::new(folder, options.kind.always())?;
     let mut ways = BTreeMap::new();
     let mut members = Vec::new();
     for (other, port) in between.iter().enumerate() {
@@ -507,10 +542,15 @@ async fn member(
     if let Some(bug) = options.bug {
         variable(planted::VARIABLE, bug.name().into());
     }
+    let front = match options.kind {
+        Kind::Combined => Some(Proxy::start(launch.port, options.seed).await?),
+        _ => None,
+    };
     Ok(Member {
         launch,
         controls,
         server: None,
         ways,
+        front,
     })
 }
