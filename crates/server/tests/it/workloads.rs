@@ -368,6 +368,12 @@ fn scans_and_rewards_are_as_many_as_was_said() {
                     "{report}"
                 );
                 assert_eq!(report["parameters"][parameter], *length, "{report}");
+                let commits = &report["commit_latency"];
+                assert_eq!(commits.is_null(), place.is_empty(), "{report}");
+                if let Some(longest) = commits["max"].as_f64() {
+                    let all = report["latency"]["max"].as_f64().unwrap();
+                    assert!(longest > 0.0 && longest <= all, "{report}");
+                }
                 let kinds = report["kinds"].as_array().unwrap();
                 let scans = kinds.iter().find(|one| one["name"] == *kind).unwrap();
                 // About 60 by chance.

@@ -26,6 +26,9 @@ pub(super) struct Runner<W: Workload> {
     /// It has its thread for itself.
     pub(super) alone: bool,
     pub(super) record: bool,
+    /// Whether it is measured how long commits take: over the wire, where a look at the clock
+    /// costs nothing beside.
+    pub(super) times_commits: bool,
     pub(super) tally: Tally,
     /// When the last request that was measured ended.
     pub(super) ended: Option<env::Instant>,
@@ -49,6 +52,8 @@ struct Attempt<E> {
     began: bool,
     failure: Option<Failure>,
     effect: Option<E>,
+    /// How long the commit took, if that is measured.
+    commit: Option<Duration>,
 }
 
 impl<W: Workload> Runner<W> {
@@ -170,6 +175,7 @@ impl<W: Workload> Runner<W> {
                     message: "nobody waited for it any more".to_owned(),
                 }),
                 effect: None,
+                commit: None,
             },
         }
     }
@@ -179,7 +185,10 @@ impl<W: Workload> Runner<W> {
             began: false,
             failure: None,
             effect: None,
+            commit: None,
         };
+        // A statement by itself is its own commit.
+        let timed = self.times_commits && !nature.read_only && !nature.single;
         let way = Way {
             isolation: self.isolation,
             read_only: nature.read_only,
@@ -192,7 +201,10 @@ impl<W: Workload> Runner<W> {
                 .workload
                 .run(request, &mut self.client, &mut self.session);
             attempt.effect = Some(run.await?);
-            self.session.commit().await
+            let asked = timed.then(env::now);
+            self.session.commit().await?;
+            attempt.commit = asked.map(|asked| asked.elapsed());
+            Ok(())
         };
         attempt.failure = done.await.err();
         if attempt.failure.is_some() {
@@ -236,6 +248,9 @@ impl<W: Workload> Runner<W> {
                     counter.written();
                 }
                 if measured {
+                    if let Some(commit) = attempt.commit {
+                        self.tally.commits.record(commit);
+                    }
                     self.tally.kinds[kind].committed += 1;
                     self.note_latency(kind, intended);
                 }

@@ -335,6 +335,7 @@ impl Running {
                     isolation: options.isolation,
                     alone: options.clients <= count,
                     record: options.record,
+                    times_commits: database.is_over_wire(),
                     tally: Tally::new(workload.kinds().len()),
                     ended: None,
                 })

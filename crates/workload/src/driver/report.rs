@@ -71,6 +71,9 @@ pub struct Report {
     /// From the (intended) beginning of a request to its end; of an arrival whose end
     /// nobody saw, as far as was waited for it.
     pub latency: Latency,
+    /// Of it, from asking for a commit to hearing of it, of transactions that wrote in
+    /// several statements; null unless that is over the wire.
+    pub commit_latency: Option<Latency>,
     /// Attempts that were undone, by cause.
     pub aborts: BTreeMap<String, u64>,
     /// By kind of transaction.
@@ -242,6 +245,9 @@ impl Report {
             cpu_microseconds_per_transaction: per(cpu, completed as f64),
             cpu_includes: cpu_includes.to_owned(),
             latency: Latency::of(&all),
+            commit_latency: facts
+                .over_wire
+                .then(|| Latency::of(tally.commits.histogram())),
             aborts: aborts
                 .map(|(cause, count)| (cause.to_string(), *count))
                 .collect(),

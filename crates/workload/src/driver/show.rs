@@ -119,6 +119,13 @@ impl Report {
         }
         let rate = self.transactions_per_second;
         text += &line("all", self.completed, rate, self.aborted, &self.latency);
+        if let Some(commit) = &self.commit_latency {
+            let _ = writeln!(
+                text,
+                "{:<50} {:>9.1} {:>9.1} {:>9.1} {:>9.1}",
+                "commits, of those that wrote", commit.mean, commit.p50, commit.p99, commit.max
+            );
+        }
         let _ = writeln!(
             text,
             "\n{:.2} s, {:.2} µs of CPU for each transaction ({})",

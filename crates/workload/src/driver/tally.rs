@@ -53,6 +53,8 @@ pub(super) struct OfKind {
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     pub(super) kinds: Vec<OfKind>,
+    /// From asking for a commit to hearing of it, over the wire, of transactions that wrote.
+    pub(super) commits: Latencies,
     /// Attempts that were undone, by cause.
     pub(super) aborts: BTreeMap<Cow<'static, str>, u64>,
     /// Of them, how many were tried again.
@@ -80,6 +82,7 @@ impl Tally {
         };
         Self {
             kinds: vec![kind; kinds],
+            commits: Latencies::new(),
             aborts: BTreeMap::new(),
             retries: 0,
             failed: 0,
@@ -115,6 +118,7 @@ impl Tally {
             kind.aborted += other.aborted;
             kind.latencies.add(&other.latencies);
         }
+        self.commits.add(&other.commits);
         for (cause, count) in other.aborts {
             *self.aborts.entry(cause).or_default() += count;
         }
