@@ -166,7 +166,10 @@ impl Options {
                 // Where there is no room for a file of log, one is to be wanted soon.
                 (
                     "log-segment-bytes",
-                    if kind == Kind::Full { 16_384 } else { 65_536 },
+                    match kind {
+                        Kind::Full | Kind::Combined => 16_384,
+                        _ => 65_536,
+                    },
                 ),
             ],
             planted: Vec::new(),

@@ -404,16 +404,32 @@ impl<'options> Several<'options> {
         Ok(())
     }
 
-    /// Waits until these have ended by themselves, whose disks are so.
+    /// Waits until these have ended by themselves, whose disks are so; or so many that there
+    /// is no majority any more: then the others have nothing to write, and do not find out.
     async fn end(&mut self, victims: &[usize], disk: &str) -> Result<(), Error> {
-        for victim in victims {
-            let within = ENDS_WITHIN.min(self.options.patience);
-            if self.running(*victim)?.ended(within).await?.is_none() {
-                return Err(goes_on(*victim, disk));
+        let began = env::now();
+        let within = ENDS_WITHIN.min(self.options.patience);
+        loop {
+            for victim in victims {
+                let member = &mut self.members[*victim];
+                if let Some(server) = &mut member.server
+                    && server.ended(LOOK).await?.is_some()
+                {
+                    member.server = None;
+                }
             }
-            self.members[*victim].server = None;
+            let runs = |at: &usize| self.members[*at].server.is_some();
+            let Some(goes_on_at) = victims.iter().copied().find(runs) else {
+                return Ok(());
+            };
+            let running = self.members.iter().filter(|member| member.server.is_some());
+            if 2 * running.count() <= self.members.len() {
+                return Ok(());
+            }
+            if began.elapsed() > within {
+                return Err(goes_on(goes_on_at, disk));
+            }
         }
-        Ok(())
     }
 
     /// Waits until these have ended by themselves, or one of them leads after all: it was a
