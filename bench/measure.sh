@@ -18,7 +18,7 @@ for argument in "$@"; do
 done
 cargo build --release --quiet -p coeval-measure --bin "$program"
 machine_facts >"$output/$program-machine.txt"
-"target/release/$program" --output "$output" ${arguments[@]+"${arguments[@]}"}
+"${CARGO_TARGET_DIR:-target}/release/$program" --output "$output" ${arguments[@]+"${arguments[@]}"}
 printf 'load average after: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)" \
     >>"$output/$program-machine.txt"
 keep "$output"/*
