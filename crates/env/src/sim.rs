@@ -72,6 +72,7 @@
 //! processor is accounted behind it. There are no datagrams.
 #![allow(clippy::disallowed_methods, reason = "this is the door itself")]
 
+mod alarm;
 mod clock;
 mod cpu;
 mod disk;
@@ -143,6 +144,7 @@ impl World {
                 started,
                 random: Mutex::new(StdRng::seed_from_u64(seed)),
                 trace: Mutex::new(seed),
+                alarms: Arc::default(),
                 nodes: Mutex::default(),
                 network: Mutex::default(),
             }),

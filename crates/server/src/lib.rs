@@ -50,6 +50,8 @@ mod verify;
 mod workers;
 
 pub use access::{Consulted, FileError, consult};
+/// Where transactions leave what they came to; a server writes marks there by itself.
+pub use coeval_sql::OUTCOME_STORAGE;
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::{Effective, Settings, Timeout};

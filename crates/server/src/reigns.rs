@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coeval_leader::node::{self, Link, Node, Place, Standing};
+use coeval_leader::node::{self, Link, Node, Observer, Place, Standing};
 use coeval_leader::peers::{Identity, Members, NodeId, Pem, Security, Tls};
 use tokio::sync::watch;
 use tracing::{debug, error, info};
@@ -33,8 +33,11 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 /// and again.
 const NOT_SERVED: Duration = Duration::from_millis(500);
 
-/// Starts the node that the settings describe.
-pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> {
+/// Starts the node that the settings describe, seen by the observer.
+pub(crate) async fn start_node(
+    settings: &Settings,
+    observer: Option<Arc<dyn Observer>>,
+) -> Result<Node, StartError> {
     let missing = |name| {
         StartError::Settings(SettingsError::Value {
             name,
@@ -65,6 +68,7 @@ pub(crate) async fn start_node(settings: &Settings) -> Result<Node, StartError> 
         batch_interval_milliseconds: settings.cluster_batch_interval_milliseconds,
         engine: engine::engine_settings(settings).await,
         definitions: Some(Arc::new(coeval_sql::FollowedCatalog)),
+        observer,
         ..node::Settings::default()
     };
     of_node.consensus.election_ticks = TICKS as u32;

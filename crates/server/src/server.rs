@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_env::Listener;
+use coeval_leader::node::{Node, Observer};
 use coeval_sql::session::AdmissionCounts;
 use coeval_types::Remedy;
 use tokio::sync::watch;
@@ -127,6 +128,18 @@ impl Server {
         settings: impl Into<Effective>,
         storage: Storage,
     ) -> Result<RunningServer, StartError> {
+        Self::start_observed(settings, storage, None).await
+    }
+
+    /// The same; of a node of a cluster, the observer sees every step of its consensus.
+    ///
+    /// # Errors
+    /// [`StartError`], with nothing left running.
+    pub async fn start_observed(
+        settings: impl Into<Effective>,
+        storage: Storage,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<RunningServer, StartError> {
         let effective = settings.into();
         let settings = effective.settings.clone();
         settings.check()?;
@@ -156,7 +169,7 @@ impl Server {
                 place: settings.data_dir.display().to_string(),
                 recovery: format!("node {} of a cluster", settings.cluster_node),
             };
-            let node = reigns::start_node(&settings).await?;
+            let node = Arc::new(reigns::start_node(&settings, observer).await?);
             let shared = Arc::new(Shared::new(settings, Some(node), failure, doors));
             (shared, listener, address, found)
         } else {
@@ -301,6 +314,12 @@ impl RunningServer {
     #[must_use]
     pub fn leads(&self) -> bool {
         self.shared.reign().is_some()
+    }
+
+    /// What takes part in the cluster, of a node of one.
+    #[must_use]
+    pub fn node(&self) -> Option<Arc<Node>> {
+        self.shared.node.clone()
     }
 
     /// What takes memory.

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     /// Where sessions run now. Without a cluster always here.
     pub(crate) lead: watch::Sender<Lead>,
     /// What takes part in the cluster, if there is one.
-    pub(crate) node: Option<Node>,
+    pub(crate) node: Option<Arc<Node>>,
     /// How that stood when it was asked last.
     pub(crate) cluster: Seen,
     pub(crate) registry: Arc<Registry>,
@@ -42,7 +42,7 @@ pub(crate) struct Doors {
 impl Shared {
     pub(crate) fn new(
         settings: Settings,
-        node: Option<Node>,
+        node: Option<Arc<Node>>,
         failure: watch::Sender<Option<String>>,
         doors: Doors,
     ) -> Self {

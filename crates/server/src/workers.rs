@@ -172,7 +172,7 @@ async fn dispatch(
     mut was_used: mpsc::UnboundedReceiver<usize>,
     shared: Arc<Shared>,
 ) {
-    let mut streams = shared.node.as_ref().map(Node::streams);
+    let mut streams = shared.node.as_deref().map(Node::streams);
     loop {
         let is_held = doors
             .iter()

@@ -1,10 +1,14 @@
 //! A node of a cluster in the dock: its life, and how its clients use it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use coeval_leader::node::{Node, Place, Settings, Witness};
+use coeval_leader::node::{Node, Observer, Place, Settings, Witness};
 use coeval_leader::peers::{ClusterId, Identity, Members, NodeId, Security};
+use coeval_server::settings::{ClusterMembers, OptionalClusterId};
+use coeval_server::{Server, Storage};
 use coeval_txn::{Definitions, Rows};
 use coeval_types::{StorageDefinition, StorageId};
 use coeval_workload::store::{Table, definitions};
@@ -16,12 +20,20 @@ use crate::session::storage;
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
 /// Nodes listen for each other from the port behind this one on.
 const PORT: u16 = 7000;
+/// Longer than from one group of commits to the next.
+const BATCH_INTERVAL: u64 = 15;
+
+/// How often it is looked whether sessions run on a server.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Which node a server is.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// From 1. That of a node that is gone is not used again.
     pub number: u64,
+    /// Which of the machines it is on, from 1; a node that comes in another's place is on
+    /// that one's.
+    machine: u64,
     /// It has come in another's place.
     joins: bool,
     /// Those of all in the dock.
@@ -44,6 +56,7 @@ impl Member {
         let numbers = Arc::new(Mutex::new(founders.clone()));
         let member = |number| Self {
             number,
+            machine: number,
             joins: false,
             numbers: Arc::clone(&numbers),
             witness: witness.clone(),
@@ -65,9 +78,34 @@ impl Member {
         }
     }
 
-    fn place(&self) -> Place {
+    /// Which of the machines it is on, from 0.
+    pub(crate) fn machine(&self) -> usize {
+        self.machine as usize - 1
+    }
+
+    /// Where each node listens for the others.
+    fn addresses(&self) -> BTreeMap<u64, SocketAddr> {
         let numbers = self.numbers.lock().expect("no panic while it was held");
-        let nodes = numbers.iter().map(|node| (NodeId(*node), address(*node)));
+        numbers.iter().map(|node| (*node, address(*node))).collect()
+    }
+
+    /// The settings of a whole server that is this node.
+    pub(crate) fn of_server(&self, settings: coeval_server::Settings) -> coeval_server::Settings {
+        coeval_server::Settings {
+            cluster_node: self.number,
+            cluster_id: OptionalClusterId(Some(CLUSTER)),
+            cluster_members: ClusterMembers(self.addresses()),
+            cluster_found: !self.joins,
+            cluster_join: self.joins,
+            cluster_election_timeout_milliseconds: 200,
+            cluster_batch_interval_milliseconds: BATCH_INTERVAL,
+            ..settings
+        }
+    }
+
+    fn place(&self) -> Place {
+        let nodes = self.addresses().into_iter();
+        let nodes = nodes.map(|(node, address)| (NodeId(node), address));
         Place {
             identity: Identity {
                 cluster: CLUSTER,
@@ -93,8 +131,7 @@ impl Member {
         };
         Settings {
             tick_milliseconds: 20,
-            // Longer than from one group of commits to the next.
-            batch_interval_milliseconds: 15,
+            batch_interval_milliseconds: BATCH_INTERVAL,
             consensus,
             engine,
             definitions: Some(Arc::new(Known(tables))),
@@ -117,6 +154,41 @@ impl Definitions for Known {
     fn read(&self, _: Rows<'_>) -> Result<Vec<StorageDefinition>, String> {
         let own = self.0.as_deref().map(definitions);
         Ok(own.unwrap_or_else(|| vec![storage()]))
+    }
+}
+
+/// The life of a node that is a whole server: it takes part, and while sessions run on it,
+/// its engine stands on the board. Ends when the server stops by itself.
+pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_server::Settings) {
+    let observer: Arc<dyn Observer> = Arc::new(member.witness.clone());
+    let settings = member.of_server(settings);
+    let starting = Server::start_observed(settings, Storage::Directory, Some(observer));
+    let running = match starting.await {
+        Ok(running) => running,
+        Err(error) => return refuse(board, error.to_string()),
+    };
+    let Some(node) = running.node() else {
+        return refuse(board, "it is no node".to_owned());
+    };
+    take_part(board);
+    let standing = node.standing();
+    let mut shown = None;
+    let failed = running.failed();
+    let mut failed = std::pin::pin!(failed);
+    loop {
+        let now = running.leads().then(|| standing.borrow().clone());
+        let leads = now.and_then(|now| Some((now.engine?, now.term)));
+        let term = leads.as_ref().map(|(_, term)| *term);
+        if term != shown {
+            shown = term;
+            let leads = leads.map(|(engine, term)| (engine as _, Arc::clone(&node), term));
+            reign(board, leads);
+        }
+        tokio::select! {
+            biased;
+            reason = &mut failed => return stop(board, reason),
+            () = coeval_env::sleep(LOOK) => {}
+        }
     }
 }
 

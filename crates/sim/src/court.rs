@@ -66,7 +66,7 @@ pub struct Failure {
 /// Scenarios for a court of minutes: all of the engines alone; of whole servers, whose
 /// runs take ten times as long, every third, such that every two of workload, level and
 /// class of faults are met together; of clusters every eleventh, such that every workload
-/// is met at every level.
+/// is met at every level; of whole servers as a cluster every twentieth.
 #[must_use]
 pub fn sample(seed: u64) -> Vec<Scenario> {
     let place = |scenario: &Scenario| {
@@ -80,6 +80,7 @@ pub fn sample(seed: u64) -> Vec<Scenario> {
             Engine::Serial | Engine::Occ => 1,
             Engine::Server => 3,
             Engine::Cluster => 11,
+            Engine::Servers => 20,
         })
     });
     scenarios
@@ -147,7 +148,7 @@ mod tests {
     type Pair = fn(&Scenario) -> (usize, usize);
 
     #[test]
-    fn a_sample_has_every_two_together_and_eleven_samples_have_all() {
+    fn a_sample_has_every_two_together_and_twenty_samples_have_all() {
         let all: BTreeSet<Scenario> = Scenario::all().into_iter().collect();
         let server = |scenario: &&Scenario| scenario.engine == Engine::Server;
         for seed in 0..3 {
@@ -173,8 +174,14 @@ mod tests {
         three.retain(|scenario| !is_cluster(scenario));
         let of_one_node = all.iter().copied().filter(|one| !is_cluster(one));
         assert!(three.into_iter().eq(of_one_node));
-        let eleven: BTreeSet<Scenario> = (0..11).flat_map(sample).collect();
-        assert_eq!(eleven, all);
+        let mut eleven: BTreeSet<Scenario> = (0..11).flat_map(sample).collect();
+        let of_servers = |scenario: &Scenario| scenario.engine == Engine::Servers;
+        eleven.retain(|scenario| !of_servers(scenario));
+        let others = all.iter().copied().filter(|one| !of_servers(one));
+        assert!(eleven.into_iter().eq(others));
+        let twenty: BTreeSet<Scenario> = (0..20).flat_map(sample).collect();
+        assert_eq!(twenty, all);
+        assert!((0..20).all(|seed| sample(seed).iter().any(of_servers)));
         assert!(Load::ALL.len() > 3);
     }
 }

@@ -17,6 +17,8 @@ pub struct Dock {
     pub servers: Vec<Server>,
     /// Of a cluster: who sees every step of its consensus.
     pub witness: Option<Witness>,
+    /// Whether clients have machines of their own.
+    is_remote: bool,
     operator: Operator,
 }
 
@@ -39,6 +41,7 @@ impl Dock {
                 .map(|member| server(world.node()).of_cluster(member))
                 .collect(),
             witness: Some(witness),
+            is_remote: engine.is_remote(),
             operator: Operator::new(engine.nodes() as u64),
         }
     }
@@ -49,6 +52,7 @@ impl Dock {
         Self {
             servers: vec![server],
             witness: None,
+            is_remote: false,
             operator: Operator::new(1),
         }
     }
@@ -136,12 +140,12 @@ impl Dock {
 
     /// How a client that lives on a server's machine gets to it, and which machine that is.
     /// Of a cluster, to a node that leads or thinks so: others to another, if there are
-    /// two.
+    /// two. Over links to all, whichever leads, each client to another one first.
     #[must_use]
     pub fn door(&self, client: usize) -> Option<(Node, Door)> {
         let count = self.servers.len();
         let mut servers = (0..count).map(|more| &self.servers[(client + more) % count]);
-        let server = match self.is_cluster() {
+        let server = match self.is_cluster() && !self.is_remote {
             true => servers.find(|server| server.leads().is_some())?,
             false => servers.next()?,
         };

@@ -31,7 +31,8 @@
 //! listens (sessions, SQL, engine, log), and each client has a machine of its own and
 //! speaks PostgreSQL's protocol over simulated links. As `cluster` three nodes of
 //! `coeval_leader` have a machine each; a client uses the engine of a node that leads, on
-//! that node's machine, until it does not lead any more, and goes on where another does. A
+//! that node's machine, until it does not lead any more, and goes on where another does. As
+//! `servers` three whole servers are a cluster, and clients come over links to any of them. A
 //! node that loses its disk is replaced as an operator would do it.
 //! The properties of consensus are looked at after each step of any of them.
 //!

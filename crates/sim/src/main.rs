@@ -72,7 +72,8 @@ struct CourtArguments {
     #[arg(long, default_value = "")]
     only: String,
     /// Of scenarios of whole servers only every third, such that every two of workload,
-    /// level and faults are met.
+    /// level and faults are met; of clusters every eleventh, and of clusters of whole servers
+    /// every twentieth.
     #[arg(long)]
     sample: bool,
     /// A file of what is done: read first, and kept up to date.

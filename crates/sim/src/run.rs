@@ -411,9 +411,14 @@ impl<'world> Run<'world> {
         Ok(())
     }
 
-    /// Everybody stops, the power fails once more, and the server comes back.
+    /// Everybody stops, the power fails once more, and the server comes back. Clients on
+    /// machines of their own die as well: one that was about to begin could write behind the
+    /// back of who looks.
     async fn lose_power(&mut self) -> Result<(), Stop> {
         self.clients.stop();
+        for machine in &self.machines {
+            self.world.kill(*machine);
+        }
         for server in &mut self.dock.servers {
             self.world.crash(server.node);
             server.down();

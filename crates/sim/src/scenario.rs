@@ -40,6 +40,8 @@ named! {
         /// Three nodes with a log on a majority of their disks, by the contract of
         /// whichever leads.
         Cluster = "cluster",
+        /// Three whole servers as a cluster, over simulated links, through any of them.
+        Servers = "servers",
     }
 }
 
@@ -100,14 +102,14 @@ impl Engine {
     pub const fn nodes(self) -> usize {
         match self {
             Self::Serial | Self::Occ | Self::Server => 1,
-            Self::Cluster => 3,
+            Self::Cluster | Self::Servers => 3,
         }
     }
 
     /// Whether clients have machines of their own.
     #[must_use]
     pub const fn is_remote(self) -> bool {
-        matches!(self, Self::Server)
+        matches!(self, Self::Server | Self::Servers)
     }
 }
 
@@ -148,7 +150,7 @@ impl Scenario {
             Engine::Serial => matches!(self.class, Class::None | Class::Pause | Class::Clock),
             Engine::Occ => !matches!(self.class, Class::Network | Class::Partition | Class::Loss),
             Engine::Server => self.class != Class::Loss,
-            Engine::Cluster => true,
+            Engine::Cluster | Engine::Servers => true,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ impl Sizes {
         let mut random = StdRng::seed_from_u64(seed ^ 0x7369_7A65);
         let (segments, ring, checkpoints) = match engine {
             Engine::Serial | Engine::Occ | Engine::Cluster => ([8, 16, 64], 4, [4, 24, 256]),
-            Engine::Server => ([32, 64, 128], 8 << 10, [16, 96, 1024]),
+            Engine::Server | Engine::Servers => ([32, 64, 128], 8 << 10, [16, 96, 1024]),
         };
         let mut one = |of: [u64; 3]| of[random.random_range(0..of.len())] << 10;
         Self {
@@ -97,6 +98,8 @@ pub struct Server {
     /// Its machine.
     pub node: Node,
     board: Board,
+    /// Of those who come over links to this server first: how often they went elsewhere.
+    turn: Arc<AtomicUsize>,
     life: Option<JoinHandle<()>>,
     /// How often it was started.
     pub starts: u64,
@@ -120,6 +123,7 @@ impl Server {
             member: None,
             node,
             board: Board::default(),
+            turn: Arc::default(),
             life: None,
             starts: 0,
         }
@@ -157,6 +161,10 @@ impl Server {
                 (Engine::Serial, _) => attach(&board, Arc::new(Serial::new()), tables).await,
                 (Engine::Occ, _) => occ(&board, sizes, tables, validator).await,
                 (Engine::Server, _) => server(&board, sizes).await,
+                (Engine::Servers, Some(member)) => {
+                    let settings = server_settings(sizes, address(member.machine()));
+                    cluster::serve(&board, &member, settings).await;
+                }
                 (Engine::Cluster, Some(member)) => {
                     let settings = coeval_occ::Settings {
                         validator,
@@ -164,7 +172,9 @@ impl Server {
                     };
                     cluster::live(&board, &member, settings, tables).await;
                 }
-                (Engine::Cluster, None) => refuse(&board, "it is no node".to_owned()),
+                (Engine::Cluster | Engine::Servers, None) => {
+                    refuse(&board, "it is no node".to_owned())
+                }
             }
             let serving = told(&board).phase == Phase::Serving;
             if serving {
@@ -232,25 +242,37 @@ impl Server {
         Door {
             engine: self.engine,
             board: Arc::clone(&self.board),
-            term: self.leads(),
+            term: self.leads().filter(|_| !self.engine.is_remote()),
+            machine: self.member.as_ref().map_or(0, cluster::Member::machine),
+            turn: Arc::clone(&self.turn),
         }
     }
 }
 
 /// A way in. By the contract, to the life that it was taken in; of a cluster, to that term
-/// of it in which the node leads.
+/// of it in which the node leads. Over links, to every life of every server there is.
 #[derive(Clone)]
 pub struct Door {
     engine: Engine,
     board: Board,
     term: Option<Term>,
+    /// Over links: whose turn it is first, and how often somebody went on to the next.
+    machine: usize,
+    turn: Arc<AtomicUsize>,
 }
 
 impl Door {
     /// A session, if anybody is there.
     pub async fn open(&self) -> Result<Session, Failure> {
-        if self.engine == Engine::Server {
-            return Wire::connect(address()).await.map(Session::Wire);
+        if self.engine.is_remote() {
+            let addresses = self.addresses();
+            let takes_numbers = addresses.len() > 1 && self.machine.is_multiple_of(2);
+            let wire = Wire::connect(addresses).await?;
+            let wire = match takes_numbers {
+                true => wire.taking_numbers(),
+                false => wire,
+            };
+            return Ok(Session::Wire(Box::new(wire)));
         }
         Ok(Session::Contract(Contract::new(self.engine()?)))
     }
@@ -259,6 +281,16 @@ impl Door {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.term.is_some() && self.member().is_none()
+    }
+
+    /// Where servers listen. Each time it is another one's turn to come first: whoever asks
+    /// has lost the last, or was not let in there.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let count = self.engine.nodes();
+        let turn = self.machine + self.turn.fetch_add(1, Ordering::Relaxed);
+        (0..count)
+            .map(|more| address((turn + more) % count))
+            .collect()
     }
 
     fn engine(&self) -> Result<Arc<dyn coeval_txn::Engine>, Failure> {
@@ -288,10 +320,11 @@ impl Door {
 
     /// The database with the tables of a load that has its own.
     pub fn database(&self, tables: Vec<Table>) -> Result<Database, Failure> {
-        if self.engine == Engine::Server {
-            let address = address();
+        if self.engine.is_remote() {
             let mut config = Config::new();
-            config.host(address.ip().to_string()).port(address.port());
+            for address in self.addresses() {
+                config.host(address.ip().to_string()).port(address.port());
+            }
             config.user("sim").dbname("sim");
             return Ok(Database::over_wire(config, tables).simulated(Pace::default()));
         }
@@ -304,8 +337,9 @@ impl Door {
     }
 }
 
-fn address() -> SocketAddr {
-    ([127, 0, 0, 1], PORT).into()
+/// Where the server on a machine listens.
+fn address(machine: usize) -> SocketAddr {
+    ([127, 0, 0, 1], PORT + machine as u16).into()
 }
 
 fn serve(board: &Board, engine: Arc<dyn coeval_txn::Engine>) {
@@ -400,9 +434,9 @@ async fn occ(board: &Board, sizes: Sizes, tables: Option<Vec<Table>>, validator:
     attach(board, Arc::new(engine), tables).await;
 }
 
-async fn server(board: &Board, sizes: Sizes) {
-    let settings = Settings {
-        listen: address(),
+fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
+    Settings {
+        listen,
         data_dir: PathBuf::from(DATA),
         worker_threads: 2,
         recovery_threads: 1,
@@ -411,10 +445,16 @@ async fn server(board: &Board, sizes: Sizes) {
         log_buffer_bytes: sizes.ring,
         checkpoint_log_bytes: sizes.checkpoint,
         range_slots: 64,
+        // Whatever clocks do.
+        transaction_outcome_retention_hours: 87_600,
         // Long before the patience of clients is at its end.
         idle_in_transaction_session_timeout: Timeout(Duration::from_secs(1)),
         ..Settings::default()
-    };
+    }
+}
+
+async fn server(board: &Board, sizes: Sizes) {
+    let settings = server_settings(sizes, address(0));
     let running = match coeval_server::Server::start(settings, Storage::Directory).await {
         Ok(running) => running,
         Err(error) => return refuse(board, error.to_string()),

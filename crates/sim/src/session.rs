@@ -41,7 +41,7 @@ pub enum Session {
     /// By the contract, in the engine's process.
     Contract(Contract),
     /// Over the wire.
-    Wire(Wire),
+    Wire(Box<Wire>),
 }
 
 macro_rules! either {

@@ -46,6 +46,7 @@ pub mod verify;
 
 pub use catalog::FollowedCatalog;
 pub use error::{Error, Result, SqlState};
+pub use outcome::OUTCOME_STORAGE;
 pub use session::{Database, Session, SessionOptions};
 pub use statement::Statement;
 pub use value::{ColumnType, DataType, Value};

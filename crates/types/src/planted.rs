@@ -138,6 +138,8 @@ bugs! {
     ForgetIndex = "forget-index",
     /// A leader answers what only reads without making sure that it still leads.
     AnswerUnconfirmed = "answer-unconfirmed",
+    /// What a transaction came to is written behind its commit, and no part of it.
+    RecordApart = "record-apart",
     /// A follower takes what stands in the log where something else stood before for the
     /// same.
     ReusedOffset = "reused-offset",

@@ -3,34 +3,62 @@
 //!
 //! Source: Raft §5.4.
 
+use coeval_types::Term;
+
 use super::Violation;
 use super::logs::{Logs, Seen};
 use crate::position::NodeId;
 
 /// Looks at leaders when they are elected, and when something is committed behind the
 /// back of one.
-pub(super) struct LeaderCompleteness;
+///
+/// A node may learn that it has won an election when others lead a later term already and
+/// have committed in it: that it need not have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeaderCompleteness {
+    /// By place among all that is committed: the term of the node at which that was first
+    /// seen, in which it was committed or later than that.
+    seen_in: Vec<Term>,
+}
 
 impl LeaderCompleteness {
     /// A node was elected, when this was committed.
-    pub(super) fn elected(logs: &Logs, committed: &[Seen], node: NodeId) -> Result<(), Violation> {
-        Self::has(logs, committed, node)
+    pub(super) fn elected(
+        &self,
+        logs: &Logs,
+        committed: &[Seen],
+        node: NodeId,
+    ) -> Result<(), Violation> {
+        let term = logs.role(node).term;
+        let before = committed.iter().zip(&self.seen_in);
+        let before = before.filter(|(_, seen_in)| **seen_in < term);
+        Self::has(logs, before.map(|(entry, _)| entry), node)
     }
 
     /// This has become committed, as first seen at `node`.
-    pub(super) fn committed(logs: &Logs, new: &[Seen], node: NodeId) -> Result<(), Violation> {
+    pub(super) fn committed(
+        &mut self,
+        logs: &Logs,
+        new: &[Seen],
+        node: NodeId,
+    ) -> Result<(), Violation> {
         let term = logs.role(node).term;
+        self.seen_in.extend(new.iter().map(|_| term));
         for (leader, role) in logs.leaders() {
             if role.term > term {
-                Self::has(logs, new, leader)?;
+                Self::has(logs, new.iter(), leader)?;
             }
         }
         Ok(())
     }
 
-    fn has(logs: &Logs, committed: &[Seen], leader: NodeId) -> Result<(), Violation> {
+    fn has<'seen>(
+        logs: &Logs,
+        mut committed: impl Iterator<Item = &'seen Seen>,
+        leader: NodeId,
+    ) -> Result<(), Violation> {
         let log = logs.log(leader);
-        match committed.iter().find(|entry| !log.has(entry.position())) {
+        match committed.find(|entry| !log.has(entry.position())) {
             None => Ok(()),
             Some(missing) => Err(Violation {
                 property: "leader completeness",

@@ -99,6 +99,7 @@ pub struct Properties {
     logs: Logs,
     state_machine_safety: StateMachineSafety,
     election_safety: ElectionSafety,
+    leader_completeness: LeaderCompleteness,
     log_matching: LogMatching,
 }
 
@@ -158,7 +159,8 @@ impl Properties {
             self.logs.changed_role(node, change);
             if elected {
                 let committed = self.state_machine_safety.committed();
-                LeaderCompleteness::elected(&self.logs, committed, node)?;
+                self.leader_completeness
+                    .elected(&self.logs, committed, node)?;
             }
         }
         if let Some(committed) = ready.committed {
@@ -166,8 +168,9 @@ impl Properties {
                 .state_machine_safety
                 .applied(&self.logs, node, committed)?;
             if let Some(last) = new.last() {
-                CommitMajority::committed(&self.logs, node, last.position())?;
-                LeaderCompleteness::committed(&self.logs, new, node)?;
+                let majority = CommitMajority::committed(&self.logs, node, last.position());
+                let complete = self.leader_completeness.committed(&self.logs, new, node);
+                majority.and(complete)?;
             }
         }
         for message in &ready.messages {

@@ -9,6 +9,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::Node;
+use super::alarm::Alarms;
 use super::clock::Clock;
 use super::cpu::Cores;
 use super::disk::Disk;
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(super) started: tokio::time::Instant,
     pub(super) random: Mutex<StdRng>,
     pub(super) trace: Mutex<u64>,
+    pub(super) alarms: Arc<Alarms>,
     pub(super) nodes: Mutex<Vec<Machine>>,
     pub(super) network: Mutex<Network>,
 }
@@ -94,7 +96,7 @@ impl Context {
         let _restore = Restore(|| {
             CONTEXT.replace(before.take());
         });
-        action()
+        self.shared.alarms.in_order(action)
     }
 
     /// Runs `action` on this task's machine.

@@ -3,15 +3,20 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use super::alarm::Alarm;
 use super::{Context, hash_bytes};
 use crate::real::task::JoinHandle;
 
 /// Sets the node's identity around every poll, and around the drop.
 struct Task<F> {
     context: Context,
+    alarm: Arc<Alarm>,
+    /// What the future is woken by: the alarm.
+    waker: Waker,
     /// Empty once it has ended.
     future: Option<Pin<Box<F>>>,
     /// Until a core is free.
@@ -48,10 +53,12 @@ impl<F: Future> Future for Task<F> {
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         let task = self.get_mut();
         std::task::ready!(task.poll_core(context));
+        task.alarm.set(context.waker());
         let identity = task.context.clone();
         let polled = identity.enter(|| {
             let future = task.future.as_mut().expect("not polled after its end");
-            let output = std::task::ready!(future.as_mut().poll(context));
+            let mut context = std::task::Context::from_waker(&task.waker);
+            let output = std::task::ready!(future.as_mut().poll(&mut context));
             task.future = None;
             Poll::Ready(output)
         });
@@ -80,8 +87,11 @@ where
 {
     context.trace("spawn", &[hash_bytes(0, name.as_bytes())]);
     let registry = context.clone();
+    let alarm = Alarm::new(&context.shared.alarms);
     let handle = tokio::task::spawn_local(Task {
         context,
+        waker: Waker::from(Arc::clone(&alarm)),
+        alarm,
         future: Some(Box::pin(future)),
         queued: None,
     });

@@ -96,8 +96,10 @@ pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 ///   voter whose disk was lost. The court's operator never gives a number twice.
 /// - An answer is old where it is not confirmed ([`Bug::AnswerUnconfirmed`]) only if somebody
 ///   reads on a leader that is cut off what is written under the next one, and waits for
-///   nothing that is written there. A client of the court lives with its leader until that
-///   leads no more: before, nobody writes under the next one.
+///   nothing that is written there. By the contract a client lives with its leader until that
+///   leads no more: before, nobody writes under the next one. Of whole servers a leader that
+///   hears nobody gives up as soon as another may be elected, and one that was paused handles
+///   what others said meanwhile before it answers: 1,100 runs of eleven scenarios met neither.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
@@ -228,19 +230,19 @@ pub const CATCHES: &[Catch] = &[
         Bug::IgnoreFullDisk,
         "occ/bank/serializable/full",
         "start",
-        1,
+        5,
     ),
     by(
         Bug::DropChecksum,
         "occ/bank/read-committed/corruption",
         "ledger",
-        1,
+        21,
     ),
     by(
         Bug::ForgetTombstone,
         "occ/tpcc/read-committed/kill",
         "tpcc",
-        2,
+        1,
     ),
     by(
         Bug::AcknowledgeBeforeSync,
@@ -252,19 +254,19 @@ pub const CATCHES: &[Catch] = &[
         Bug::AcknowledgeBeforeWrite,
         "occ/smallbank/read-committed/kill",
         "smallbank",
-        2,
+        1,
     ),
     by(
         Bug::AcknowledgeBeforeWrite,
         "occ/ycsb/read-committed/kill",
         "ycsb",
-        7,
+        8,
     ),
     by(
         Bug::LoseUpdate,
         "occ/ycsb/snapshot-isolation/none",
         "snapshot-isolation",
-        1,
+        11,
     ),
     by(
         Bug::UnknownIsFailed,
@@ -276,13 +278,13 @@ pub const CATCHES: &[Catch] = &[
         Bug::SendAgain,
         "server/list-append/read-committed/network",
         "read-committed",
-        1,
+        3,
     ),
     by(
         Bug::CommitOnDisconnect,
         "server/bank/snapshot-isolation/network",
         "bank",
-        1,
+        2,
     ),
     by(
         Bug::SlowIsFailed,
@@ -306,7 +308,7 @@ pub const CATCHES: &[Catch] = &[
         Bug::AcknowledgeBeforeSync,
         "server/bank/read-committed/all",
         "ledger",
-        15,
+        3,
     ),
     by(
         Bug::CommitWithoutMajority,
@@ -318,7 +320,7 @@ pub const CATCHES: &[Catch] = &[
         Bug::CommitWithoutMajority,
         "cluster/bank/serializable/power",
         "ledger",
-        4,
+        21,
     ),
     by(
         Bug::CommitWithoutMajority,
@@ -354,7 +356,7 @@ pub const CATCHES: &[Catch] = &[
         Bug::ForgetMarkRule,
         "cluster/bank/read-committed/power",
         "consensus",
-        6,
+        4,
     ),
     by(
         Bug::ForgetVote,
@@ -378,13 +380,13 @@ pub const CATCHES: &[Catch] = &[
         Bug::AcknowledgeStaleTerm,
         "cluster/bank/read-committed/network",
         "start",
-        2,
+        9,
     ),
     by(
         Bug::AcknowledgeStaleTerm,
         "cluster/seats/snapshot-isolation/partition",
         "start",
-        12,
+        21,
     ),
     by(
         Bug::ForgetIndex,
@@ -408,7 +410,19 @@ pub const CATCHES: &[Catch] = &[
         Bug::ReusedOffset,
         "cluster/bank/read-committed/kill",
         "replicas",
-        5,
+        35,
+    ),
+    by(
+        Bug::RecordApart,
+        "servers/bank/read-committed/power",
+        "ledger",
+        6,
+    ),
+    by(
+        Bug::RecordApart,
+        "servers/bank/read-committed/sync",
+        "ledger",
+        2,
     ),
 ];
 

@@ -15,12 +15,21 @@ use super::{Ended, Failure, Row};
 
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client asks what became of a commit that had no answer.
+const ASKS_FOR: Duration = Duration::from_secs(20);
+/// How long it waits before it asks again.
+const ASKS_AGAIN: Duration = Duration::from_millis(200);
 /// What the table is made by.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text NOT NULL)";
 
 /// A client with a connection.
 pub struct Wire {
-    address: SocketAddr,
+    /// Of all servers; it is connected to the first.
+    addresses: Vec<SocketAddr>,
+    /// Whether it takes numbers of transactions, to ask what became of them.
+    takes_numbers: bool,
+    /// Of the present transaction.
+    number: Option<u64>,
     client: Client,
     mover: JoinHandle<()>,
     /// What was sent of the present transaction; of a planted bug.
@@ -66,10 +75,10 @@ fn failure(error: &tokio_postgres::Error) -> Failure {
 }
 
 impl Wire {
-    /// Connects to a server.
-    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+    /// Connects to the first of these servers.
+    pub async fn connect(addresses: Vec<SocketAddr>) -> Result<Self, Failure> {
         let connecting = async {
-            let stream = coeval_env::connect(address).await;
+            let stream = coeval_env::connect(addresses[0]).await;
             let stream = stream.map_err(|error| Failure::Lost(error.to_string()))?;
             let connected = Config::new()
                 .user("sim")
@@ -82,7 +91,9 @@ impl Wire {
                 let _ = connection.await;
             });
             Ok(Self {
-                address,
+                addresses,
+                takes_numbers: false,
+                number: None,
                 client,
                 mover,
                 sent: Vec::new(),
@@ -92,16 +103,37 @@ impl Wire {
         connected.unwrap_or_else(|late| Err(Failure::Lost(late.to_string())))
     }
 
+    /// The same, and it takes the number of each transaction that writes, and asks what
+    /// became of that when a commit had no answer.
+    #[must_use]
+    pub fn taking_numbers(mut self) -> Self {
+        self.takes_numbers = true;
+        self
+    }
+
+    async fn send(&self, statement: &str) -> Result<Vec<SimpleQueryMessage>, Failure> {
+        let answer = coeval_env::timeout(PATIENCE, self.client.simple_query(statement)).await;
+        match answer {
+            Ok(Ok(messages)) => Ok(messages),
+            Ok(Err(error)) => Err(failure(&error)),
+            Err(late) => Err(Failure::Lost(late.to_string())),
+        }
+    }
+
+    /// The one value that this selects.
+    async fn value(&self, select: &str) -> Result<Option<String>, Failure> {
+        let messages = self.send(select).await?;
+        Ok(messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        }))
+    }
+
     async fn query(&mut self, statement: &str) -> Result<Vec<(u64, Row)>, Failure> {
         if is_planted(Bug::SendAgain) {
             self.sent.push(statement.to_owned());
         }
-        let answer = coeval_env::timeout(PATIENCE, self.client.simple_query(statement)).await;
-        let messages = match answer {
-            Ok(Ok(messages)) => messages,
-            Ok(Err(error)) => return Err(failure(&error)),
-            Err(late) => return Err(Failure::Lost(late.to_string())),
-        };
+        let messages = self.send(statement).await?;
         let rows = messages.iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
                 let key = row.get(0).and_then(|key| key.parse().ok());
@@ -125,7 +157,13 @@ impl Wire {
         self.sent.clear();
         let access = if read_only { "READ ONLY" } else { "READ WRITE" };
         let begin = format!("BEGIN ISOLATION LEVEL {level} {access}");
-        self.query(&begin).await.map(|_| ())
+        self.query(&begin).await?;
+        self.number = None;
+        if self.takes_numbers && !read_only {
+            let number = self.value("SELECT txid_current()").await?;
+            self.number = number.and_then(|number| number.parse().ok());
+        }
+        Ok(())
     }
 
     pub(super) async fn get(&mut self, key: u64) -> Result<Option<Row>, Failure> {
@@ -181,14 +219,37 @@ impl Wire {
                 let again = self.send_again().await;
                 again.map_or(Ended::Unknown(reason), |()| Ended::Committed)
             }
-            Err(Failure::Failed(reason) | Failure::Lost(reason)) => Ended::Unknown(reason),
+            Err(Failure::Failed(reason) | Failure::Lost(reason)) => {
+                let asking = coeval_env::timeout(ASKS_FOR, self.became());
+                let became = asking.await.ok().flatten();
+                became.unwrap_or(Ended::Unknown(reason))
+            }
+        }
+    }
+
+    /// What a server says of a transaction whose commit had no answer: each in turn is asked
+    /// until one knows. `None` without a number.
+    async fn became(&self) -> Option<Ended> {
+        let status = format!("SELECT txid_status({})", self.number?);
+        loop {
+            for &address in self.addresses.iter().rev() {
+                let Ok(asking) = Box::pin(Self::connect(vec![address])).await else {
+                    continue;
+                };
+                match asking.value(&status).await.ok().flatten().as_deref() {
+                    Some("committed") => return Some(Ended::Committed),
+                    Some("aborted") => return Some(Ended::Failed(status)),
+                    _ => {}
+                }
+            }
+            coeval_env::sleep(ASKS_AGAIN).await;
         }
     }
 
     /// A planted bug: the whole transaction once more, on another connection.
     async fn send_again(&mut self) -> Result<(), Failure> {
         let sent = std::mem::take(&mut self.sent);
-        *self = Self::connect(self.address).await?;
+        *self = Self::connect(self.addresses.clone()).await?;
         for statement in sent {
             self.query(&statement).await?;
         }
@@ -201,8 +262,12 @@ impl Wire {
 }
 
 /// Whether an error at a commit says that it has not happened and will not: conflicts
-/// and limits. What stops the server says nothing of what the disk has.
+/// and limits. What stops the server says nothing of what the disk has, and 40003 is how a
+/// node says that it does not know what became of a commit under a leader that is lost.
 fn is_final(reason: &str) -> bool {
+    if reason.starts_with("40003") {
+        return false;
+    }
     ["40", "23", "53", "55", "25", "72"]
         .iter()
         .any(|class| reason.starts_with(class))

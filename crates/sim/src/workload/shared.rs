@@ -7,7 +7,8 @@
 //! ```text
 //!   draw ─▶ begin ─ run ─ (pending) ─ commit ─▶ ended(Committed | Perhaps)
 //!             ▲      │ conflict                     ▲
-//!             └──────┘ the same request again       │ the process died meanwhile
+//!             └──────┘ the same request again,      │ the process died meanwhile
+//!                      so many times
 //! ```
 //!
 //! Between its run and the answer to its commit a transaction is *pending*: a kill drops
@@ -36,6 +37,13 @@ use super::{Answer, CLIENTS, Clients, RETRY, histories};
 use crate::server::Door;
 use crate::session::Failure;
 
+/// How often a client tries a request that has to give way, before it draws another.
+///
+/// Whoever commits first wins, so of two transactions of which one takes much longer the
+/// long one may lose each time: a delivery of TPC-C is some fifty statements, which over a
+/// slow link take seconds, and each new order of a district that had none left is in its
+/// way. That is no lack of progress, and a terminal's user would do something else, too.
+const TRIES: usize = 8;
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How many wrong things are told.
@@ -153,7 +161,10 @@ impl<W: Workload> Shared<W> {
             let mut client = self.state().clients[number].clone();
             let mut request = Some(self.load.draw(&mut client));
             self.state().clients[number] = client;
-            while let Some(wanted) = request.take() {
+            for _ in 0..TRIES {
+                let Some(wanted) = request.take() else {
+                    break;
+                };
                 let attempted = self.attempt(clients, door, session, number, wanted);
                 let (back, attempt) = attempted.await;
                 match attempt {

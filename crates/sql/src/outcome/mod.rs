@@ -59,7 +59,8 @@ use coeval_types::Term;
 
 pub(crate) use numbered::{Numbered, Open};
 pub(crate) use outcomes::Outcomes;
-pub(crate) use store::{OUTCOME_STORAGE, definition, insert, load, record_alone};
+pub use store::OUTCOME_STORAGE;
+pub(crate) use store::{definition, insert, load, record_alone};
 
 /// A transaction's number, as clients know it. Not the engine's
 /// [`coeval_types::TransactionId`], which begins anew with every start.

@@ -24,7 +24,7 @@ use crate::catalog::{FirstCell, damaged};
 use crate::error::{Error, Result};
 
 /// The storage of outcomes, beside the catalog's own.
-pub(crate) const OUTCOME_STORAGE: StorageId = StorageId(4);
+pub const OUTCOME_STORAGE: StorageId = StorageId(4);
 const INDEX: IndexId = IndexId(4);
 /// The schema version, which never changes.
 const SCHEMA: u64 = 1;

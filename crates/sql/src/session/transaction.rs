@@ -26,6 +26,7 @@
 use std::sync::Arc;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{StorageId, Timestamp};
 
 use super::activity::Activity;
@@ -221,6 +222,7 @@ impl Running {
         let wrote = self.open.wrote();
         if let Some(number) = self.open.number()
             && wrote
+            && !is_planted(Bug::RecordApart)
             && let Err(error) = outcome::insert(&mut *self.transaction, number).await
         {
             self.abort(engine);
@@ -232,8 +234,11 @@ impl Running {
                 // What has changed nothing need not be one with its outcome, and so is
                 // not made a writer by having asked for a number.
                 if let Some(number) = self.open.number()
-                    && !wrote
+                    && (!wrote || is_planted(Bug::RecordApart))
                 {
+                    if wrote {
+                        coeval_txn::durable(engine, timestamp).await?;
+                    }
                     let recorded = outcome::record_alone(engine, number).await?;
                     return Ok(Committed {
                         seen: seen.max(recorded),

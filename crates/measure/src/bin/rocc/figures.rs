@@ -331,7 +331,7 @@ fn ranges(arguments: &Arguments) -> Vec<Figure> {
     }
     let mut rings = figure("3.12a", "Hybrid YCSB by the slots of a ring", "slots");
     let mut rings_skew = figure("3.12b", "Hybrid YCSB by the slots of a ring", "slots");
-    for slots in [100, 1_000, 5_000, 10_000] {
+    for &slots in &arguments.slots {
         for keys in [sizes[1], sizes[2], sizes[3]] {
             let series = format!("{} ranges", count(keys));
             rings

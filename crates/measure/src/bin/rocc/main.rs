@@ -80,6 +80,10 @@ struct Arguments {
     /// Turns of each cell.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Slots of a ring in figures 3.12. All engines of a figure are in memory together, three
+    /// for each of these: some 2 GB each with the source's rows.
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 5_000, 10_000])]
+    slots: Vec<usize>,
     /// Only these figures, as 3.6,3.14.
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
