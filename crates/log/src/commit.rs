@@ -10,13 +10,33 @@
 //! place in the log, and none of them can become visible or durable before this
 //! one is completed. Dropping a [`Reservation`] or a [`Copied`], by a panic for
 //! instance, therefore ends the process at once; it would hang for ever otherwise.
+//!
+//! # One copy
+//!
+//! A credit is taken for a length, and the place is drawn before anything is in it. So
+//! what goes there need not be in one piece before: the copy gathers it, from the
+//! builder's buffer and from the rows themselves, straight into the ring:
+//!
+//! ```text
+//!   builder    │ head ┊ head │ patch ┊ head │          versions   │ row │   │ row │
+//!                 └──────┐  └────────────────┐                       │         │
+//!   ring       │ header │ head │ row │ head, patch, head │ row │ padding │
+//! ```
+//!
+//! The checksum is taken of each piece where it was, right before it is copied, so that
+//! it also covers the copying. The bytes of a frame do not tell how many pieces it was.
+//! A row of another length than was noted would come to lie over what follows it; that
+//! is a broken promise, and ends the process as every other from `reserve` on.
 
 use coeval_memory::ring::{Region, Space};
 use coeval_types::{Lsn, Timestamp};
 
-use crate::entry::EntryBuilder;
+use crate::entry::{EntryBuilder, Payload, no_rows};
 use crate::frame::{HEADER_BYTES, Header, Kind, TIME_LIMIT, frame_bytes};
 use crate::shared::Shared;
+
+#[cfg(test)]
+mod tests;
 
 /// Room in the log for one commit, promised but not yet placed. Dropping it gives
 /// the room back.
@@ -76,7 +96,14 @@ impl Place<'_> {
         Timestamp::new(self.shared.term, Lsn(region.start()))
     }
 
-    fn write(&mut self, kind: Kind, payload: &[u8]) {
+    /// Copies a frame into the log, piece by piece; `row` has the rows to come.
+    #[inline]
+    fn write<'rows>(
+        &mut self,
+        kind: Kind,
+        payload: &Payload<'_>,
+        row: impl Fn(usize) -> &'rows [u8],
+    ) {
         let timestamp = self.timestamp();
         let region = self.region.as_mut().expect("completed once");
         let length = if kind == Kind::Skip {
@@ -104,8 +131,19 @@ impl Place<'_> {
             kind,
             time,
         };
-        region.write(HEADER_BYTES as u64, payload);
-        region.write(0, &header.encode(payload, self.shared.seed));
+        let mut sealing = header.seal(self.shared.seed);
+        let mut pieces = region.pieces(HEADER_BYTES as u64);
+        payload.visit(row, |piece| {
+            sealing.take(piece);
+            pieces.put(piece);
+        });
+        pieces.finish();
+        region.write(0, &sealing.finish());
+    }
+
+    /// Copies a frame into the log that is not made of entries.
+    fn write_plain(&mut self, kind: Kind, payload: &[u8]) {
+        self.write(kind, &Payload::plain(payload), no_rows);
     }
 
     #[inline]
@@ -144,14 +182,29 @@ impl<'log> Reservation<'log> {
         self.0.timestamp()
     }
 
-    /// Copies the commit into the log.
+    /// Copies the commit into the log, of which no row is to come.
     ///
     /// # Panics
-    /// When `entries` are not those that the credit was taken for; which ends the
-    /// process.
+    /// When `entries` are not those that the credit was taken for, or a row of theirs
+    /// is to come; which ends the process.
     #[inline]
-    pub fn commit(mut self, entries: &EntryBuilder) -> Copied<'log> {
-        self.0.write(Kind::Commit, entries.commit_payload());
+    pub fn commit(self, entries: &EntryBuilder) -> Copied<'log> {
+        self.commit_with(entries, no_rows)
+    }
+
+    /// Copies the commit into the log. `row` has the rows that are to come by their
+    /// numbers ([`EntryBuilder::image_to_come`]); a log without a file asks for none.
+    ///
+    /// # Panics
+    /// When `entries` are not those that the credit was taken for, or a row is not as
+    /// long as was said; which ends the process.
+    #[inline]
+    pub fn commit_with<'rows>(
+        mut self,
+        entries: &EntryBuilder,
+        row: impl Fn(usize) -> &'rows [u8],
+    ) -> Copied<'log> {
+        self.0.write(Kind::Commit, &entries.commit_payload(), row);
         entries.committed_at(self.0.timestamp().lsn());
         self.0.shared.counters.committed();
         Copied(self.0)
@@ -160,26 +213,30 @@ impl<'log> Reservation<'log> {
     /// Gives the place up: the transaction did not pass validation.
     #[inline]
     pub fn skip(mut self) {
-        self.0.write(Kind::Skip, &[]);
+        self.0.write_plain(Kind::Skip, &[]);
         self.0.shared.counters.skipped();
         self.0.complete();
     }
 
     /// Copies the mark of a leader's term into the log.
     pub(crate) fn mark(mut self, payload: &[u8]) {
-        self.0.write(Kind::Mark, payload);
+        self.0.write_plain(Kind::Mark, payload);
         self.0.complete();
     }
 
     /// Copies into the log who takes part in the cluster.
     pub(crate) fn membership(mut self, payload: &[u8]) {
-        self.0.write(Kind::Membership, payload);
+        self.0.write_plain(Kind::Membership, payload);
         self.0.complete();
     }
 
     /// Copies part of a transaction into the log, ahead of its commit.
-    pub(crate) fn chunk(mut self, payload: &[u8]) {
-        self.0.write(Kind::Chunk, payload);
+    pub(crate) fn chunk<'rows>(
+        mut self,
+        payload: &Payload<'_>,
+        row: impl Fn(usize) -> &'rows [u8],
+    ) {
+        self.0.write(Kind::Chunk, payload, row);
         self.0.complete();
     }
 }

@@ -148,6 +148,16 @@ impl Header {
 
     /// The header's bytes for a frame with this payload.
     pub(crate) fn encode(&self, payload: &[u8], seed: Seed) -> [u8; HEADER_BYTES] {
+        let mut sealing = self.seal(seed);
+        if self.kind != Kind::Skip {
+            sealing.take(payload);
+        }
+        sealing.finish()
+    }
+
+    /// Begins the header of a frame whose payload comes in pieces. Of a skip frame no
+    /// payload is taken.
+    pub(crate) fn seal(&self, seed: Seed) -> Sealing {
         let mut bytes = [0; HEADER_BYTES];
         bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.timestamp.to_bits().to_le_bytes());
@@ -155,19 +165,19 @@ impl Header {
         bytes[KIND_AT] = self.kind.to_byte();
         debug_assert!(self.time < TIME_LIMIT);
         bytes[25..].copy_from_slice(&self.time.to_le_bytes()[..7]);
-        let crc = self.checksum(&bytes, payload, seed);
-        bytes[..4].copy_from_slice(&crc.to_le_bytes());
-        bytes
-    }
-
-    fn checksum(&self, header: &[u8; HEADER_BYTES], payload: &[u8], seed: Seed) -> u32 {
-        let crc = crc32c::crc32c_append(seed.0, &header[4..]);
-        if self.kind == Kind::Skip {
-            return crc;
+        let (payload, padding) = match self.kind {
+            Kind::Skip => (0, 0),
+            _ => {
+                let padding = self.frame_bytes() as usize - HEADER_BYTES - self.length as usize;
+                (self.length as usize, padding)
+            }
+        };
+        Sealing {
+            crc: crc32c::crc32c_append(seed.0, &bytes[4..]),
+            bytes,
+            payload,
+            padding,
         }
-        let crc = crc32c::crc32c_append(crc, payload);
-        let padding = self.frame_bytes() as usize - HEADER_BYTES - payload.len();
-        crc32c::crc32c_append(crc, &[0; Lsn::ALIGNMENT as usize][..padding])
     }
 
     /// Reads the header at the front of `bytes`, which are at `lsn`, and checks
@@ -249,6 +259,34 @@ impl Header {
 
     fn payload<'bytes>(&self, frame: &'bytes [u8]) -> &'bytes [u8] {
         &frame[HEADER_BYTES..HEADER_BYTES + self.length as usize]
+    }
+}
+
+/// A header whose checksum is being taken.
+#[derive(Debug)]
+pub(crate) struct Sealing {
+    bytes: [u8; HEADER_BYTES],
+    crc: u32,
+    /// Bytes of payload that have not been taken.
+    payload: usize,
+    padding: usize,
+}
+
+impl Sealing {
+    /// Takes the next piece of the payload.
+    #[inline]
+    pub(crate) fn take(&mut self, piece: &[u8]) {
+        self.crc = crc32c::crc32c_append(self.crc, piece);
+        self.payload -= piece.len();
+    }
+
+    /// The header's bytes, when the whole payload was taken.
+    pub(crate) fn finish(mut self) -> [u8; HEADER_BYTES] {
+        debug_assert_eq!(self.payload, 0, "the pieces are the payload");
+        let padding = &[0; Lsn::ALIGNMENT as usize][..self.padding];
+        let crc = crc32c::crc32c_append(self.crc, padding);
+        self.bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        self.bytes
     }
 }
 

@@ -13,7 +13,7 @@ use coeval_types::{Lsn, Term, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::commit::{Credit, Reservation};
-use crate::entry::EntryBuilder;
+use crate::entry::{EntryBuilder, no_rows};
 use crate::files::Files;
 use crate::flusher::Flusher;
 use crate::frame::{Seed, frame_bytes};
@@ -230,16 +230,29 @@ impl Log {
         self.shared.writers.ends();
     }
 
+    /// Gets everything ready for the commit of `entries`, of which no row is to come.
+    /// See [`Log::poll_prepare_with`].
+    pub fn poll_prepare(
+        &self,
+        entries: &mut EntryBuilder,
+        wait: &mut SpaceWait,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Credit<'_>, Error>> {
+        self.poll_prepare_with(entries, no_rows, wait, context)
+    }
+
     /// Gets everything ready for the commit of `entries`: sends ahead, as chunks,
     /// what does not fit one frame, and takes room for the commit frame. Pending
     /// while the log's ring is full.
     ///
-    /// `entries` stay as they are until the commit has ended; `wait` is kept
-    /// between polls. Chunks of a transaction that does not commit are ignored by
-    /// recovery.
-    pub fn poll_prepare(
+    /// `entries` stay as they are until the commit has ended, and so do the rows to
+    /// come, which `row` has by their numbers: each poll asks for those of the chunks
+    /// that it sends. `wait` is kept between polls. Chunks of a transaction that does not
+    /// commit are ignored by recovery.
+    pub fn poll_prepare_with<'rows>(
         &self,
         entries: &mut EntryBuilder,
+        row: impl Fn(usize) -> &'rows [u8],
         wait: &mut SpaceWait,
         context: &mut Context<'_>,
     ) -> Poll<Result<Credit<'_>, Error>> {
@@ -257,7 +270,7 @@ impl Log {
             });
             let reservation = credit.reserve();
             let lsn = reservation.timestamp().lsn();
-            reservation.chunk(entries.next_chunk().expect("looked at"));
+            reservation.chunk(&entries.next_chunk().expect("looked at"), &row);
             entries.chunk_sent(lsn);
         }
         let bytes = entries.commit_frame_bytes();

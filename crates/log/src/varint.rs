@@ -1,6 +1,9 @@
 //! Integers in as few bytes as they need: seven bits a byte, the lowest first,
 //! the top bit set in all but the last.
 
+/// As many as any value needs.
+pub(crate) const MOST_BYTES: usize = 10;
+
 /// Appends `value`.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -47,7 +50,7 @@ mod tests {
             let value = value >> shift;
             let mut bytes = Vec::new();
             put(&mut bytes, value);
-            prop_assert!(bytes.len() <= 10);
+            prop_assert!(bytes.len() <= MOST_BYTES);
             let mut rest = &bytes[..];
             prop_assert_eq!(take(&mut rest), Some(value));
             prop_assert!(rest.is_empty());

@@ -52,8 +52,11 @@ use crate::padded::CachePadded;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{UnsafeCell, fence_after_compare_exchange};
 
+pub use region::{Pieces, Region};
+
 #[cfg(all(test, loom))]
 mod model;
+mod region;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
@@ -303,7 +306,7 @@ impl<'ring> Space<'ring> {
         std::mem::forget(self);
         // Acquire and release: see the module's last paragraph.
         let start = ring.reserved.fetch_add(bytes, Ordering::AcqRel);
-        Region { ring, start, bytes }
+        Region::new(ring, start, bytes)
     }
 
     /// The same credit without the borrow, to be kept where no borrow can be.
@@ -354,73 +357,6 @@ impl OwnedSpace {
 impl Drop for OwnedSpace {
     fn drop(&mut self) {
         self.ring.available.fetch_add(self.bytes, Ordering::Release);
-    }
-}
-
-/// A place in the stream, to be written and completed. If it is dropped instead,
-/// the prefix stops before it for ever.
-#[derive(Debug)]
-#[must_use]
-pub struct Region<'ring> {
-    ring: &'ring AppendRing,
-    start: u64,
-    bytes: u64,
-}
-
-impl Region<'_> {
-    /// Where it starts.
-    #[inline]
-    #[must_use]
-    pub fn start(&self) -> u64 {
-        self.start
-    }
-
-    /// How long it is.
-    #[inline]
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Copies `bytes` to `offset` within the region, and zeros behind them up to
-    /// the next multiple of the alignment. What is never written holds whatever
-    /// was in the ring before.
-    ///
-    /// # Panics
-    /// When the offset is not aligned or the bytes do not fit.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        assert!(
-            offset.is_multiple_of(WORD) && offset + bytes.len() as u64 <= self.bytes,
-            "outside the region"
-        );
-        if !self.ring.read {
-            return;
-        }
-        let mut index = self.ring.index(self.start + offset);
-        let mut words = bytes.chunks_exact(WORD as usize);
-        let mut store = |word: u64| {
-            // SAFETY: the word is in this region, which `&mut self` alone may
-            // write, and which the reader does not see before `complete`
-            // (invariant 2).
-            self.ring.words[index].with_mut(|cell| unsafe { *cell = word });
-            index = (index + 1) & (self.ring.words.len() - 1);
-        };
-        for word in &mut words {
-            store(u64::from_ne_bytes(word.try_into().expect("eight bytes")));
-        }
-        let rest = words.remainder();
-        if !rest.is_empty() {
-            let mut word = [0; WORD as usize];
-            word[..rest.len()].copy_from_slice(rest);
-            store(u64::from_ne_bytes(word));
-        }
-    }
-
-    /// Hands the region to the reader. Returns whether this call moved the prefix,
-    /// so that there is something new to read.
-    #[inline]
-    pub fn complete(self) -> bool {
-        self.ring.complete(self.start, self.bytes)
     }
 }
 

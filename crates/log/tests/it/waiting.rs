@@ -1,6 +1,6 @@
 //! Waiting for room and for the disk, step by step.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use coeval_log::{Log, SpaceWait};
 use coeval_types::Rid;
 
-use crate::support::{STORAGE, small};
+use crate::support::{STORAGE, open, real, row, small};
 
 #[derive(Default)]
 struct Counter(AtomicUsize);
@@ -167,14 +167,82 @@ fn giving_up_a_reserved_place_ends_the_process() {
         ("panic", false),
         ("nothing", true),
     ] {
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "waiting::giving_up_a_reserved_place_ends_the_process",
-            ])
-            .env(CHILD, what)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.success(), ends_well, "{what}: {output:?}");
+        let name = "waiting::giving_up_a_reserved_place_ends_the_process";
+        assert_eq!(
+            ends_well_in_a_child(name, &[(CHILD, what)]),
+            ends_well,
+            "{what}"
+        );
+    }
+}
+
+/// Whether the test of this name, run with these variables in a process of its own, ends
+/// without an error.
+fn ends_well_in_a_child(test: &str, variables: &[(&str, &str)]) -> bool {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("running 1 test"),
+        "{output:?}"
+    );
+    output.status.success()
+}
+
+/// A row that is not the one noted would lie over what follows it in the log, or leave a
+/// hole. As above, in a process of its own.
+#[test]
+fn a_row_that_is_not_the_one_noted_ends_the_process() {
+    const CHILD: &str = "COEVAL_LOG_TEST_ROW";
+    const DIRECTORY: &str = "COEVAL_LOG_TEST_DIRECTORY";
+    const ROW: usize = 300;
+    if let Ok(what) = std::env::var(CHILD) {
+        let directory = std::env::var_os(DIRECTORY).unwrap();
+        real(async {
+            let (log, ..) = open(directory.as_ref(), small()).await.unwrap();
+            let mut entries = log.entry_builder();
+            // The first goes ahead as a chunk.
+            for number in 0..2 {
+                entries.image_to_come(STORAGE, Rid(1), number, ROW);
+            }
+            let bytes = row(&[7; ROW]);
+            let right = &bytes[..ROW];
+            let (shorter, longer) = (&right[1..], &bytes[..=ROW]);
+            let rows = match what.as_str() {
+                "chunk shorter" => [shorter, right],
+                "commit shorter" => [right, shorter],
+                "commit longer" => [right, longer],
+                _ => [right, right],
+            };
+            let mut wait = SpaceWait::new();
+            let credit = poll_fn(|context| {
+                log.poll_prepare_with(&mut entries, |number| rows[number], &mut wait, context)
+            });
+            let reservation = log.reserve(credit.await.unwrap());
+            let copied = match what.as_str() {
+                "commit without" => reservation.commit(&entries),
+                _ => reservation.commit_with(&entries, |number| rows[number]),
+            };
+            copied.installed();
+            log.close().await.unwrap();
+        });
+        return;
+    }
+    for (what, ends_well) in [
+        ("chunk shorter", false),
+        ("commit shorter", false),
+        ("commit longer", false),
+        ("commit without", false),
+        ("nothing", true),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let variables = [
+            (CHILD, what),
+            (DIRECTORY, directory.path().to_str().unwrap()),
+        ];
+        let name = "waiting::a_row_that_is_not_the_one_noted_ends_the_process";
+        assert_eq!(ends_well_in_a_child(name, &variables), ends_well, "{what}");
     }
 }

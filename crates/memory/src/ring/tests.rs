@@ -75,6 +75,49 @@ fn bytes_wrap_around() {
 }
 
 #[test]
+fn pieces_of_all_lengths_lie_one_behind_the_other() {
+    let ring = Arc::new(AppendRing::new(128, 0));
+    let mut reader = ring.reader().unwrap();
+    // Lengths that come to every place within a word, and around the ring's end.
+    for seed in 0..200_usize {
+        let mut region = ring.try_acquire(88).unwrap().reserve();
+        let start = region.start();
+        region.write(0, &[0xEE; 88]);
+        let mut expected = vec![0xEE; 8];
+        let mut pieces = region.pieces(8);
+        for piece in 0.. {
+            let length = (seed * 7 + piece * (seed % 11 + 1)) % 27;
+            if expected.len() + length > 84 {
+                break;
+            }
+            let bytes: Vec<u8> = (0..length).map(|at| (seed + piece + at) as u8).collect();
+            pieces.put(&bytes);
+            expected.extend(bytes);
+            if piece == 40 {
+                break;
+            }
+        }
+        pieces.finish();
+        region.complete();
+        expected.resize(expected.len().next_multiple_of(8), 0);
+        expected.resize(88, 0xEE);
+        let (first, second) = reader.bytes(start..start + 88);
+        assert_eq!([first, second].concat(), expected, "{seed}");
+        reader.release(start + 88);
+    }
+}
+
+#[test]
+#[should_panic(expected = "outside the region")]
+fn pieces_keep_to_their_region() {
+    let ring = AppendRing::new(128, 0);
+    let mut region = ring.try_acquire(40).unwrap().reserve();
+    let mut pieces = region.pieces(32);
+    pieces.put(&[1; 5]);
+    pieces.put(&[2; 4]);
+}
+
+#[test]
 fn a_ring_nobody_reads_releases_by_itself() {
     let ring = Arc::new(AppendRing::unread(64, 0));
     assert!(ring.reader().is_none());

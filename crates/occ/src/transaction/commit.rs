@@ -11,6 +11,12 @@
 //! second box waits for anybody who could be behind it, allocates what could fail,
 //! or panics; a panic there ends the process (the log sees to that).
 //!
+//! The entries for the log are made in the first box, since the log's space is asked for by
+//! their length. What is copied into the log in the second are they and, from the versions
+//! themselves, the rows that are new as a whole. Those are still what they were when their
+//! lengths were taken: a private version changes by a statement of its transaction alone,
+//! and none runs any more.
+//!
 //! Locks are free once the versions are installed, before they are durable: who
 //! reads them next waits for their durability before it tells anybody.
 //!
@@ -19,10 +25,11 @@
 //! waited for it sees in its next statement what was done under it. That can mean
 //! waiting for earlier commits to be installed; they never wait for this one.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll, ready};
 
-use coeval_log::EntryBuilder;
+use coeval_log::{Copied, Credit, EntryBuilder, Reservation};
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
@@ -32,18 +39,19 @@ use coeval_types::{IndexId, RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
 use super::handle::Handle;
-use super::state::{Footing, State, StorageAt};
+use super::state::{Footing, Held, State, StorageAt, StorageHandle};
+use crate::engine::Shared;
 use crate::memory;
 use crate::ranges::map::RangeMap;
 use crate::storage::find;
 
-/// After how many bytes of entries to look whether there is memory for more.
+/// After how many bytes of buffers for entries to look whether there is memory for more.
 const ENTRIES_BETWEEN_LOOKS: usize = 16 << 20;
 
 /// A commit of more rows takes so long that others shall not wait for it.
 const ROWS_IN_A_STEP: usize = 2048;
 
-impl Run<'_> {
+impl<'run> Run<'run> {
     pub(super) fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         // Nobody shares an executor's thread with a commit of very many rows.
         if self.state.held.len() > ROWS_IN_A_STEP {
@@ -85,12 +93,7 @@ impl Run<'_> {
             return Poll::Ready(Outcome::Aborted(error));
         }
         let shared = self.shared;
-        let credit = ready!(shared.log.poll_prepare(
-            &mut self.state.entries,
-            &mut self.state.space_wait,
-            context
-        ));
-        let credit = match credit {
+        let credit = match ready!(self.poll_credit(context)) {
             Ok(credit) => credit,
             Err(error) => {
                 self.undo_all();
@@ -121,7 +124,7 @@ impl Run<'_> {
             self.undo_all();
             return Poll::Ready(Outcome::Aborted(error));
         }
-        let copied = reservation.commit(&self.state.entries);
+        let copied = self.copy(reservation);
         // Before the versions can be met.
         let committer = shared.running.party(self.state.id);
         shared.committers.note(timestamp, committer);
@@ -138,6 +141,36 @@ impl Run<'_> {
         self.install(timestamp);
         copied.installed();
         Poll::Ready(self.finish(timestamp))
+    }
+
+    /// Room in the log for the commit's frame, everything before it sent.
+    fn poll_credit(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Credit<'run>, coeval_log::Error>> {
+        let shared = self.shared;
+        let State {
+            id,
+            storages,
+            held,
+            entries,
+            space_wait,
+            ..
+        } = &mut *self.state;
+        let guard = OnceCell::new();
+        let rows = private_rows(shared, *id, storages, held, &guard);
+        shared
+            .log
+            .poll_prepare_with(entries, rows, space_wait, context)
+    }
+
+    /// Copies the commit into the log.
+    #[inline]
+    fn copy<'log>(&self, reservation: Reservation<'log>) -> Copied<'log> {
+        let state = &*self.state;
+        let guard = OnceCell::new();
+        let rows = private_rows(self.shared, state.id, &state.storages, &state.held, &guard);
+        reservation.commit_with(&state.entries, rows)
     }
 
     /// What is left to do when the versions are in place.
@@ -189,16 +222,17 @@ impl Run<'_> {
             let Some(write) = Write::of(&record, *id, &guard) else {
                 continue;
             };
+            // Where it stays, and where the log's copy finds its row.
             held.swap(installed, at);
-            installed += 1;
             if logged {
                 let image_every = shared.settings.image_every;
-                write.log(table.id, image_every, entries, footings.scratch);
-                if entries.len() > looked_at + ENTRIES_BETWEEN_LOOKS {
-                    looked_at = entries.len();
+                write.log(table.id, image_every, installed, entries);
+                if entries.capacity() > looked_at + ENTRIES_BETWEEN_LOOKS {
+                    looked_at = entries.capacity();
                     memory::check_reserve(shared)?;
                 }
             }
+            installed += 1;
             footings.of_write(row.storage, table, &write);
         }
         footings.sort();
@@ -282,6 +316,26 @@ impl Run<'_> {
     }
 }
 
+/// The new rows of a transaction by their places in what it holds, for the log's copy.
+/// Pins `guard` when the first is asked for.
+fn private_rows<'guard, 'shared>(
+    shared: &'shared Shared,
+    id: TransactionId,
+    storages: &[StorageHandle],
+    held: &[Held],
+    guard: &'guard OnceCell<Guard<'shared>>,
+) -> impl Fn(usize) -> &'guard [u8] {
+    move |at| {
+        let guard = guard.get_or_init(|| shared.domain.pin());
+        let held = held[at];
+        let table = &storages[held.storage];
+        let record = table.records.record(held.rid).expect("it is locked");
+        let version = record.read(Timestamp::ZERO, id, guard);
+        let row = version.and_then(|version| version.row());
+        row.expect("noted because there is one").bytes()
+    }
+}
+
 /// What a transaction does to one record in the end.
 struct Write<'a, 'guard> {
     record: &'a RecordRef<'a>,
@@ -310,14 +364,8 @@ impl<'a, 'guard> Write<'a, 'guard> {
         })
     }
 
-    /// Adds its entry to those of the log.
-    fn log(
-        &self,
-        storage: StorageId,
-        image_every: u64,
-        entries: &mut EntryBuilder,
-        patch: &mut Vec<u8>,
-    ) {
+    /// Adds its entry to those of the log. The record is the one at `at` of those held.
+    fn log(&self, storage: StorageId, image_every: u64, at: usize, entries: &mut EntryBuilder) {
         let (record, id, rid) = (self.record, self.id, self.record.rid());
         let Some(row) = self.new else {
             if !is_planted(Bug::ForgetTombstone) {
@@ -325,18 +373,21 @@ impl<'a, 'guard> Write<'a, 'guard> {
             }
             return;
         };
+        let length = row.bytes().len();
         if let Some((previous, old)) = self.old
             && record.patches_since_image(id) < image_every
         {
-            patch.clear();
-            if old.diff(row, patch) && patch.len() < row.bytes().len() {
-                entries.patch(storage, rid, previous, patch);
+            let is_shorter = entries.patch_with(storage, rid, previous, |patch| {
+                let start = patch.len();
+                old.diff(row, patch) && patch.len() - start < length
+            });
+            if is_shorter {
                 let patches = record.patches_since_image(id) + 1;
                 record.set_patches_since_image(id, patches);
                 return;
             }
         }
-        entries.image(storage, rid, row);
+        entries.image_to_come(storage, rid, at, length);
         record.set_patches_since_image(id, 0);
     }
 }

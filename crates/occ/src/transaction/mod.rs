@@ -162,7 +162,7 @@ impl fmt::Debug for OccTransaction {
     }
 }
 
-/// A commit with more bytes of entries than this does not leave its buffer behind.
+/// A commit whose entries took more memory than this does not leave their buffers behind.
 const LARGE_COMMIT: usize = 1 << 18;
 
 const ENDED: Error = Error::Unknown("running transaction");
@@ -240,7 +240,7 @@ impl OccTransaction {
         if let Some(mut state) = self.state.take() {
             self.snapshot = state.snapshot();
             self.newest_seen = state.newest_seen;
-            let large = state.entries.len() > LARGE_COMMIT;
+            let large = state.entries.capacity() > LARGE_COMMIT;
             state.clear(self.shared.validation.reads_kept());
             if large {
                 state.entries = self.shared.log.entry_builder();

@@ -132,7 +132,7 @@ pub(crate) struct State {
     pub(super) space_wait: SpaceWait,
     pub(super) footings: Vec<Footing>,
     pub(super) bytes: Vec<u8>,
-    /// For keys and patches that live for one call.
+    /// For keys that live for one call.
     pub(super) scratch: Vec<u8>,
     /// Counts writes that made something grow, over all transactions of this state.
     pub(super) growing_writes: u32,

@@ -1,13 +1,16 @@
-//! A commit copies what it changes for the log: not beyond the limit of memory, and not
-//! for longer than the transaction.
+//! What a commit makes for the log needs memory: not beyond the limit, and not for longer
+//! than the transaction. A row that goes there as a whole needs none.
 //!
 //! A program of its own, because its allocator counts.
+
+use std::ops::Range;
+use std::path::Path;
 
 use coeval_log::Settings as LogSettings;
 use coeval_memory::allocator::{self, Allocator};
 use coeval_memory::heap;
 use coeval_occ::{Budget, Engine, Settings};
-use coeval_txn::{Engine as _, Error, Isolation, Transaction};
+use coeval_txn::{Engine as _, Error, Isolation, LockWait, Transaction};
 use coeval_types::{IndexKind, RowBuilder, RowRef};
 
 use support::{PRIMARY, STORAGE, begin, commit, definition, index, lock_table, settings};
@@ -22,25 +25,54 @@ static ALLOCATOR: Allocator = allocator::NEW;
 const LIMIT: u64 = 96 << 20;
 const ROW: usize = 60 << 10;
 
-/// A transaction that has inserted so many rows of [`ROW`] bytes from this key on.
-async fn inserted(engine: &Engine, keys: std::ops::Range<u64>) -> Box<dyn Transaction> {
+/// A row whose last cell stays what it is, so that a change of the second is a patch.
+fn row(key: u64, filler: u8) -> Vec<u8> {
+    let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());
+    builder.push(Some(&key.to_be_bytes()));
+    builder.push(Some(&vec![filler; ROW]));
+    builder.push(Some(&[1; 100]));
+    builder.finish(&mut bytes);
+    bytes
+}
+
+async fn begun(engine: &Engine) -> Box<dyn Transaction> {
     let mut t = begin(engine, Isolation::ReadCommitted).await;
     lock_table(&mut *t).await.expect("nobody else");
-    let filler = vec![7_u8; ROW];
+    t
+}
+
+/// A transaction that has inserted rows of [`ROW`] bytes with these keys.
+async fn inserted(engine: &Engine, keys: Range<u64>) -> Box<dyn Transaction> {
+    let mut t = begun(engine).await;
     for key in keys {
-        let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());
-        builder.push(Some(&key.to_be_bytes()));
-        builder.push(Some(&filler));
-        builder.finish(&mut bytes);
-        let row = RowRef::trusted(&bytes);
-        let inserting = coeval_txn::insert(&mut *t, STORAGE, row).await;
+        let bytes = row(key, 7);
+        let inserting = coeval_txn::insert(&mut *t, STORAGE, RowRef::trusted(&bytes)).await;
         inserting.expect("the rows themselves have room");
     }
     t
 }
 
-#[tokio::test]
-async fn of_many_rows_need_memory_too() {
+/// A transaction that has changed nearly everything in the rows with these keys.
+async fn changed(engine: &Engine, keys: Range<u64>, filler: u8) -> Box<dyn Transaction> {
+    let mut t = begun(engine).await;
+    for key in keys {
+        let mut found = None;
+        t.get(STORAGE, PRIMARY, &key.to_be_bytes(), &mut |rid, _| {
+            found = Some(rid);
+        })
+        .expect("it can be read");
+        let rid = found.expect("it was inserted");
+        coeval_txn::lock_row(&mut *t, STORAGE, rid, LockWait::Wait, &mut |_, _| ())
+            .await
+            .expect("nobody else");
+        let bytes = row(key, filler);
+        let updating = coeval_txn::update(&mut *t, STORAGE, rid, RowRef::trusted(&bytes)).await;
+        updating.expect("the rows themselves have room");
+    }
+    t
+}
+
+async fn opened(directory: &Path) -> Engine {
     allocator::start();
     let settings = Settings {
         budget: Budget::of(LIMIT, 50),
@@ -50,30 +82,50 @@ async fn of_many_rows_need_memory_too() {
         },
         ..settings()
     };
-    let directory = tempfile::tempdir().expect("a directory");
-    let (engine, _) = Engine::open(directory.path(), settings)
-        .await
-        .expect("it opens");
+    let (engine, _) = Engine::open(directory, settings).await.expect("it opens");
     engine
         .attach_storage(definition(vec![index(PRIMARY, IndexKind::Primary, 0)]))
         .expect("a new engine has no storage");
     engine.set_occupied(heap::bytes().expect("the allocator counts"), 0);
+    engine
+}
 
-    // A quarter of the limit, and for a moment as much again. What is kept of that is
+/// In one test, since the counter is the process's.
+#[tokio::test]
+async fn patches_need_memory_and_whole_rows_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = opened(directory.path()).await;
+
+    // Two thirds of the limit, of which a copy would not have room.
+    let mut t = inserted(&engine, 0..1000).await;
+    commit(&mut *t).await.expect("nothing is copied");
+    drop(t);
+    engine.close().await.expect("it closes");
+    drop(engine);
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = opened(directory.path()).await;
+    let mut t = inserted(&engine, 0..500).await;
+    commit(&mut *t).await.expect("nothing is copied");
+    drop(t);
+
+    // An eighth of the limit, and for a moment as much again. What is kept of that is
     // little.
     let before = heap::bytes().expect("it counts");
-    let mut t = inserted(&engine, 0..384).await;
-    commit(&mut *t).await.expect("there is room for the copy");
+    let mut t = changed(&engine, 0..200, 8).await;
+    commit(&mut *t)
+        .await
+        .expect("there is room for the patches");
     drop(t);
     let kept = heap::bytes().expect("it counts") - before;
-    let rows = 384 * ROW as u64;
+    let rows = 200 * ROW as u64;
     assert!(kept < rows + rows / 4, "{kept} for rows of {rows}");
 
-    // With another half there is none for its copy; the rows go, and others get in.
-    let mut t = inserted(&engine, 1000..1700).await;
+    // With all of them there is none for their patches; the rows go, and others get in.
+    let mut t = changed(&engine, 0..500, 9).await;
     assert_eq!(commit(&mut *t).await, Err(Error::OutOfMemory));
     drop(t);
-    let mut t = inserted(&engine, 2000..2100).await;
+    let mut t = changed(&engine, 200..300, 10).await;
     commit(&mut *t).await.expect("there is room again");
     drop(t);
     engine.close().await.expect("it closes");
