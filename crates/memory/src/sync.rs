@@ -38,7 +38,7 @@ pub use loom::cell::UnsafeCell;
 
 /// A cell with loom's interface: access goes through a closure, so that loom can
 /// see where it begins and ends. It is laid out as what it holds, so that cells side by
-/// side are memory that bytes can be copied to ([`crate::ring::Region`]).
+/// side are memory that bytes can be copied to (`ring::Region`).
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 #[repr(transparent)]

@@ -5,7 +5,7 @@
 //! bytes, if it knows how many they are. Of a whole row it does not: it makes the
 //! entry's head and notes which of the caller's rows belongs behind it, and the row goes
 //! from the version into the log when the place is there. A patch is nowhere yet, and
-//! is made in the builder's buffer, of which it is copied.
+//! is made in the builder's buffer, from which it is copied.
 //!
 //! ```text
 //!   image_to_come(1, 5, number 0, 300 bytes)     patch_with(1, 6, …)

@@ -35,11 +35,11 @@ use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
 use coeval_txn::{Error, GaveWay, Outcome};
 use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{IndexId, RowRef, StorageId, Timestamp, TransactionId};
+use coeval_types::{RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
-use super::handle::Handle;
-use super::state::{Footing, Held, State, StorageAt, StorageHandle};
+use super::footings::Footings;
+use super::state::{Held, State, StorageHandle};
 use crate::engine::Shared;
 use crate::memory;
 use crate::ranges::map::RangeMap;
@@ -337,12 +337,12 @@ fn private_rows<'guard, 'shared>(
 }
 
 /// What a transaction does to one record in the end.
-struct Write<'a, 'guard> {
-    record: &'a RecordRef<'a>,
+pub(super) struct Write<'a, 'guard> {
+    pub(super) record: &'a RecordRef<'a>,
     id: TransactionId,
-    new: Option<RowRef<'guard>>,
+    pub(super) new: Option<RowRef<'guard>>,
     /// The newest committed row, and when that was.
-    old: Option<(Timestamp, RowRef<'guard>)>,
+    pub(super) old: Option<(Timestamp, RowRef<'guard>)>,
 }
 
 impl<'a, 'guard> Write<'a, 'guard> {
@@ -389,87 +389,6 @@ impl<'a, 'guard> Write<'a, 'guard> {
         }
         entries.image_to_come(storage, rid, at, length);
         record.set_patches_since_image(id, 0);
-    }
-}
-
-/// Where the writes of a transaction are to be registered.
-struct Footings<'state> {
-    footings: &'state mut Vec<Footing>,
-    bytes: &'state mut Vec<u8>,
-    scratch: &'state mut Vec<u8>,
-    arrivals_only: bool,
-}
-
-impl Footings<'_> {
-    /// Notes where one write is to be registered: in the order that its row has in any
-    /// case, and in every other index in which a key comes or goes. Under some validators
-    /// only what comes is.
-    fn of_write(&mut self, storage: StorageAt, table: &Handle, write: &Write<'_, '_>) {
-        let rid = write.record.rid();
-        let (old, new) = (write.old.map(|(_, row)| row), write.new);
-        if table.rows_by_rid().is_some() {
-            self.note(storage, None, &rid.0.to_be_bytes(), old.is_none());
-        }
-        for index in table.indexes().iter() {
-            let mut note_row = |row: RowRef<'_>, arrives| {
-                let mut entry = std::mem::take(self.scratch);
-                index.entry(row, rid, &mut entry);
-                self.note(storage, Some(index.id), &entry, arrives);
-                *self.scratch = entry;
-            };
-            match (old, new) {
-                // Where a primary key has always been, another would be another record's.
-                (Some(old), Some(new)) if index.orders_rows || index.same_key(old, new) => {
-                    if index.orders_rows {
-                        note_row(new, false);
-                    }
-                }
-                (old, new) => {
-                    old.into_iter().for_each(|row| note_row(row, false));
-                    new.into_iter().for_each(|row| note_row(row, true));
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn note(&mut self, storage: StorageAt, index: Option<IndexId>, entry: &[u8], arrives: bool) {
-        if self.arrivals_only && !arrives {
-            return;
-        }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(entry);
-        self.footings.push(Footing {
-            storage,
-            index,
-            head: head_of(entry),
-            start,
-            end: self.bytes.len(),
-        });
-    }
-
-    /// By storage and index, then by key.
-    fn sort(&mut self) {
-        let bytes = &*self.bytes;
-        self.footings.sort_unstable_by(|one, other| {
-            let place = |footing: &Footing| (footing.storage, footing.index, footing.head);
-            place(one)
-                .cmp(&place(other))
-                .then_with(|| bytes[one.start..one.end].cmp(&bytes[other.start..other.end]))
-        });
-    }
-}
-
-/// The first bytes of a key as a number that orders as they do, zeros behind its end.
-#[inline]
-fn head_of(entry: &[u8]) -> u128 {
-    match entry.first_chunk() {
-        Some(first) => u128::from_be_bytes(*first),
-        None => {
-            let mut first = [0; 16];
-            first[..entry.len()].copy_from_slice(entry);
-            u128::from_be_bytes(first)
-        }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | SERIALIZABLE | one | fail | validate reads and scans |
 
 mod commit;
+mod footings;
 mod handle;
 mod read;
 mod read_many;
