@@ -33,7 +33,9 @@
 //! # What a seed decides
 //!
 //! Random numbers, what a crash leaves, how long disks and links take, where a bit
-//! flips: and with that, in what order tasks go on. Everything a task does through
+//! flips: and with that, in what order tasks go on. Tasks that one thing wakes go on in the
+//! order in which they were started (`alarm`), whatever order the library wakes them in,
+//! which may be chance. Everything a task does through
 //! this crate goes into [`World::trace_hash`]; two runs of a seed give the same.
 //! *When* an accident happens is the test's to say, by the calls below, at a point
 //! of virtual time or at the n-th change of a disk; a plan of them is drawn from the
