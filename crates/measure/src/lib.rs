@@ -7,6 +7,7 @@
 //!   bench/index    ──▶ bin/index    ──▶ coeval_storage's ordered index, and scc's
 //!   bench/recovery ──▶ bin/recovery ──▶ coeval_occ's engine with a directory
 //!   bench/rocc     ──▶ bin/rocc     ──▶ the same under each of its validators
+//!   bench/transactions ──▶ bin/transactions ──▶ the same, one short transaction after another
 //!                        └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
 //! ```
 //!
@@ -19,6 +20,21 @@ pub mod cluster;
 mod memory;
 mod output;
 mod rows;
+pub mod table;
+
+/// Why there is no result.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The one in the middle.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.into_iter().collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
 
 pub use clock::{Stopwatch, process_time, processor_time};
 pub use memory::resident_bytes;

@@ -78,11 +78,16 @@ pub struct Sharded<T>(Box<[CachePadded<T>]>);
 
 impl<T: Default> Default for Sharded<T> {
     fn default() -> Self {
-        Self((0..SHARDS).map(|_| CachePadded(T::default())).collect())
+        Self::from_fn(T::default)
     }
 }
 
 impl<T> Sharded<T> {
+    /// Copies that are made by `make`.
+    pub fn from_fn(make: impl Fn() -> T) -> Self {
+        Self((0..SHARDS).map(|_| CachePadded(make())).collect())
+    }
+
     /// The copy of the calling thread.
     #[inline]
     #[must_use]

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::task::{Context, Poll, ready};
 
 use coeval_log::{Log, RecoveryProgress, RecoverySummary};
+use coeval_memory::counters::Sharded;
 use coeval_memory::epoch::Domain;
+use coeval_memory::padded::CachePadded;
 use coeval_storage::{Horizon, Snapshots};
 use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
 use coeval_txn::{BeginOptions, Blocked, Confirmation, ConflictCount, Error, Party, Transaction};
@@ -174,10 +176,16 @@ impl Shared {
     }
 }
 
+/// A reference to what all share, counted where transactions of other threads do not count:
+/// each takes one when it begins, and gives it back when it has ended.
+pub(crate) type Share = Arc<CachePadded<Arc<Shared>>>;
+
 /// Transactions on one node. See the [crate](crate).
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
+    /// For transactions.
+    shares: Sharded<Share>,
     pub(crate) checkpointer: Checkpointer,
 }
 
@@ -264,11 +272,17 @@ impl Engine {
         checkpointer::status(&self.shared)
     }
 
-    fn start(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
-        let engine = Self {
+    /// One that does nothing in the background yet.
+    pub(crate) fn new(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
+        Self {
+            shares: Sharded::from_fn(|| Arc::new(CachePadded(Arc::clone(&shared)))),
             shared,
             checkpointer,
-        };
+        }
+    }
+
+    fn start(shared: Arc<Shared>, checkpointer: Checkpointer) -> Self {
+        let engine = Self::new(shared, checkpointer);
         engine.tend();
         engine
     }
@@ -367,7 +381,7 @@ impl coeval_txn::Engine for Engine {
             ready!(installed).map_err(log_error)?;
         }
         let state = self.shared.take_state()?;
-        let transaction = OccTransaction::begin(Arc::clone(&self.shared), state, options);
+        let transaction = OccTransaction::begin(Arc::clone(self.shares.mine()), state, options);
         Poll::Ready(Ok(Box::new(transaction)))
     }
 

@@ -317,10 +317,7 @@ impl Engine {
         let (domain, recovered) = tables.finish()?;
         let shared = Shared::new(settings, log, domain, recovered);
         let checkpointer = Checkpointer::start(&shared);
-        Ok(Self {
-            shared,
-            checkpointer,
-        })
+        Ok(Self::new(shared, checkpointer))
     }
 
     /// Who says from now on whether it leads. Once, and before anybody reads here for

@@ -31,7 +31,6 @@ mod wait;
 mod write;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -47,7 +46,7 @@ use coeval_txn::{
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
-use crate::engine::Shared;
+use crate::engine::{Share, Shared};
 use crate::memory;
 use crate::statistics::AbortCause;
 pub(crate) use commit::log_error;
@@ -142,7 +141,7 @@ impl Run<'_> {
 
 /// A transaction of the occ engine.
 pub(crate) struct OccTransaction {
-    shared: Arc<Shared>,
+    shared: Share,
     /// Until it has ended.
     state: Option<Box<State>>,
     id: TransactionId,
@@ -169,11 +168,7 @@ const LARGE_COMMIT: usize = 1 << 18;
 const ENDED: Error = Error::Unknown("running transaction");
 
 impl OccTransaction {
-    pub(crate) fn begin(
-        shared: Arc<Shared>,
-        mut state: Box<State>,
-        options: &BeginOptions,
-    ) -> Self {
+    pub(crate) fn begin(shared: Share, mut state: Box<State>, options: &BeginOptions) -> Self {
         coeval_env::work(Work::Transaction, 1);
         let id = shared.running.begin(&mut state.place, options.session);
         let stale = is_planted(Bug::StaleSnapshot) && options.read_only;

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use coeval_env::{self as env, Instant};
-use coeval_measure::{Chance, Output};
+use coeval_measure::table::{self, Change};
+use coeval_measure::{Chance, Failure, Output, median};
 use coeval_occ::{Engine, Settings};
 use coeval_workload::plot::{Bar, Bars};
 
-use super::table::{self, Change};
-use super::{Arguments, Failure, median};
+use super::Arguments;
 
 /// Rows that a transaction changes.
 const COMMIT: usize = 4;

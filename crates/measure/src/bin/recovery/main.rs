@@ -38,13 +38,12 @@
 
 mod beside;
 mod starts;
-mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use coeval_measure::Output;
+use coeval_measure::{Failure, Output};
 
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
@@ -81,9 +80,6 @@ struct Arguments {
     output: PathBuf,
 }
 
-/// Why there is no result.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
 impl Arguments {
     /// A folder for a database, gone when it is dropped.
     fn directory(&self) -> std::io::Result<tempfile::TempDir> {
@@ -111,11 +107,4 @@ async fn run(arguments: &Arguments) -> Result<(), Failure> {
     beside::measure(arguments, &mut output).await?;
     output.finish("recovery.txt")?;
     Ok(())
-}
-
-/// The one in the middle.
-fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
-    let mut numbers: Vec<f64> = numbers.into_iter().collect();
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
 }

@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use coeval_measure::{Chance, Output, Stopwatch, process_time, resident_bytes};
+use coeval_measure::table::{self, Change, Keys, Totals};
+use coeval_measure::{Chance, Failure, Output, Stopwatch, median, process_time, resident_bytes};
 use coeval_occ::{Engine, Settings};
 use coeval_types::IndexKind;
 use coeval_workload::plot::{Bar, Bars};
 
-use super::table::{self, Change, Keys, Totals};
-use super::{Arguments, Failure, median};
+use super::Arguments;
 
 /// Updates of a commit.
 const COMMIT: usize = 10;

@@ -51,6 +51,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coeval_measure::Output;
+use figures::Figure;
 
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
@@ -84,7 +85,7 @@ struct Arguments {
     /// for each of these: some 2 GB each with the source's rows.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 5_000, 10_000])]
     slots: Vec<usize>,
-    /// Only these figures, as 3.6,3.14.
+    /// Only these figures, as 3.6,3.11; 3.11 is both 3.11a and 3.11b.
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
     /// Where the results go.
@@ -104,16 +105,33 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Of all figures those that are named, or all; 3.11 names 3.11a and 3.11b.
+fn chosen(mut all: Vec<Figure>, names: &[String]) -> Result<Vec<Figure>, String> {
+    let has = |figure: &Figure, name: &str| {
+        figure
+            .number
+            .trim_end_matches(|letter: char| letter.is_ascii_alphabetic())
+            == name
+            || figure.number == name
+    };
+    if let Some(none) = names
+        .iter()
+        .find(|name| !all.iter().any(|figure| has(figure, name)))
+    {
+        let numbers: Vec<_> = all.iter().map(|figure| figure.number).collect();
+        let numbers = numbers.join(", ");
+        return Err(format!("no figure is called {none:?}; there are {numbers}"));
+    }
+    if !names.is_empty() {
+        all.retain(|figure| names.iter().any(|name| has(figure, name)));
+    }
+    Ok(all)
+}
+
 async fn run(arguments: &Arguments) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut output = Output::new(&arguments.output).map_err(failed)?;
-    let wanted = |number: &str| {
-        arguments.figures.is_empty() || arguments.figures.iter().any(|name| name == number)
-    };
-    let figures: Vec<_> = figures::all(arguments)
-        .into_iter()
-        .filter(|figure| wanted(figure.number))
-        .collect();
+    let figures = chosen(figures::all(arguments), &arguments.figures)?;
     let mut engines = engines::Engines::default();
     let mut csv = turn::HEAD.to_owned();
     for figure in &figures {

@@ -1,4 +1,4 @@
-//! The table that is lost and found: rows of 100 bytes, and what is done with them.
+//! A table of an engine: rows of 100 bytes, and what is done with them by the contract.
 //!
 //! ```text
 //!   key, 8 bytes │ scattered key, 8 │ counter, 8 │ text, 66 │ 10 bytes of the row's own
@@ -16,8 +16,9 @@ use coeval_types::{
     ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, RowBuilder, RowRef,
     StorageDefinition, StorageId, Timestamp,
 };
+use smallvec::SmallVec;
 
-use super::Failure;
+use crate::Failure;
 
 const TABLE: StorageId = StorageId(1);
 const PRIMARY: IndexId = IndexId(1);
@@ -39,20 +40,25 @@ const FILL: u64 = 1_000;
 /// What an update changes beside the counter, which it adds one to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// Nothing.
     Counter,
+    /// The text.
     WholeRow,
 }
 
 /// Which keys an index is built of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
+    /// In the order of the rows.
     Ascending,
+    /// In an order by chance.
     Scattered,
 }
 
 /// What the table holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// How many rows.
     pub rows: u64,
     /// Sum of the counters.
     pub updates: u64,
@@ -79,6 +85,9 @@ fn index(id: IndexId, kind: IndexKind, cell: usize) -> IndexDefinition {
 }
 
 /// Makes the table known, which builds its primary index from the rows that are there.
+///
+/// # Errors
+/// When the engine has it, or has stopped.
 pub fn attach(engine: &Engine) -> Result<(), Error> {
     engine.attach_storage(StorageDefinition {
         id: TABLE,
@@ -107,13 +116,28 @@ fn number(row: RowRef<'_>, cell: usize) -> u64 {
     u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// A transaction that writes.
-async fn writer(engine: &Engine, lock: TableLock) -> Result<Box<dyn Transaction>, Error> {
-    let mut transaction = coeval_txn::begin(engine, &BeginOptions::default()).await?;
+/// A transaction that writes, at this level.
+///
+/// # Errors
+/// When the engine has stopped.
+pub async fn writer(engine: &Engine, options: &BeginOptions) -> Result<Writer, Error> {
+    let transaction = locking(engine, options, TableLock::Write).await?;
+    Ok(Writer {
+        transaction,
+        builder: RowBuilder::new(),
+        changed: Vec::new(),
+    })
+}
+
+async fn locking(
+    engine: &Engine,
+    options: &BeginOptions,
+    lock: TableLock,
+) -> Result<Box<dyn Transaction>, Error> {
+    let mut transaction = coeval_txn::begin(engine, options).await?;
     coeval_txn::lock_table(&mut *transaction, TABLE, lock, SCHEMA).await?;
     Ok(transaction)
 }
-
 async fn commit(transaction: &mut dyn Transaction) -> Result<Timestamp, Error> {
     match coeval_txn::commit(transaction).await {
         Outcome::Committed(timestamp) => Ok(timestamp),
@@ -122,10 +146,13 @@ async fn commit(transaction: &mut dyn Transaction) -> Result<Timestamp, Error> {
 }
 
 /// Fills the table with rows of these keys.
+///
+/// # Errors
+/// When a key is there, or the engine has stopped.
 pub async fn fill(engine: &Engine, rows: u64) -> Result<(), Failure> {
     let (mut builder, mut row) = (RowBuilder::new(), Vec::new());
     for first in (0..rows).step_by(FILL as usize) {
-        let mut transaction = writer(engine, TableLock::Write).await?;
+        let mut transaction = locking(engine, &BeginOptions::default(), TableLock::Write).await?;
         for key in first..(first + FILL).min(rows) {
             make_row(key, 0, 0, &mut builder, &mut row);
             let inserted =
@@ -139,16 +166,32 @@ pub async fn fill(engine: &Engine, rows: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Updates the rows with these keys, which ascend, in one transaction.
-pub async fn update(
-    engine: &Engine,
-    keys: &[u64],
-    change: Change,
-    text: u64,
-) -> Result<Timestamp, Failure> {
-    let mut transaction = writer(engine, TableLock::Write).await?;
-    let (mut builder, mut changed) = (RowBuilder::new(), Vec::new());
-    for &key in keys {
+/// A transaction that writes, with its buffers.
+pub struct Writer {
+    transaction: Box<dyn Transaction>,
+    builder: RowBuilder,
+    changed: Vec<u8>,
+}
+
+impl Writer {
+    /// Reads rows with these keys at once.
+    ///
+    /// # Errors
+    /// When one is missing, or the transaction has to give way.
+    pub fn read_many(&mut self, keys: &[[u8; 8]]) -> Result<(), Failure> {
+        read_many(&mut *self.transaction, keys)
+    }
+
+    /// Updates the row with this key. Waits for its lock.
+    ///
+    /// # Errors
+    /// When there is none, or the transaction has to give way.
+    pub async fn update(&mut self, key: u64, change: Change, text: u64) -> Result<(), Failure> {
+        let Self {
+            transaction,
+            builder,
+            changed,
+        } = self;
         let mut found = None;
         transaction.get(TABLE, PRIMARY, &key.to_be_bytes(), &mut |rid, _| {
             found = Some(rid);
@@ -164,33 +207,107 @@ pub async fn update(
                     builder.push(Some(&counter.to_be_bytes()));
                     builder.push(row.cell(TEXT));
                     changed.clear();
-                    builder.finish(&mut changed);
+                    builder.finish(changed);
                 }
-                Change::WholeRow => make_row(key, counter, text, &mut builder, &mut changed),
+                Change::WholeRow => make_row(key, counter, text, builder, changed),
             }
         };
         let wait = LockWait::Wait;
-        let locked = coeval_txn::lock_row(&mut *transaction, TABLE, rid, wait, &mut visit).await?;
+        let locked = coeval_txn::lock_row(&mut **transaction, TABLE, rid, wait, &mut visit).await?;
         if !matches!(locked, LockedRow::Unchanged | LockedRow::Changed) {
             return Err(format!("key {key} is gone").into());
         }
-        let row = RowRef::trusted(&changed);
-        let updated = coeval_txn::update(&mut *transaction, TABLE, rid, row).await?;
+        let row = RowRef::trusted(changed);
+        let updated = coeval_txn::update(&mut **transaction, TABLE, rid, row).await?;
         if !matches!(updated, Update::Updated(_)) {
             return Err(format!("key {key} is there twice").into());
         }
+        Ok(())
     }
-    Ok(commit(&mut *transaction).await?)
+
+    /// Ends it. Does not wait until it is durable.
+    ///
+    /// # Errors
+    /// When it has to give way.
+    pub async fn commit(mut self) -> Result<Timestamp, Error> {
+        commit(&mut *self.transaction).await
+    }
+}
+
+/// Updates the rows with these keys, which ascend, in one transaction.
+///
+/// # Errors
+/// As those of [`Writer`].
+pub async fn update(
+    engine: &Engine,
+    keys: &[u64],
+    change: Change,
+    text: u64,
+) -> Result<Timestamp, Failure> {
+    let mut writer = writer(engine, &BeginOptions::default()).await?;
+    for &key in keys {
+        writer.update(key, change, text).await?;
+    }
+    Ok(writer.commit().await?)
+}
+
+/// Reads the row with this key in a transaction of its own.
+///
+/// # Errors
+/// When there is none, or the transaction has to give way.
+#[inline]
+pub async fn read(engine: &Engine, options: &BeginOptions, key: u64) -> Result<(), Failure> {
+    let mut transaction = coeval_txn::begin(engine, options).await?;
+    let mut found = None;
+    transaction.get(TABLE, PRIMARY, &key.to_be_bytes(), &mut |_, row| {
+        found = Some(number(row, KEY));
+    })?;
+    commit(&mut *transaction).await?;
+    match found == Some(key) {
+        true => Ok(()),
+        false => Err(format!("a read of key {key} found {found:?}").into()),
+    }
+}
+
+/// Reads rows with these keys at once in a transaction of their own.
+///
+/// # Errors
+/// When one is missing, or the transaction has to give way.
+pub async fn read_at_once(
+    engine: &Engine,
+    options: &BeginOptions,
+    keys: &[[u8; 8]],
+) -> Result<(), Failure> {
+    let mut transaction = coeval_txn::begin(engine, options).await?;
+    read_many(&mut *transaction, keys)?;
+    commit(&mut *transaction).await?;
+    Ok(())
+}
+
+fn read_many(transaction: &mut dyn Transaction, keys: &[[u8; 8]]) -> Result<(), Failure> {
+    let slices: SmallVec<[&[u8]; 16]> = keys.iter().map(|key| &key[..]).collect();
+    let mut right = 0;
+    transaction.get_many(TABLE, PRIMARY, &slices, &mut |at, _, row| {
+        right += usize::from(row.cell(KEY) == Some(&keys[at][..]));
+    })?;
+    match right == keys.len() {
+        true => Ok(()),
+        false => Err(format!("of {} keys {right} were found", keys.len()).into()),
+    }
 }
 
 /// `CREATE INDEX` on the rows that are there, and back again.
+///
+/// # Errors
+/// When keys that differ are taken for the same, or the engine has stopped.
 pub async fn build_index(engine: &Engine, keys: Keys, kind: IndexKind) -> Result<(), Failure> {
     const NEW: IndexId = IndexId(2);
     let cell = match keys {
         Keys::Ascending => KEY,
         Keys::Scattered => SCATTERED,
     };
-    let mut transaction = writer(engine, TableLock::Exclusive).await?;
+    let options = BeginOptions::default();
+    let mut transaction = locking(engine, &options, TableLock::Exclusive).await?;
     let definition = index(NEW, kind, cell);
     let built = coeval_txn::build_index(&mut *transaction, TABLE, &definition).await?;
     if built != IndexBuild::Built {
@@ -201,6 +318,9 @@ pub async fn build_index(engine: &Engine, keys: Keys, kind: IndexKind) -> Result
 }
 
 /// Reads every row by the primary index.
+///
+/// # Errors
+/// When a key is missing or out of its order, or the engine has stopped.
 pub async fn totals(engine: &Engine) -> Result<Totals, Failure> {
     let mut transaction = coeval_txn::begin(engine, &BeginOptions::default()).await?;
     let mut totals = Totals::default();

@@ -1,0 +1,276 @@
+//! What short transactions take of the engine itself.
+//!
+//! ```text
+//! bench/transactions                               with a record of machine and results
+//! cargo run --release -p coeval-measure --bin transactions -- --help
+//! ```
+//!
+//! The engine in this process, called by its contract, one transaction after the other, from
+//! one thread and from two; serializable, of rows of 100 bytes with a primary index of 8,
+//! uniformly by chance:
+//!
+//! - *one read*: begin, get, commit; of a million rows with a log file at its default
+//!   durability and without one, and of ten thousand, which stay in the processor's caches;
+//! - *sixteen reads*: begin, one `get_many` of sixteen keys, commit;
+//! - *sixteen operations*: of each the chance to be an update is one in twenty; the reads by one
+//!   `get_many`, then the updates in the order of their keys. In memory, so without a sync.
+//!
+//! `bench/ycsb` has the same loads by way of the driver of workloads: a task that may be
+//! suspended between any two operations, a look at the clock and a histogram for each
+//! transaction, rows of any shape. That takes a sixth of a microsecond, a third of what one
+//! read of cached rows takes, and is no part of an engine; here there is nothing but chance
+//! and the comparison of the key.
+//!
+//! # What is counted
+//!
+//! Processor time is that of all threads of the process, the engine's own among them. Rounds are
+//! outside of runs, so that whatever else the machine does meets all of them; numbers are
+//! medians, and two threads are compared with one of the same round.
+//!
+//! # What is checked
+//!
+//! Every read shows the row of its key, or the run ends. In the end every row is there and
+//! the counters of all add up to the updates that were committed.
+
+mod load;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use coeval_measure::{Failure, Output, median, table};
+use coeval_occ::{Engine, Settings};
+use coeval_workload::plot::{Bar, Bars};
+
+use load::{Kind, Load, Turn};
+
+#[global_allocator]
+static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
+
+/// Measures what short transactions take of the engine itself.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Rows of the large table.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(16..))]
+    rows: u64,
+    /// Rows of the small one.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(16..))]
+    few_rows: u64,
+    /// How long a turn is, in seconds.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Turns of each run.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// Where to make the database; the system's folder for temporary files when absent.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Where the results go.
+    #[arg(long)]
+    output: PathBuf,
+}
+
+/// A table, and what has been done to it.
+struct Place {
+    name: &'static str,
+    engine: Arc<Engine>,
+    rows: u64,
+    updates: u64,
+}
+
+/// What is run, and what it should take.
+#[derive(Clone, Copy)]
+struct Run {
+    name: &'static str,
+    place: &'static str,
+    kind: Kind,
+    /// Microseconds of one thread's transaction.
+    aim: f64,
+}
+
+const LOGGED: &str = "with a log";
+const MEMORY: &str = "in memory";
+const FEW: &str = "few rows";
+
+/// Of one read, and of sixteen operations of 0.45.
+const AIMS: (f64, f64) = (0.8, 7.2);
+/// Of two threads beside one.
+const SCALING_AIM: f64 = 1.8;
+/// The most threads.
+const THREADS: usize = 2;
+
+const fn run(name: &'static str, place: &'static str, kind: Kind, aim: f64) -> Run {
+    Run {
+        name,
+        place,
+        kind,
+        aim,
+    }
+}
+
+const RUNS: [Run; 5] = [
+    run("one read, log", LOGGED, Kind::Read, AIMS.0),
+    run("one read", MEMORY, Kind::Read, AIMS.0),
+    run("one read, few rows", FEW, Kind::Read, AIMS.0),
+    run("16 reads", MEMORY, Kind::ReadsAtOnce, AIMS.1),
+    run("16 operations", MEMORY, Kind::Operations, AIMS.1),
+];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match measure(&Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("transactions: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    let mut output = Output::new(&arguments.output)?;
+    let parent = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let directory = tempfile::Builder::new()
+        .prefix("coeval-transactions-")
+        .tempdir_in(parent)?;
+    let (logged, _) = Engine::open(directory.path(), Settings::default()).await?;
+    let mut places = [
+        filled(LOGGED, logged, arguments.rows).await?,
+        filled(
+            MEMORY,
+            Engine::ephemeral(Settings::default())?,
+            arguments.rows,
+        )
+        .await?,
+        filled(
+            FEW,
+            Engine::ephemeral(Settings::default())?,
+            arguments.few_rows,
+        )
+        .await?,
+    ];
+    let length = Duration::from_secs_f64(arguments.seconds);
+    let mut turns = Vec::new();
+    for round in 0..arguments.rounds {
+        for (at, run) in RUNS.iter().enumerate() {
+            let place = places.iter_mut().find(|place| place.name == run.place);
+            let place = place.expect("each run has its place");
+            for threads in 1..=THREADS {
+                let load = Load {
+                    engine: Arc::clone(&place.engine),
+                    rows: place.rows,
+                    kind: run.kind,
+                    length,
+                };
+                let turn = load.turn(threads, round).await?;
+                place.updates += turn.updates;
+                turns.push((at, threads, turn));
+            }
+        }
+    }
+    for place in &places {
+        place.check().await?;
+    }
+    for place in &places {
+        place.engine.close().await?;
+    }
+    report(&turns, &mut output)?;
+    output.finish("transactions.txt")?;
+    Ok(())
+}
+
+async fn filled(name: &'static str, engine: Engine, rows: u64) -> Result<Place, Failure> {
+    table::attach(&engine)?;
+    table::fill(&engine, rows).await?;
+    Ok(Place {
+        name,
+        engine: Arc::new(engine),
+        rows,
+        updates: 0,
+    })
+}
+
+impl Place {
+    async fn check(&self) -> Result<(), Failure> {
+        let found = table::totals(&self.engine).await?;
+        let Self {
+            name,
+            rows,
+            updates,
+            ..
+        } = self;
+        if (found.rows, found.updates) == (*rows, *updates) {
+            return Ok(());
+        }
+        let (left, done) = (found.rows, found.updates);
+        Err(format!("{name}: {left} rows of {rows}, {done} updates of {updates}").into())
+    }
+}
+
+fn report(turns: &[(usize, usize, Turn)], output: &mut Output) -> Result<(), Failure> {
+    let mut csv =
+        "run,threads,transactions,seconds,processor_seconds,updates,given_way\n".to_owned();
+    for (at, threads, turn) in turns {
+        let _ = writeln!(
+            csv,
+            "{},{threads},{},{},{},{},{}",
+            RUNS[*at].name.replace(',', ""),
+            turn.transactions,
+            turn.elapsed.as_secs_f64(),
+            turn.processor.as_secs_f64(),
+            turn.updates,
+            turn.given_way
+        );
+    }
+    output.file("transactions.csv", csv.as_bytes())?;
+    output.say(&format!(
+        "{:<20} {:>7} {:>14} {:>12}",
+        "serializable", "threads", "per second", "CPU µs each"
+    ));
+    let of = |at: usize, threads: usize| {
+        let same = move |turn: &&(usize, usize, Turn)| turn.0 == at && turn.1 == threads;
+        turns.iter().filter(same).map(|(_, _, turn)| turn)
+    };
+    let mut bars = Vec::new();
+    for (at, run) in RUNS.iter().enumerate() {
+        for threads in 1..=THREADS {
+            let rate = median(of(at, threads).map(Turn::per_second));
+            let microseconds = median(of(at, threads).map(Turn::microseconds));
+            let verdict = if threads == 1 {
+                let reached = verdict(microseconds <= run.aim);
+                format!("aim {} µs: {reached}", run.aim)
+            } else {
+                let pairs = of(at, threads).zip(of(at, 1));
+                let gain = median(pairs.map(|(two, one)| two.per_second() / one.per_second()));
+                let reached = verdict(gain >= SCALING_AIM);
+                format!("{gain:.2} × one, aim {SCALING_AIM}: {reached}")
+            };
+            let name = run.name;
+            output.say(&format!(
+                "{name:<20} {threads:>7} {rate:>14.0} {microseconds:>12.3}   {verdict}"
+            ));
+        }
+        bars.push(Bar {
+            name: run.name.to_owned(),
+            rounds: of(at, 1).map(Turn::microseconds).collect(),
+            aim: Some(run.aim),
+        });
+    }
+    for (name, runs) in [("one-read", "one read"), ("16", "16 ")] {
+        let bars = bars.iter().filter(|bar| bar.name.starts_with(runs));
+        let bars = Bars {
+            title: "Serializable transactions by the contract, one thread".to_owned(),
+            axis: "µs of processor time for a transaction".to_owned(),
+            bars: bars.cloned().collect(),
+        };
+        output.bars(&format!("transactions-{name}"), &bars)?;
+    }
+    Ok(())
+}
+
+fn verdict(reached: bool) -> &'static str {
+    if reached { "reached" } else { "missed" }
+}
