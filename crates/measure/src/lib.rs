@@ -2,13 +2,14 @@
 //! files, and a cluster on a virtual clock.
 //!
 //! ```text
-//!   bench/ems      ──▶ bin/ems      ──▶ coeval_storage's records and their comparators
-//!   bench/frs      ──▶ bin/frs      ──▶ coeval_consensus on the virtual clock of `cluster`
-//!   bench/index    ──▶ bin/index    ──▶ coeval_storage's ordered index, and scc's
-//!   bench/recovery ──▶ bin/recovery ──▶ coeval_occ's engine with a directory
-//!   bench/rocc     ──▶ bin/rocc     ──▶ the same under each of its validators
-//!   bench/transactions ──▶ bin/transactions ──▶ the same, one short transaction after another
-//!                        └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
+//!   bench/ems          ──▶ bin/ems          ──▶ coeval_storage's records and their comparators
+//!   bench/frs          ──▶ bin/frs          ──▶ coeval_consensus on the virtual clock of `cluster`
+//!   bench/index        ──▶ bin/index        ──▶ coeval_storage's ordered index, and scc's
+//!   bench/recovery     ──▶ bin/recovery     ──▶ coeval_occ's engine with a directory
+//!   bench/replay       ──▶ bin/replay       ──▶ coeval_occ's tables that follow a log
+//!   bench/rocc         ──▶ bin/rocc         ──▶ coeval_occ's engine under each of its validators
+//!   bench/transactions ──▶ bin/transactions ──▶ the same, one short transaction after the other
+//!                            └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
 //! ```
 //!
 //! A program here measures one thing beside its rivals in one run, takes turns with them,
