@@ -282,7 +282,7 @@ impl Sealing {
 
     /// The header's bytes, when the whole payload was taken.
     pub(crate) fn finish(mut self) -> [u8; HEADER_BYTES] {
-        debug_assert_eq!(self.payload, 0, "the pieces are the payload");
+        assert_eq!(self.payload, 0, "the pieces are the payload");
         let padding = &[0; Lsn::ALIGNMENT as usize][..self.padding];
         let crc = crc32c::crc32c_append(self.crc, padding);
         self.bytes[..4].copy_from_slice(&crc.to_le_bytes());

@@ -138,6 +138,7 @@ async fn locking(
     coeval_txn::lock_table(&mut *transaction, TABLE, lock, SCHEMA).await?;
     Ok(transaction)
 }
+
 async fn commit(transaction: &mut dyn Transaction) -> Result<Timestamp, Error> {
     match coeval_txn::commit(transaction).await {
         Outcome::Committed(timestamp) => Ok(timestamp),
@@ -174,7 +175,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Reads rows with these keys at once.
+    /// Reads rows with these keys at once, 64 at the most.
     ///
     /// # Errors
     /// When one is missing, or the transaction has to give way.
@@ -197,7 +198,9 @@ impl Writer {
             found = Some(rid);
         })?;
         let rid = found.ok_or_else(|| format!("key {key} is gone"))?;
+        let mut right = true;
         let mut visit = |_, row: RowRef<'_>| {
+            right &= number(row, KEY) == key;
             let counter = number(row, COUNTER) + 1;
             match change {
                 Change::Counter => {
@@ -214,8 +217,8 @@ impl Writer {
         };
         let wait = LockWait::Wait;
         let locked = coeval_txn::lock_row(&mut **transaction, TABLE, rid, wait, &mut visit).await?;
-        if !matches!(locked, LockedRow::Unchanged | LockedRow::Changed) {
-            return Err(format!("key {key} is gone").into());
+        if !matches!(locked, LockedRow::Unchanged | LockedRow::Changed) || !right {
+            return Err(format!("key {key} is gone, or leads to another row").into());
         }
         let row = RowRef::trusted(changed);
         let updated = coeval_txn::update(&mut **transaction, TABLE, rid, row).await?;
@@ -269,7 +272,7 @@ pub async fn read(engine: &Engine, options: &BeginOptions, key: u64) -> Result<(
     }
 }
 
-/// Reads rows with these keys at once in a transaction of their own.
+/// Reads rows with these keys at once, 64 at the most, in a transaction of their own.
 ///
 /// # Errors
 /// When one is missing, or the transaction has to give way.
@@ -286,13 +289,14 @@ pub async fn read_at_once(
 
 fn read_many(transaction: &mut dyn Transaction, keys: &[[u8; 8]]) -> Result<(), Failure> {
     let slices: SmallVec<[&[u8]; 16]> = keys.iter().map(|key| &key[..]).collect();
-    let mut right = 0;
+    let mut right = 0_u64;
     transaction.get_many(TABLE, PRIMARY, &slices, &mut |at, _, row| {
-        right += usize::from(row.cell(KEY) == Some(&keys[at][..]));
+        right |= u64::from(row.cell(KEY) == Some(&keys[at][..])) << at;
     })?;
-    match right == keys.len() {
+    // Each of them, for a key may have been shown twice.
+    match right.count_ones() as usize == keys.len() {
         true => Ok(()),
-        false => Err(format!("of {} keys {right} were found", keys.len()).into()),
+        false => Err(format!("of {} keys not all were found: {right:b}", keys.len()).into()),
     }
 }
 

@@ -176,8 +176,8 @@ impl Shared {
     }
 }
 
-/// A reference to what all share, counted where transactions of other threads do not count:
-/// each takes one when it begins, and gives it back when it has ended.
+/// A reference to what all share. A transaction takes one when it begins and gives it back when
+/// it has ended; they are counted in shards, so that threads seldom count in the same place.
 pub(crate) type Share = Arc<CachePadded<Arc<Shared>>>;
 
 /// Transactions on one node. See the [crate](crate).

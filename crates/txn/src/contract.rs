@@ -542,7 +542,8 @@ pub trait Transaction: Send {
     /// Forgets a savepoint and those after it; what was done stays.
     fn release(&mut self, savepoint: Savepoint);
 
-    /// Commits. Ready means the transaction has ended, however it ended.
+    /// Commits. Ready means the transaction has ended, however it ended. Who gives up before,
+    /// asks again or aborts; statements may be refused from the first call on.
     fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome>;
 
     /// Undoes everything and releases every lock. Ending twice does nothing.

@@ -1,6 +1,7 @@
 //! Waiting for room and for the disk, step by step.
 
 use std::future::{Future, poll_fn};
+use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -161,24 +162,28 @@ fn giving_up_a_reserved_place_ends_the_process() {
         }
         return;
     }
-    for (what, ends_well) in [
-        ("reservation", false),
-        ("copied", false),
-        ("panic", false),
-        ("nothing", true),
+    for (what, end) in [
+        ("reservation", End::Aborted),
+        ("copied", End::Aborted),
+        ("panic", End::Aborted),
+        ("nothing", End::Well),
     ] {
         let name = "waiting::giving_up_a_reserved_place_ends_the_process";
-        assert_eq!(
-            ends_well_in_a_child(name, &[(CHILD, what)]),
-            ends_well,
-            "{what}"
-        );
+        assert_eq!(end_in_a_child(name, &[(CHILD, what)]), end, "{what}");
     }
 }
 
-/// Whether the test of this name, run with these variables in a process of its own, ends
-/// without an error.
-fn ends_well_in_a_child(test: &str, variables: &[(&str, &str)]) -> bool {
+/// How a process ends. A test that panics and no more would end with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Well,
+    WithAnError,
+    Aborted,
+}
+
+/// How the test of this name ends when it is run with these variables in a process of its own.
+fn end_in_a_child(test: &str, variables: &[(&str, &str)]) -> End {
+    const SIGABRT: i32 = 6;
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .envs(variables.iter().copied())
@@ -188,7 +193,11 @@ fn ends_well_in_a_child(test: &str, variables: &[(&str, &str)]) -> bool {
         String::from_utf8_lossy(&output.stdout).contains("running 1 test"),
         "{output:?}"
     );
-    output.status.success()
+    match output.status.signal() {
+        _ if output.status.success() => End::Well,
+        Some(SIGABRT) => End::Aborted,
+        _ => End::WithAnError,
+    }
 }
 
 /// A row that is not the one noted would lie over what follows it in the log, or leave a
@@ -230,12 +239,12 @@ fn a_row_that_is_not_the_one_noted_ends_the_process() {
         });
         return;
     }
-    for (what, ends_well) in [
-        ("chunk shorter", false),
-        ("commit shorter", false),
-        ("commit longer", false),
-        ("commit without", false),
-        ("nothing", true),
+    for (what, end) in [
+        ("chunk shorter", End::Aborted),
+        ("commit shorter", End::Aborted),
+        ("commit longer", End::Aborted),
+        ("commit without", End::Aborted),
+        ("nothing", End::Well),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let variables = [
@@ -243,6 +252,6 @@ fn a_row_that_is_not_the_one_noted_ends_the_process() {
             (DIRECTORY, directory.path().to_str().unwrap()),
         ];
         let name = "waiting::a_row_that_is_not_the_one_noted_ends_the_process";
-        assert_eq!(ends_well_in_a_child(name, &variables), ends_well, "{what}");
+        assert_eq!(end_in_a_child(name, &variables), end, "{what}");
     }
 }

@@ -45,8 +45,9 @@ use crate::memory;
 use crate::ranges::map::RangeMap;
 use crate::storage::find;
 
-/// After how many bytes of buffers for entries to look whether there is memory for more.
-const ENTRIES_BETWEEN_LOOKS: usize = 16 << 20;
+/// After how many bytes of buffers, for entries and for what is to be registered, to look
+/// whether there is memory for more.
+const BYTES_BETWEEN_LOOKS: usize = 16 << 20;
 
 /// A commit of more rows takes so long that others shall not wait for it.
 const ROWS_IN_A_STEP: usize = 2048;
@@ -184,7 +185,7 @@ impl<'run> Run<'run> {
     }
 
     /// Collects the log's entries and the keys to register. False when nothing was
-    /// written. Fails when there is no memory for entries that are very many.
+    /// written. Fails when there is no memory for very many of either.
     fn prepare(&mut self) -> Result<bool, Error> {
         let shared = self.shared;
         let logged = !shared.log.is_ephemeral();
@@ -227,13 +228,14 @@ impl<'run> Run<'run> {
             if logged {
                 let image_every = shared.settings.image_every;
                 write.log(table.id, image_every, installed, entries);
-                if entries.capacity() > looked_at + ENTRIES_BETWEEN_LOOKS {
-                    looked_at = entries.capacity();
-                    memory::check_reserve(shared)?;
-                }
             }
             installed += 1;
             footings.of_write(row.storage, table, &write);
+            let bytes = entries.capacity() + footings.memory();
+            if bytes > looked_at + BYTES_BETWEEN_LOOKS {
+                looked_at = bytes;
+                memory::check_reserve(shared)?;
+            }
         }
         footings.sort();
         self.state.written = installed;

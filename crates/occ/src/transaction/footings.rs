@@ -71,6 +71,12 @@ impl Footings<'_> {
         });
     }
 
+    /// Bytes of memory that they take, and the keys.
+    #[inline]
+    pub(super) fn memory(&self) -> usize {
+        self.footings.capacity() * size_of::<Footing>() + self.bytes.capacity()
+    }
+
     /// By storage and index, then by key.
     pub(super) fn sort(&mut self) {
         let bytes = &*self.bytes;

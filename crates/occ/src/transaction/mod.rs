@@ -206,9 +206,19 @@ impl OccTransaction {
         }
     }
 
-    /// For calls that do not wait: a wait that the caller gave up ends here.
+    /// For statements. Whoever gives up a commit on its way can commit again or abort, and
+    /// nothing else: what goes into the log has been collected.
+    fn run_statement(&mut self) -> Result<Run<'_>, Error> {
+        let run = self.run()?;
+        match run.state.prepared {
+            true => Err(ENDED),
+            false => Ok(run),
+        }
+    }
+
+    /// For statements that do not wait: a wait that the caller gave up ends here.
     fn run_at_once(&mut self) -> Result<Run<'_>, Error> {
-        let mut run = self.run()?;
+        let mut run = self.run_statement()?;
         run.stop_waiting(false);
         Ok(run)
     }
@@ -286,7 +296,7 @@ impl Transaction for OccTransaction {
     }
 
     fn begin_statement(&mut self) -> Result<(), Error> {
-        let begun = self.run()?.begin_statement();
+        let begun = self.run_statement()?.begin_statement();
         self.noting(begun)
     }
 
@@ -354,7 +364,7 @@ impl Transaction for OccTransaction {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         let locked = self
-            .run()?
+            .run_statement()?
             .poll_lock_table(storage, mode, schema_version, context);
         self.noting_poll(locked)
     }
@@ -385,7 +395,7 @@ impl Transaction for OccTransaction {
         context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>> {
         let locked = self
-            .run()?
+            .run_statement()?
             .poll_lock_row(storage, rid, wait, visit, context);
         if locked.is_ready() {
             coeval_env::work(Work::Read, 1);
@@ -399,7 +409,7 @@ impl Transaction for OccTransaction {
         row: RowRef<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<Insert, Error>> {
-        let inserted = self.run()?.poll_insert(storage, row, context);
+        let inserted = self.run_statement()?.poll_insert(storage, row, context);
         if inserted.is_ready() {
             coeval_env::work(Work::Write, 1);
         }
@@ -413,7 +423,9 @@ impl Transaction for OccTransaction {
         row: RowRef<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<Update, Error>> {
-        let updated = self.run()?.poll_update(storage, rid, row, context);
+        let updated = self
+            .run_statement()?
+            .poll_update(storage, rid, row, context);
         if updated.is_ready() {
             coeval_env::work(Work::Write, 1);
         }

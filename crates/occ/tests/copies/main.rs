@@ -11,7 +11,7 @@ use coeval_memory::allocator::{self, Allocator};
 use coeval_memory::heap;
 use coeval_occ::{Budget, Engine, Settings};
 use coeval_txn::{Engine as _, Error, Isolation, LockWait, Transaction};
-use coeval_types::{IndexKind, RowBuilder, RowRef};
+use coeval_types::{IndexDefinition, IndexId, IndexKind, RowBuilder, RowRef};
 
 use support::{PRIMARY, STORAGE, begin, commit, definition, index, lock_table, settings};
 
@@ -73,9 +73,19 @@ async fn changed(engine: &Engine, keys: Range<u64>, filler: u8) -> Box<dyn Trans
 }
 
 async fn opened(directory: &Path) -> Engine {
+    opened_with(
+        directory,
+        LIMIT,
+        vec![index(PRIMARY, IndexKind::Primary, 0)],
+    )
+    .await
+}
+
+/// With this limit of memory, and one table with these indexes.
+async fn opened_with(directory: &Path, limit: u64, indexes: Vec<IndexDefinition>) -> Engine {
     allocator::start();
     let settings = Settings {
-        budget: Budget::of(LIMIT, 50),
+        budget: Budget::of(limit, 50),
         log: LogSettings {
             ring_bytes: 8 << 20,
             ..LogSettings::default()
@@ -84,7 +94,7 @@ async fn opened(directory: &Path) -> Engine {
     };
     let (engine, _) = Engine::open(directory, settings).await.expect("it opens");
     engine
-        .attach_storage(definition(vec![index(PRIMARY, IndexKind::Primary, 0)]))
+        .attach_storage(definition(indexes))
         .expect("a new engine has no storage");
     engine.set_occupied(heap::bytes().expect("the allocator counts"), 0);
     engine
@@ -129,4 +139,43 @@ async fn patches_need_memory_and_whole_rows_none() {
     commit(&mut *t).await.expect("there is room again");
     drop(t);
     engine.close().await.expect("it closes");
+    drop(engine);
+
+    what_is_registered_needs_memory().await;
+}
+
+/// Of small rows in many indexes it is not the log that needs most, but what is registered.
+async fn what_is_registered_needs_memory() {
+    const CELLS: usize = 7;
+    let indexes = (0..CELLS).map(|cell| {
+        let kind = match cell {
+            0 => IndexKind::Primary,
+            _ => IndexKind::Secondary,
+        };
+        index(IndexId(PRIMARY.0 + 100 * cell as u32), kind, cell)
+    });
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = opened_with(directory.path(), LIMIT / 2, indexes.collect()).await;
+    let begin = |rows: u64| small_rows::<CELLS>(&engine, rows);
+    let mut t = begin(60_000).await;
+    assert_eq!(commit(&mut *t).await, Err(Error::OutOfMemory));
+    drop(t);
+    let mut t = begin(10_000).await;
+    commit(&mut *t).await.expect("there is room for few");
+    drop(t);
+    engine.close().await.expect("it closes");
+}
+
+/// A transaction that has inserted rows of so many cells, all of which are the key.
+async fn small_rows<const CELLS: usize>(engine: &Engine, rows: u64) -> Box<dyn Transaction> {
+    let mut t = begun(engine).await;
+    let (mut builder, mut bytes) = (RowBuilder::new(), Vec::new());
+    for key in 0..rows {
+        (0..CELLS).for_each(|_| builder.push(Some(&key.to_be_bytes())));
+        bytes.clear();
+        builder.finish(&mut bytes);
+        let inserting = coeval_txn::insert(&mut *t, STORAGE, RowRef::trusted(&bytes)).await;
+        inserting.expect("the rows themselves have room");
+    }
+    t
 }

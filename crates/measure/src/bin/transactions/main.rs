@@ -13,19 +13,20 @@
 //!   durability and without one, and of ten thousand, which stay in the processor's caches;
 //! - *sixteen reads*: begin, one `get_many` of sixteen keys, commit;
 //! - *sixteen operations*: of each the chance to be an update is one in twenty; the reads by one
-//!   `get_many`, then the updates in the order of their keys. In memory, so without a sync.
+//!   `get_many`, then the updates in the order of their keys. In memory, and with a log for
+//!   which nobody waits: its thread writes and syncs, and no transaction has to be told.
 //!
 //! `bench/ycsb` has the same loads by way of the driver of workloads: a task that may be
 //! suspended between any two operations, a look at the clock and a histogram for each
-//! transaction, rows of any shape. That takes a sixth of a microsecond, a third of what one
-//! read of cached rows takes, and is no part of an engine; here there is nothing but chance
-//! and the comparison of the key.
+//! transaction, rows of any shape. Here there is nothing beside the engine but chance and the
+//! comparison of the key.
 //!
 //! # What is counted
 //!
 //! Processor time is that of all threads of the process, the engine's own among them. Rounds are
 //! outside of runs, so that whatever else the machine does meets all of them; numbers are
-//! medians, and two threads are compared with one of the same round.
+//! medians, and two threads are compared with one of the same round. What gave way to the other
+//! thread is not counted as a transaction, and its time is.
 //!
 //! # What is checked
 //!
@@ -87,22 +88,22 @@ struct Run {
     name: &'static str,
     place: &'static str,
     kind: Kind,
-    /// Microseconds of one thread's transaction.
-    aim: f64,
+    /// Microseconds of one thread's transaction, where the engine has that aim.
+    aim: Option<f64>,
 }
 
 const LOGGED: &str = "with a log";
 const MEMORY: &str = "in memory";
 const FEW: &str = "few rows";
 
-/// Of one read, and of sixteen operations of 0.45.
-const AIMS: (f64, f64) = (0.8, 7.2);
+/// Of one read.
+const AIM: Option<f64> = Some(0.8);
 /// Of two threads beside one.
 const SCALING_AIM: f64 = 1.8;
 /// The most threads.
 const THREADS: usize = 2;
 
-const fn run(name: &'static str, place: &'static str, kind: Kind, aim: f64) -> Run {
+const fn run(name: &'static str, place: &'static str, kind: Kind, aim: Option<f64>) -> Run {
     Run {
         name,
         place,
@@ -111,12 +112,13 @@ const fn run(name: &'static str, place: &'static str, kind: Kind, aim: f64) -> R
     }
 }
 
-const RUNS: [Run; 5] = [
-    run("one read, log", LOGGED, Kind::Read, AIMS.0),
-    run("one read", MEMORY, Kind::Read, AIMS.0),
-    run("one read, few rows", FEW, Kind::Read, AIMS.0),
-    run("16 reads", MEMORY, Kind::ReadsAtOnce, AIMS.1),
-    run("16 operations", MEMORY, Kind::Operations, AIMS.1),
+const RUNS: [Run; 6] = [
+    run("one read, log", LOGGED, Kind::Read, AIM),
+    run("one read", MEMORY, Kind::Read, AIM),
+    run("one read, few rows", FEW, Kind::Read, AIM),
+    run("16 reads", MEMORY, Kind::ReadsAtOnce, None),
+    run("16 operations", MEMORY, Kind::Operations, None),
+    run("16 operations, log", LOGGED, Kind::Operations, None),
 ];
 
 #[tokio::main]
@@ -154,7 +156,8 @@ async fn measure(arguments: &Arguments) -> Result<(), Failure> {
     ];
     let length = Duration::from_secs_f64(arguments.seconds);
     let mut turns = Vec::new();
-    for round in 0..arguments.rounds {
+    // A first round, which is not counted, finds the caches cold.
+    for round in 0..=arguments.rounds {
         for (at, run) in RUNS.iter().enumerate() {
             let place = places.iter_mut().find(|place| place.name == run.place);
             let place = place.expect("each run has its place");
@@ -167,7 +170,9 @@ async fn measure(arguments: &Arguments) -> Result<(), Failure> {
                 };
                 let turn = load.turn(threads, round).await?;
                 place.updates += turn.updates;
-                turns.push((at, threads, turn));
+                if round > 0 {
+                    turns.push((at, threads, turn));
+                }
             }
         }
     }
@@ -227,8 +232,8 @@ fn report(turns: &[(usize, usize, Turn)], output: &mut Output) -> Result<(), Fai
     }
     output.file("transactions.csv", csv.as_bytes())?;
     output.say(&format!(
-        "{:<20} {:>7} {:>14} {:>12}",
-        "serializable", "threads", "per second", "CPU µs each"
+        "{:<20} {:>7} {:>14} {:>12} {:>9}",
+        "serializable", "threads", "per second", "CPU µs each", "gave way"
     ));
     let of = |at: usize, threads: usize| {
         let same = move |turn: &&(usize, usize, Turn)| turn.0 == at && turn.1 == threads;
@@ -239,9 +244,11 @@ fn report(turns: &[(usize, usize, Turn)], output: &mut Output) -> Result<(), Fai
         for threads in 1..=THREADS {
             let rate = median(of(at, threads).map(Turn::per_second));
             let microseconds = median(of(at, threads).map(Turn::microseconds));
+            let given_way: u64 = of(at, threads).map(|turn| turn.given_way).sum();
             let verdict = if threads == 1 {
-                let reached = verdict(microseconds <= run.aim);
-                format!("aim {} µs: {reached}", run.aim)
+                run.aim.map_or_else(String::new, |aim| {
+                    format!("aim {aim} µs: {}", verdict(microseconds <= aim))
+                })
             } else {
                 let pairs = of(at, threads).zip(of(at, 1));
                 let gain = median(pairs.map(|(two, one)| two.per_second() / one.per_second()));
@@ -250,13 +257,13 @@ fn report(turns: &[(usize, usize, Turn)], output: &mut Output) -> Result<(), Fai
             };
             let name = run.name;
             output.say(&format!(
-                "{name:<20} {threads:>7} {rate:>14.0} {microseconds:>12.3}   {verdict}"
+                "{name:<20} {threads:>7} {rate:>14.0} {microseconds:>12.3} {given_way:>9}   {verdict}"
             ));
         }
         bars.push(Bar {
             name: run.name.to_owned(),
             rounds: of(at, 1).map(Turn::microseconds).collect(),
-            aim: Some(run.aim),
+            aim: run.aim,
         });
     }
     for (name, runs) in [("one-read", "one read"), ("16", "16 ")] {
