@@ -51,7 +51,7 @@ mod workers;
 
 pub use access::{Consulted, FileError, consult};
 /// Where transactions leave what they came to; a server writes marks there by itself.
-pub use coeval_sql::OUTCOME_STORAGE;
+pub use coeval_sql::{OUTCOME_STORAGE, is_mark};
 pub use memory::MemoryReport;
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::{Effective, Settings, Timeout};

@@ -140,7 +140,7 @@ impl Dock {
 
     /// How a client that lives on a server's machine gets to it, and which machine that is.
     /// Of a cluster, to a node that leads or thinks so: others to another, if there are
-    /// two. Over links to all, whichever leads, each client to another one first.
+    /// two. Over links to all, whichever leads, and to that of the client's number first.
     #[must_use]
     pub fn door(&self, client: usize) -> Option<(Node, Door)> {
         let count = self.servers.len();

@@ -1,6 +1,8 @@
 //! What a run brought.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_env::sim::Traffic;
@@ -25,6 +27,8 @@ pub struct Report {
     pub elections: u64,
     /// What became of what was sent.
     pub traffic: Traffic,
+    /// By client: where it got in first, of those of the simulator's own loads over links.
+    pub entered: BTreeMap<usize, SocketAddr>,
     /// How much virtual time passed.
     pub elapsed: Duration,
     /// Of everything that happened.

@@ -3,6 +3,7 @@
 mod replicas;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use coeval_env::JoinHandle;
@@ -214,6 +215,7 @@ impl<'world> Run<'world> {
             starts: self.dock.servers.iter().map(|server| server.starts).sum(),
             traffic: self.world.traffic(),
             elapsed: self.world.elapsed(),
+            entered: self.clients.entered(),
             trace_hash: self.world.trace_hash(),
             ..Report::default()
         };
@@ -477,6 +479,8 @@ impl<'world> Run<'world> {
         F: Future<Output = Result<(), crate::session::Failure>> + 'static,
     {
         let until = self.world.elapsed() + BOUND;
+        // Each try is another node's turn.
+        let turn = Arc::<AtomicUsize>::default();
         loop {
             let Some((machine, door)) = self.way_in(0) else {
                 if self.world.elapsed() >= until {
@@ -487,9 +491,10 @@ impl<'world> Run<'world> {
                 self.tick()?;
                 continue;
             };
-            let task = self
-                .world
-                .spawn(machine, action(Arc::clone(&self.clients), door));
+            let task = self.world.spawn(
+                machine,
+                action(Arc::clone(&self.clients), door.in_turn(&turn)),
+            );
             while !task.is_finished() && self.world.elapsed() < until {
                 self.world.wait(TICK).await;
                 self.tick()?;

@@ -66,6 +66,8 @@ struct Sizes {
     ring: u64,
     /// Log after which there is a checkpoint.
     checkpoint: u64,
+    /// By how many workers log is replayed.
+    recovery_threads: usize,
 }
 
 impl Sizes {
@@ -81,6 +83,11 @@ impl Sizes {
             segment: one(segments),
             ring: ring << 10,
             checkpoint: one(checkpoints),
+            // Not drawn: what else the seed decides stays as it is.
+            recovery_threads: match engine {
+                Engine::Servers => 1 + (seed % 3) as usize,
+                _ => 1,
+            },
         }
     }
 }
@@ -98,8 +105,6 @@ pub struct Server {
     /// Its machine.
     pub node: Node,
     board: Board,
-    /// Of those who come over links to this server first: how often they went elsewhere.
-    turn: Arc<AtomicUsize>,
     life: Option<JoinHandle<()>>,
     /// How often it was started.
     pub starts: u64,
@@ -123,7 +128,6 @@ impl Server {
             member: None,
             node,
             board: Board::default(),
-            turn: Arc::default(),
             life: None,
             starts: 0,
         }
@@ -236,7 +240,7 @@ impl Server {
         }
     }
 
-    /// How a client gets to it.
+    /// How a client gets to it; over links, to this one first.
     #[must_use]
     pub fn door(&self) -> Door {
         Door {
@@ -244,7 +248,7 @@ impl Server {
             board: Arc::clone(&self.board),
             term: self.leads().filter(|_| !self.engine.is_remote()),
             machine: self.member.as_ref().map_or(0, cluster::Member::machine),
-            turn: Arc::clone(&self.turn),
+            turn: Arc::default(),
         }
     }
 }
@@ -256,12 +260,27 @@ pub struct Door {
     engine: Engine,
     board: Board,
     term: Option<Term>,
-    /// Over links: whose turn it is first, and how often somebody went on to the next.
+    /// Over links: whose turn it is first, and how often whoever has this door went on to
+    /// the next.
     machine: usize,
     turn: Arc<AtomicUsize>,
 }
 
 impl Door {
+    /// The same, which goes on with turns that somebody had before.
+    #[must_use]
+    pub(crate) fn in_turn(self, turn: &Arc<AtomicUsize>) -> Self {
+        Self {
+            turn: Arc::clone(turn),
+            ..self
+        }
+    }
+
+    /// Whether it leads over links to a cluster.
+    pub(crate) fn is_of_servers(&self) -> bool {
+        self.engine == Engine::Servers
+    }
+
     /// A session, if anybody is there.
     pub async fn open(&self) -> Result<Session, Failure> {
         if self.engine.is_remote() {
@@ -439,7 +458,7 @@ fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
         listen,
         data_dir: PathBuf::from(DATA),
         worker_threads: 2,
-        recovery_threads: 1,
+        recovery_threads: sizes.recovery_threads,
         memory_limit_megabytes: 256,
         log_segment_bytes: sizes.segment,
         log_buffer_bytes: sizes.ring,

@@ -33,6 +33,8 @@ pub enum Ended {
     Failed(String),
     /// Nobody knows.
     Unknown(String),
+    /// Nobody knows, and what a server says of it cannot be.
+    Wrong(String),
 }
 
 /// A client's way to the database.

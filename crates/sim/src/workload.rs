@@ -10,6 +10,8 @@ mod histories;
 mod seats;
 mod shared;
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,6 +41,8 @@ const REST: Duration = Duration::from_millis(60);
 const LONG_REST: Duration = Duration::from_millis(500);
 /// And so long before it looks for a server again.
 const RETRY: Duration = Duration::from_millis(50);
+/// How many wrong things are told.
+const TOLD: usize = 3;
 
 /// A client that so many steps in a row have brought nothing tries less often.
 const IDLE: u32 = 10;
@@ -85,6 +89,10 @@ pub struct Clients {
     unknown: AtomicU64,
     /// By client: how many of its transactions have committed that may write.
     progress: Vec<AtomicU64>,
+    /// By client: where it got in first, over links.
+    entered: Mutex<BTreeMap<usize, SocketAddr>>,
+    /// What servers said that cannot be, of which no load knows.
+    wrong: Mutex<Vec<String>>,
     /// When the first client began: the zero of all times.
     origin: Mutex<Option<Instant>>,
 }
@@ -165,6 +173,8 @@ impl Clients {
             failed: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
             progress: (0..CLIENTS).map(|_| AtomicU64::new(0)).collect(),
+            entered: Mutex::default(),
+            wrong: Mutex::default(),
             origin: Mutex::new(None),
         }
     }
@@ -211,6 +221,10 @@ impl Clients {
                 coeval_env::sleep(RETRY).await;
                 continue;
             };
+            if let Session::Wire(wire) = &session {
+                let mut entered = self.entered.lock().expect("no panic while it was held");
+                entered.entry(client).or_insert(wire.address());
+            }
             while !self.is_stopping() {
                 let before = progress();
                 let step = each!(&self.kind,
@@ -251,7 +265,17 @@ impl Clients {
     /// Says what cannot be.
     #[must_use]
     pub fn judge(&self) -> Vec<String> {
-        each!(&self.kind, load => load.judge(), shared => shared.judge())
+        let mut objections = each!(&self.kind, load => load.judge(), shared => shared.judge());
+        let wrong = self.wrong.lock().expect("no panic while it was held");
+        let wrong = wrong.iter().take(TOLD);
+        objections.extend(wrong.map(|what| format!("outcomes: {what}")));
+        objections
+    }
+
+    /// By client: where it got in first, over links.
+    pub(crate) fn entered(&self) -> BTreeMap<usize, SocketAddr> {
+        let entered = self.entered.lock().expect("no panic while it was held");
+        entered.clone()
     }
 
     /// What passes between two transactions of a client.
@@ -320,6 +344,11 @@ impl Clients {
             Ended::Committed => Answer::Committed,
             Ended::Failed(_) => Answer::Failed,
             Ended::Unknown(_) => Answer::Unknown,
+            Ended::Wrong(what) => {
+                let mut wrong = self.wrong.lock().expect("no panic while it was held");
+                wrong.push(what);
+                Answer::Unknown
+            }
         };
         if answer != Answer::Unknown {
             span.finished = Some(self.now());

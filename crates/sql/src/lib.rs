@@ -46,7 +46,7 @@ pub mod verify;
 
 pub use catalog::FollowedCatalog;
 pub use error::{Error, Result, SqlState};
-pub use outcome::OUTCOME_STORAGE;
+pub use outcome::{OUTCOME_STORAGE, is_mark};
 pub use session::{Database, Session, SessionOptions};
 pub use statement::Statement;
 pub use value::{ColumnType, DataType, Value};

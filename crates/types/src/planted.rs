@@ -140,6 +140,8 @@ bugs! {
     AnswerUnconfirmed = "answer-unconfirmed",
     /// What a transaction came to is written behind its commit, and no part of it.
     RecordApart = "record-apart",
+    /// A start takes the outcomes that are there for forgotten ones.
+    ForgetOutcomes = "forget-outcomes",
     /// A follower takes what stands in the log where something else stood before for the
     /// same.
     ReusedOffset = "reused-offset",

@@ -57,7 +57,7 @@ const fn by(bug: Bug, scenario: &'static str, judge: &'static str, seeds: u64) -
 }
 
 /// Who objects in a simulated run: judges of `coeval_check`, that of transactions by
-/// its levels, and the run's own.
+/// its levels, and the run's own. Beside them stands `panic`.
 pub const JUDGES: &[&str] = &[
     "read-committed",
     "snapshot-isolation",
@@ -78,6 +78,7 @@ pub const JUDGES: &[&str] = &[
     "liveness",
     "consensus",
     "replicas",
+    "outcomes",
 ];
 
 /// Bugs under faults that the simulator does not make. They are caught
@@ -416,13 +417,43 @@ pub const CATCHES: &[Catch] = &[
         Bug::RecordApart,
         "servers/bank/read-committed/power",
         "ledger",
-        6,
+        4,
     ),
     by(
         Bug::RecordApart,
         "servers/bank/read-committed/sync",
         "ledger",
         2,
+    ),
+    by(
+        Bug::ForgetOutcomes,
+        "servers/bank/read-committed/kill",
+        "outcomes",
+        4,
+    ),
+    by(
+        Bug::CommitWithoutMajority,
+        "servers/bank/read-committed/none",
+        "consensus",
+        1,
+    ),
+    by(
+        Bug::ForgetIndex,
+        "servers/list-append/read-committed/partition",
+        "replicas",
+        8,
+    ),
+    by(
+        Bug::StaleSnapshot,
+        "servers/list-append/snapshot-isolation/none",
+        "strong-session-snapshot-isolation",
+        1,
+    ),
+    by(
+        Bug::SkipPredicate,
+        "servers/seats/serializable/none",
+        "seats",
+        1,
     ),
 ];
 

@@ -9,20 +9,21 @@
 //! A follower shows nobody what it has, until it leads. What it took back wrongly, or did not
 //! replay, would stay there; so each is asked to lead, as an operator would ask it, without
 //! having started again. Whoever takes over is held to its indexes (by the contract also
-//! whenever it does, [`live`](crate::cluster)), and to its records: those of all nodes have to
-//! be the same, to the byte and to the place.
+//! whenever it does, [`live`](crate::cluster); a whole server writes at once when it takes over,
+//! and indexes may lead to what is not committed yet), and to its records: those of all nodes have
+//! to be the same, to the byte and to the place.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use coeval_leader::peers::NodeId;
-use coeval_server::OUTCOME_STORAGE;
+use coeval_server::{OUTCOME_STORAGE, is_mark};
 use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Error, Isolation, ScanProgress, ScanRequest,
     ScanSource,
 };
-use coeval_types::{Rid, StorageId};
+use coeval_types::{Rid, RowRef, StorageId};
 
 use super::{BOUND, Run, Stop, TICK};
 
@@ -156,13 +157,17 @@ async fn rows(engine: Arc<dyn Engine>) -> Result<Rows, Error> {
 
 /// The first place at which the later rows differ, for people.
 ///
-/// Among the outcomes of transactions a server that takes over puts a mark with the time. Those
-/// of earlier transactions stay as they are, for longer than any run lasts.
+/// Among the outcomes of transactions a server that takes over puts a mark with the time, which
+/// the node before it cannot have shown. Outcomes stay as they are, for longer than any run
+/// lasts, and nobody commits any more: one that comes or goes is a difference.
 fn difference(one: &Rows, other: &Rows) -> Option<String> {
     let places = one.keys().chain(other.keys());
-    let is_new = |place| !one.contains_key(place) && place.0 == OUTCOME_STORAGE;
+    let is_new_mark = |place: &(StorageId, Rid)| {
+        let mark = |row: &Vec<u8>| place.0 == OUTCOME_STORAGE && is_mark(RowRef::trusted(row));
+        !one.contains_key(place) && other.get(place).is_some_and(mark)
+    };
     let first = places
-        .filter(|place| one.get(place) != other.get(place) && !is_new(place))
+        .filter(|place| one.get(place) != other.get(place) && !is_new_mark(place))
         .min()?;
     let (storage, rid) = first;
     Some(format!(

@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ASKS_FOR: Duration = Duration::from_secs(20);
 /// How long it waits before it asks again.
 const ASKS_AGAIN: Duration = Duration::from_millis(200);
+/// How a server says that it gave nobody a number.
+const NEVER_GIVEN: &str = "22023";
 /// What the table is made by.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text NOT NULL)";
 
@@ -109,6 +111,11 @@ impl Wire {
     pub fn taking_numbers(mut self) -> Self {
         self.takes_numbers = true;
         self
+    }
+
+    /// Of the server that it is connected to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
     }
 
     async fn send(&self, statement: &str) -> Result<Vec<SimpleQueryMessage>, Failure> {
@@ -229,6 +236,9 @@ impl Wire {
 
     /// What a server says of a transaction whose commit had no answer: each in turn is asked
     /// until one knows. `None` without a number.
+    ///
+    /// The number was given to this client, and outcomes are kept for longer than any run
+    /// lasts. So no server may say that it was never given, or that nothing is known of it.
     async fn became(&self) -> Option<Ended> {
         let status = format!("SELECT txid_status({})", self.number?);
         loop {
@@ -236,10 +246,16 @@ impl Wire {
                 let Ok(asking) = Box::pin(Self::connect(vec![address])).await else {
                     continue;
                 };
-                match asking.value(&status).await.ok().flatten().as_deref() {
-                    Some("committed") => return Some(Ended::Committed),
-                    Some("aborted") => return Some(Ended::Failed(status)),
-                    _ => {}
+                match asking.value(&status).await {
+                    Ok(Some(said)) if said == "committed" => return Some(Ended::Committed),
+                    Ok(Some(said)) if said == "aborted" => return Some(Ended::Failed(status)),
+                    // In progress: it is asked again.
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Some(wrong(address, &status, "nothing")),
+                    Err(Failure::Failed(reason)) if reason.starts_with(NEVER_GIVEN) => {
+                        return Some(wrong(address, &status, &reason));
+                    }
+                    Err(_) => {}
                 }
             }
             coeval_env::sleep(ASKS_AGAIN).await;
@@ -259,6 +275,13 @@ impl Wire {
     pub(super) async fn abort(&mut self) -> Result<(), Failure> {
         self.query("ROLLBACK").await.map(|_| ())
     }
+}
+
+/// A server's answer that cannot be.
+fn wrong(address: SocketAddr, asked: &str, said: &str) -> Ended {
+    Ended::Wrong(format!(
+        "the server at {address} answers {asked} with {said}"
+    ))
 }
 
 /// Whether an error at a commit says that it has not happened and will not: conflicts

@@ -96,3 +96,19 @@ fn a_network_loses_repeats_and_reorders() {
 fn has(fault: &Fault, packets: Packets) -> bool {
     matches!(fault.accident, Accident::Link(_, these) if these == packets)
 }
+
+/// Each node of a cluster of servers has clients that it lets in first.
+#[test]
+fn clients_of_servers_begin_at_every_node() {
+    let scenario = "servers/list-append/serializable/none".parse().unwrap();
+    let options = Options {
+        length: Duration::from_millis(600),
+        ..Options::new(scenario, 1)
+    };
+    let report = run(&options);
+    assert!(report.is_clean(), "{}: {report}", options.command());
+    let ports = report.entered.values().map(|address| address.port());
+    let first = report.entered[&0].port();
+    let nodes: Vec<u16> = ports.map(|port| port - first).collect();
+    assert_eq!(nodes, [0, 1, 2, 0]);
+}

@@ -59,7 +59,7 @@ use coeval_types::Term;
 
 pub(crate) use numbered::{Numbered, Open};
 pub(crate) use outcomes::Outcomes;
-pub use store::OUTCOME_STORAGE;
+pub use store::{OUTCOME_STORAGE, is_mark};
 pub(crate) use store::{definition, insert, load, record_alone};
 
 /// A transaction's number, as clients know it. Not the engine's

@@ -14,6 +14,7 @@ use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Insert, Isolation, LockWait, LockedRow, Outcome,
     ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
 };
+use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{
     IndexDefinition, IndexId, IndexKind, Rid, RowBuilder, RowRef, StorageDefinition, StorageId,
     Timestamp,
@@ -51,6 +52,12 @@ pub(crate) fn definition() -> StorageDefinition {
 pub(crate) struct Mark {
     pub(crate) below: TransactionNumber,
     pub(crate) time: i64,
+}
+
+/// Whether a row of the storage is a mark.
+#[must_use]
+pub fn is_mark(row: RowRef<'_>) -> bool {
+    row.cell(0).and_then(<[u8]>::first) == Some(&MARK)
 }
 
 /// What the rows say at a start.
@@ -133,6 +140,10 @@ pub(crate) fn load(transaction: &mut dyn Transaction) -> Result<Loaded> {
         newest = Some(number_of(row))
     })?;
     let newest = newest.transpose()?;
+    let horizon = match newest {
+        Some(newest) if is_planted(Bug::ForgetOutcomes) => newest.0 + 1,
+        _ => horizon,
+    };
     let unmarked = newest.is_some_and(|newest| newest_mark.is_none_or(|mark| newest >= mark.below));
     Ok(Loaded {
         horizon: TransactionNumber(horizon),
