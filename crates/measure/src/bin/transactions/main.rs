@@ -154,7 +154,8 @@ async fn measure(arguments: &Arguments) -> Result<(), Failure> {
         )
         .await?,
     ];
-    let length = Duration::from_secs_f64(arguments.seconds);
+    let length = Duration::try_from_secs_f64(arguments.seconds)
+        .map_err(|error| format!("--seconds {}: {error}", arguments.seconds))?;
     let mut turns = Vec::new();
     // A first round, which is not counted, finds the caches cold.
     for round in 0..=arguments.rounds {
