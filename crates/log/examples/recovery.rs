@@ -1,12 +1,13 @@
-//! How fast a log is replayed into a target that does next to nothing.
+//! A benchmark of recovery: how fast a log is replayed into a target that does next to
+//! nothing.
 //!
 //! ```text
 //! cargo run --release -p coeval-log --example recovery -- [MiB of log] [threads]
 //! ```
 //!
-//! Writes a log like pgbench's in a temporary directory: transactions of three
-//! patches of a 100-byte row and one insert. Then opens it, and checks that every
-//! entry came back, by count and by a sum over what was written.
+//! It writes a log like pgbench's into a temporary directory: transactions of three
+//! patches of a 100-byte row and one insert. Then it opens the log, and checks that every
+//! entry was replayed, by count and by a sum over all entries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ struct Sum {
     sum: AtomicU64,
 }
 
-/// What one entry adds to the sum.
+/// The amount that one entry adds to the sum.
 fn weight(storage: StorageId, rid: Rid, bytes: usize) -> u64 {
     (rid.0 ^ u64::from(storage.0)).wrapping_mul(bytes as u64 | 1)
 }
@@ -70,7 +71,7 @@ async fn write(directory: &std::path::Path, bytes: u64) -> Sum {
         builder.push(Some(cell));
     }
     builder.finish(&mut row);
-    // One cell of eight bytes.
+    // A patch of one cell of eight bytes.
     let patch = [&[1, 0, 1, 0, 8, 0, 0, 0][..], &[7; 8]].concat();
     let mut entries = log.entry_builder();
     let mut number = 0_u64;

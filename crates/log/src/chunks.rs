@@ -1,9 +1,10 @@
-//! Which transactions have sent chunks ahead and are not yet behind a checkpoint.
+//! The table of transactions whose chunks log truncation must retain: those that have
+//! written chunks ahead of their commit and that no checkpoint covers yet.
 //!
-//! A checkpoint at snapshot *s* makes the log before the end of *s* unneeded, but
-//! for one thing: a transaction that commits behind *s* may have written chunks
-//! before it. Its commit frame is replayed, and names them. So the log is kept
-//! from the oldest chunk of any such transaction:
+//! A checkpoint at snapshot *s* makes the log before the end of *s* unneeded, with one
+//! exception: a transaction that commits after *s* may have written chunks before it.
+//! Recovery replays its commit frame, which references them. So the log is kept from the
+//! oldest chunk of any such transaction:
 //!
 //! ```text
 //!        chunk of T          end of s           commit of T
@@ -12,11 +13,11 @@
 //!           from here              here
 //! ```
 //!
-//! Every transaction with chunks is entered here before it draws the place of its
-//! first, and stays until it is known never to commit, or its commit lies before
-//! the end of every snapshot to come. A checkpoint takes its snapshot and looks
-//! here in one step, under the lock, so that nobody is forgotten in between: who
-//! is entered later draws its first chunk behind the snapshot.
+//! Every transaction with chunks is entered here before it reserves its first chunk, and
+//! stays until it has aborted, or its commit is before the end of every future snapshot.
+//! The checkpointer takes its snapshot and reads this table in one step, under the lock,
+//! so that it misses no transaction: one that is entered later reserves its first chunk
+//! after the snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,9 +26,9 @@ use coeval_types::Lsn;
 
 #[derive(Debug)]
 struct Open {
-    /// No chunk of it is before this.
+    /// Log offset before which the transaction has no chunk.
     first: Lsn,
-    /// Where its commit is, once it has committed.
+    /// Log offset of its commit frame, once it has committed.
     commit: Option<Lsn>,
 }
 
@@ -37,7 +38,7 @@ struct List {
     open: BTreeMap<u64, Open>,
 }
 
-/// The list.
+/// The table.
 #[derive(Debug, Default)]
 pub(crate) struct OpenChunks(Mutex<List>);
 
@@ -46,9 +47,9 @@ impl OpenChunks {
         self.0.lock().expect("no panic under this lock")
     }
 
-    /// Enters a transaction that is about to send its first chunk. `position` says
-    /// where the next frame of the log will start, at the earliest; `complete` how
-    /// far snapshots to come reach, at least.
+    /// Enters a transaction that is about to write its first chunk. `position` returns an
+    /// offset at or before the log's next frame; `complete` an offset that all future
+    /// snapshots include.
     pub(crate) fn enter(
         self: &Arc<Self>,
         position: impl FnOnce() -> Lsn,
@@ -71,8 +72,8 @@ impl OpenChunks {
         }
     }
 
-    /// Calls `snapshot`, which says where the snapshot ends that it takes, and
-    /// returns from where on the log is needed for what commits behind that.
+    /// Calls `snapshot`, which takes a snapshot and returns its end, and returns the log
+    /// offset from which recovery needs the log for commits after that end.
     pub(crate) fn needed_from(&self, snapshot: impl FnOnce() -> Lsn) -> Lsn {
         let list = self.list();
         let end = snapshot();
@@ -82,8 +83,8 @@ impl OpenChunks {
     }
 }
 
-/// A transaction's entry. Dropped without a commit, it says that there will be
-/// none.
+/// A transaction's entry in the table. Dropping it without a commit removes the entry:
+/// the transaction has aborted.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     list: Arc<OpenChunks>,
@@ -91,7 +92,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The transaction's commit frame is here. To be called before it is complete.
+    /// Records the offset of the transaction's commit frame. The committer calls it
+    /// before that frame is complete.
     pub(crate) fn committed_at(&self, lsn: Lsn) {
         if let Some(open) = self.list.list().open.get_mut(&self.number) {
             open.commit = Some(lsn);
@@ -128,7 +130,7 @@ mod tests {
         drop(running);
         assert_eq!(needed(120), Lsn(40), "120 is behind what ends there");
         assert_eq!(needed(128), Lsn(128));
-        // A later one finds it done with.
+        // A later entry finds the transaction covered.
         let _other = enter(200, 128);
         assert_eq!(needed(120), Lsn(120));
         assert_eq!(needed(208), Lsn(200));

@@ -1,4 +1,4 @@
-//! The way of one commit: credit, reservation, copy, installed.
+//! The life of one commit in the log: credit, reservation, copy, installation.
 //!
 //! ```text
 //! poll_prepare ─▶ Credit ─reserve─▶ Reservation ─commit─▶ Copied ─installed─▶ ·
@@ -6,15 +6,15 @@
 //!                 drop gives back    never waits, never fails, never dropped
 //! ```
 //!
-//! From `reserve` on there is no way back: every later commit stands behind this
-//! place in the log, and none of them can become visible or durable before this
-//! one is completed. Dropping a [`Reservation`] or a [`Copied`], by a panic for
-//! instance, therefore ends the process at once; it would hang for ever otherwise.
+//! After `reserve` a commit cannot be abandoned: every later commit is after its space in
+//! the log, and none of them can become visible or durable before this one is completed.
+//! Dropping a [`Reservation`] or a [`Copied`], for instance by a panic, therefore aborts
+//! the process at once; otherwise the log would hang for ever.
 //!
 //! # One copy
 //!
-//! A credit is taken for a length, and the place is drawn before anything is in it. So
-//! what goes there need not be in one piece before: the copy gathers it, from the
+//! The committer takes a credit for a length, and reserves the space before anything is
+//! in it. So the payload need not be in one piece before: the copy collects it, from the
 //! builder's buffer and from the rows themselves, straight into the ring:
 //!
 //! ```text
@@ -23,10 +23,10 @@
 //!   ring       │ header │ head │ row │ head, patch, head │ row │ padding │
 //! ```
 //!
-//! The checksum is taken of each piece where it was, right before it is copied, so that
-//! it also covers the copying. The bytes of a frame do not tell how many pieces it was.
-//! A row of another length than was noted would come to lie over what follows it; that
-//! is a broken promise, and ends the process as every other from `reserve` on.
+//! The checksum is computed of each piece in its source, right before it is copied, so
+//! that it also covers the copying. The frame's bytes do not depend on how the payload
+//! was split. A row of another length than was announced would overwrite the bytes after
+//! it; that is a broken invariant, and aborts the process as every other after `reserve`.
 
 use coeval_memory::ring::{Region, Space};
 use coeval_types::{Lsn, Timestamp};
@@ -38,13 +38,13 @@ use crate::shared::Shared;
 #[cfg(test)]
 mod tests;
 
-/// Room in the log for one commit, promised but not yet placed. Dropping it gives
-/// the room back.
+/// A credit for log space for one commit, not yet reserved. Dropping it returns the
+/// space.
 #[derive(Debug)]
 #[must_use]
 pub struct Credit<'log> {
     shared: &'log Shared,
-    /// Taken when the place is drawn.
+    /// Taken when the space is reserved.
     space: Option<Space<'log>>,
 }
 
@@ -56,7 +56,7 @@ impl<'log> Credit<'log> {
         }
     }
 
-    /// Draws the commit timestamp, by one fetch-and-add.
+    /// Reserves the space and so assigns the commit timestamp, by one fetch-and-add.
     #[inline]
     pub(crate) fn reserve(mut self) -> Reservation<'log> {
         let space = self.space.take().expect("a credit is used once");
@@ -76,17 +76,17 @@ impl Drop for Credit<'_> {
     }
 }
 
-/// Now, as frames carry it.
+/// The time of day in microseconds, as a frame's header stores it.
 fn time_of_day() -> u64 {
     let micros = coeval_env::wall_clock().as_micros();
     u64::try_from(micros).unwrap_or(0) % TIME_LIMIT
 }
 
-/// A place in the log that must be completed.
+/// Reserved space in the log that must be completed.
 #[derive(Debug)]
 struct Place<'log> {
     shared: &'log Shared,
-    /// Taken when it is completed.
+    /// Taken when the frame is completed.
     region: Option<Region<'log>>,
 }
 
@@ -96,7 +96,8 @@ impl Place<'_> {
         Timestamp::new(self.shared.term, Lsn(region.start()))
     }
 
-    /// Copies a frame into the log, piece by piece; `row` has the rows to come.
+    /// Copies a frame into the log, piece by piece; `row` returns the deferred rows by
+    /// number.
     #[inline]
     fn write<'rows>(
         &mut self,
@@ -119,7 +120,8 @@ impl Place<'_> {
         if self.shared.ephemeral {
             return;
         }
-        // What consensus writes is made by each node for itself, and comes out the same.
+        // Each node writes consensus frames itself, and their bytes must be the same on
+        // every node.
         let (durable, time) = match kind {
             Kind::Mark | Kind::Membership => (Lsn(0), 0),
             Kind::Commit | Kind::Chunk | Kind::Skip => (self.shared.durable_end(), time_of_day()),
@@ -141,7 +143,7 @@ impl Place<'_> {
         region.write(0, &sealing.finish());
     }
 
-    /// Copies a frame into the log that is not made of entries.
+    /// Copies a frame whose payload is not made of entries into the log.
     fn write_plain(&mut self, kind: Kind, payload: &[u8]) {
         self.write(kind, &Payload::plain(payload), no_rows);
     }
@@ -167,37 +169,37 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A commit's place in the log and in the order of commits. To be committed or
-/// skipped, soon: everybody behind it waits. See the module for what happens
-/// otherwise.
+/// A commit's reserved space in the log, which fixes its position in commit order. The
+/// committer must soon commit or skip it: every later commit waits for it. See the module
+/// for the consequences of dropping it.
 #[derive(Debug)]
 #[must_use]
 pub struct Reservation<'log>(Place<'log>);
 
 impl<'log> Reservation<'log> {
-    /// The commit timestamp. Later ones are greater.
+    /// The commit timestamp. Later reservations have greater ones.
     #[inline]
     #[must_use]
     pub fn timestamp(&self) -> Timestamp {
         self.0.timestamp()
     }
 
-    /// Copies the commit into the log, of which no row is to come.
+    /// Copies the commit into the log. `entries` has no deferred rows.
     ///
     /// # Panics
-    /// When `entries` are not those that the credit was taken for, or a row of theirs
-    /// is to come; which ends the process.
+    /// When `entries` are not those that the credit was taken for, or have a deferred
+    /// row; the panic aborts the process.
     #[inline]
     pub fn commit(self, entries: &EntryBuilder) -> Copied<'log> {
         self.commit_with(entries, no_rows)
     }
 
-    /// Copies the commit into the log. `row` has the rows that are to come by their
-    /// numbers ([`EntryBuilder::image_to_come`]); a log without a file asks for none.
+    /// Copies the commit into the log. `row` returns the deferred rows by their numbers
+    /// ([`EntryBuilder::image_to_come`]); a log without a file calls it for none.
     ///
     /// # Panics
-    /// When `entries` are not those that the credit was taken for, or a row is not as
-    /// long as was said; which ends the process.
+    /// When `entries` are not those that the credit was taken for, or a row has another
+    /// length than was announced; the panic aborts the process.
     #[inline]
     pub fn commit_with<'rows>(
         mut self,
@@ -210,7 +212,7 @@ impl<'log> Reservation<'log> {
         Copied(self.0)
     }
 
-    /// Gives the place up: the transaction did not pass validation.
+    /// Fills the reserved space with a skip frame: the transaction failed its validation.
     #[inline]
     pub fn skip(mut self) {
         self.0.write_plain(Kind::Skip, &[]);
@@ -224,7 +226,7 @@ impl<'log> Reservation<'log> {
         self.0.complete();
     }
 
-    /// Copies into the log who takes part in the cluster.
+    /// Copies a new cluster membership into the log.
     pub(crate) fn membership(mut self, payload: &[u8]) {
         self.0.write_plain(Kind::Membership, payload);
         self.0.complete();
@@ -241,7 +243,8 @@ impl<'log> Reservation<'log> {
     }
 }
 
-/// A commit that is in the log's memory, and whose versions nobody sees yet.
+/// A commit that is in the log's ring, and whose versions are not yet visible to any
+/// snapshot.
 #[derive(Debug)]
 #[must_use]
 pub struct Copied<'log>(Place<'log>);
@@ -254,8 +257,8 @@ impl Copied<'_> {
         self.0.timestamp()
     }
 
-    /// The transaction's versions are in place. Once all earlier commits have said
-    /// so, snapshots include this one, and it goes to the disk.
+    /// Called when the transaction's versions are in place. Once all earlier commits are
+    /// installed too, new snapshots include this one, and the flusher writes it.
     #[inline]
     pub fn installed(self) {
         let shared = self.0.shared;

@@ -1,24 +1,23 @@
-//! The data directory: who has it, and the few facts that must be known before
-//! the log can be read.
+//! The data directory: its lock, and the control file with the facts that recovery must
+//! know before it reads the log.
 //!
 //! ```text
-//! LOCK              locked for as long as a process has the directory
+//! LOCK              locked for as long as a process uses the directory
 //! CONTROL           database id, term, where the term began, clean end; of a node of
-//!                   a cluster its vote and what it knows to be committed
-//! MARKS             of a node of a cluster: where terms began in log that is gone
+//!                   a cluster its vote and its commit index
+//! MARKS             of a node of a cluster: where terms began in removed log
 //! checkpoints/      the newest checkpoint
 //! log/              segments, from where that checkpoint needs them
 //! ```
 //!
-//! CONTROL is replaced as a whole: written under another name, made durable,
-//! renamed. Each start for writing raises the term in it before the term is used;
-//! so a frame of an earlier term at or behind the place where the present term
-//! began is a remnant, never a part of the log. What is before that place was made
-//! durable first.
+//! CONTROL is replaced as a whole: written under another name, made durable, renamed.
+//! Each start for writing raises the term in it before the term is used; so a frame of an
+//! earlier term at or after the offset where the present term began is a remnant, never a
+//! part of the log. Everything before that offset was made durable first.
 //!
-//! In a node of a cluster the term is the newest that the node has heard of, and
-//! *start* only says that everything before it is durable here: terms begin where
-//! their marks stand, and nothing is ever left behind the log's end.
+//! On a node of a cluster the term is the newest that the node has seen, and *start* only
+//! says that everything before it is durable here: terms begin at their marks, and no
+//! remnant is ever left after the log's end.
 //!
 //! ```text
 //!  16         32      40          48     52      56
@@ -43,33 +42,35 @@ const CONTROL_BYTES: usize = 128;
 /// The facts in CONTROL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Control {
-    /// Drawn at random when the directory was made.
+    /// Database id: a random number, generated when the directory was created.
     pub(crate) database: u128,
-    /// The last term that was used, 0 for none.
+    /// The last term that was used; 0 if there is none yet.
     pub(crate) term: Term,
-    /// Where that term began. Everything before is durable.
+    /// Log offset at which that term began. Everything before it is durable.
     pub(crate) start: Lsn,
-    /// Where the log ended, if it was closed in order since.
+    /// Log offset at which the log ended, if it was closed in order since.
     pub(crate) clean_end: Option<Lsn>,
-    /// Of a node of a cluster.
+    /// State of a cluster's node; `None` for a log that is not replicated.
     pub(crate) member: Option<Member>,
 }
 
-/// What a node of a cluster has to know before it can take part.
+/// The persistent consensus state of a cluster's node, which it reads before it takes
+/// part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// Who has its vote in the present term.
+    /// The node it has voted for in the present term.
     pub(crate) vote: Option<u64>,
-    /// Everything before is committed.
+    /// The commit index: everything before this log offset is committed.
     pub(crate) commit: Lsn,
-    /// Where the log began to be replicated.
+    /// Log offset at which replication of the log began.
     pub(crate) base: Lsn,
-    /// The log is being cut here: whatever stands at or behind is no part of it.
+    /// Log offset at which the log is being truncated: bytes at or after it are no part
+    /// of the log.
     pub(crate) cut: Option<Lsn>,
-    /// A checkpoint that another node sent takes the place of the whole log: the one from
-    /// which replay begins here.
+    /// A checkpoint received from another node is replacing the whole log: the one whose
+    /// replay begins at this log offset.
     pub(crate) install: Option<Lsn>,
-    /// It joined with nothing, and no leader has admitted it yet.
+    /// Whether the node joined with an empty log, and no leader has admitted it yet.
     pub(crate) newcomer: bool,
 }
 
@@ -95,7 +96,7 @@ impl Member {
 }
 
 impl Control {
-    /// Reads it; `None` when there is none.
+    /// Reads the control file; `None` when there is none.
     pub(crate) async fn read(path: &Path) -> Result<Option<Self>, Error> {
         let exists = fs::exists(path)
             .await
@@ -170,12 +171,13 @@ impl Control {
         block.finish()
     }
 
-    /// Where the log is being cut, if it is.
+    /// Log offset of a truncation that is under way, if there is one.
     pub(crate) fn cut(&self) -> Option<Lsn> {
         self.member.and_then(|member| member.cut)
     }
 
-    /// As it is when the cut that it names has been made: the log ends there, in order.
+    /// The control data after the truncation that it names: the log ends there, closed in
+    /// order.
     pub(crate) fn after_cut(self) -> Self {
         let Some(member) = self.member else {
             return self;
@@ -195,7 +197,7 @@ impl Control {
     }
 }
 
-/// The data directory, for as long as this process has it.
+/// The data directory, locked for as long as this process uses it.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
@@ -204,7 +206,7 @@ pub(crate) struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Takes the directory, making it if need be.
+    /// Locks the directory, creating it if it does not exist.
     pub(crate) async fn lock(path: &Path) -> Result<Self, Error> {
         for folder in ["log", CHECKPOINTS] {
             let folder = path.join(folder);
@@ -235,8 +237,9 @@ impl DataDirectory {
         })
     }
 
-    /// Takes the directory to look at it: changes nothing, makes nothing. A copy may
-    /// have no file to lock, and then nobody else can have it either.
+    /// Locks the directory for reading only: changes nothing, creates nothing. A copied
+    /// directory may have no lock file; then the directory itself is locked, which no
+    /// other process does.
     pub(crate) async fn inspect(path: &Path) -> Result<Self, Error> {
         let lock_path = path.join("LOCK");
         let exists = fs::exists(&lock_path)
@@ -283,8 +286,8 @@ impl DataDirectory {
     }
 }
 
-/// Replaces a file of `directory` as a whole, durably: after a crash it is the one or
-/// the other.
+/// Replaces a file of `directory` as a whole, durably: after a crash it has either the
+/// old or the new contents.
 pub(crate) async fn replace(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let new = directory.join(format!("{name}.new"));
     let file = fs::open(&new, fs::OpenOptions::REPLACE)

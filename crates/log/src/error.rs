@@ -1,4 +1,4 @@
-//! How the log can fail, sorted by what its caller can do.
+//! Errors of the log, sorted by how its caller can react.
 
 use std::fmt;
 use std::io;
@@ -7,87 +7,87 @@ use std::sync::Arc;
 
 use coeval_types::{Lsn, Remedy, Timestamp};
 
-/// How a call of the log can fail.
+/// Why a call of the log failed.
 #[derive(Debug)]
 pub enum Error {
-    /// Fix: a setting makes no sense; says which and what would.
+    /// Fix: a setting is invalid; the text names the setting and the valid range.
     Setting(String),
-    /// Fix: another process has the data directory.
+    /// Fix: another process holds the lock of the data directory.
     InUse {
-        /// The file that is locked.
+        /// The lock file.
         lock: PathBuf,
     },
-    /// Fix: what is in the directory was written by a version that this one cannot
-    /// read; says which to start instead.
+    /// Fix: a file of the directory has a format version that this program cannot read;
+    /// the text says which version to start instead.
     Format {
-        /// Which file.
+        /// The file with the unreadable format version.
         file: PathBuf,
-        /// What it has instead.
+        /// The version found in the file, and the advice to the user.
         what: String,
     },
     /// Fix: a part of the log that was durable is damaged or missing. Nothing has
     /// been changed.
     Damaged {
-        /// Which file.
+        /// The damaged file.
         file: PathBuf,
-        /// Where in the file, in bytes.
+        /// Offset of the damage in the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         what: String,
     },
-    /// Fix: the operating system refuses something while the log is opened.
+    /// Fix: the operating system returned an error while the log was opened.
     Io {
-        /// What was being done.
+        /// The operation that failed, as a verb: "open", "write", "sync".
         action: &'static str,
-        /// To which file.
+        /// The file or directory that the operation was applied to.
         path: PathBuf,
-        /// Its reason.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// Fix: one entry is longer than a frame may be, or a transaction has more
-    /// than one commit can name.
+    /// Fix: one entry is longer than a frame may be, or a transaction has more chunks
+    /// than one commit frame can reference.
     TooLarge {
-        /// How many bytes it has.
+        /// Bytes of the entry or of the commit frame.
         bytes: u64,
-        /// How many it may have.
+        /// Most bytes that it may have.
         limit: u64,
     },
-    /// Fix: the disk is full. Nothing that was committed is lost; commits are
-    /// accepted again by themselves once there is room.
+    /// Fix: the disk is full. No committed transaction is lost; the log accepts commits
+    /// again by itself once there is space.
     DiskFull(Arc<str>),
-    /// Fix: whoever replays the log does not accept an entry.
+    /// Fix: the [`crate::Replay`] implementation rejected an entry of the log.
     Replay {
-        /// The commit.
+        /// Commit timestamp of the entry.
         timestamp: Timestamp,
-        /// Its reason.
+        /// The implementation's reason.
         reason: String,
     },
-    /// Retry: this node has become the leader, and the mark of its term is not committed
-    /// yet.
+    /// Retry: this node has become the leader, and the mark that begins its term is not
+    /// committed yet.
     MarkPending,
-    /// Fix: these bytes of the log do not go where they were to go. Nothing has been
-    /// changed: ask their sender again.
+    /// Fix: a follower received bytes of the log that do not continue its log. It changed
+    /// nothing: the caller asks the sender again.
     Refused {
-        /// Where they do not fit.
+        /// Log offset at which the bytes do not fit.
         at: Lsn,
-        /// Why.
+        /// Why they do not fit.
         what: String,
     },
-    /// Fix: this part of the log is gone here. A checkpoint stands for it.
+    /// Fix: this part of the log has been removed here. A checkpoint replaces it.
     NotRetained {
-        /// What was asked for.
+        /// Log offset from which the caller wanted to read.
         from: Lsn,
-        /// From where on there is log.
+        /// Log offset at which the retained log begins.
         oldest: Lsn,
     },
-    /// Fatal: the log has stopped, because of this. What is durable stays durable.
+    /// Fatal: the log has stopped for this reason. Durable commits stay durable.
     Stopped(Arc<str>),
-    /// Fatal: terms or offsets are used up.
+    /// Fatal: terms or log offsets are used up.
     Exhausted(&'static str),
 }
 
 impl Error {
-    /// What the caller can do.
+    /// How the caller can react.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {
         match self {
@@ -106,7 +106,7 @@ impl Error {
         }
     }
 
-    /// Whether it says that the disk has no room left.
+    /// Whether the error means that the disk has no space left.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
@@ -119,7 +119,8 @@ impl Error {
         }
     }
 
-    /// For `map_err`: an error of the operating system with its circumstances.
+    /// For `map_err`: wraps an error of the operating system with the failed operation
+    /// and its file.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::Io {

@@ -1,4 +1,4 @@
-//! Where a log's files are, and whose.
+//! Paths of the log's files, with the database they belong to.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use crate::checkpoint::CHECKPOINTS;
 use crate::recovery::Leftovers;
 use crate::segment::SegmentKind;
 
-/// A data directory as those who work beside the flusher see it.
+/// A data directory, for the parts of the log that read or remove files beside the flusher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
     /// The data directory.
     pub(crate) directory: PathBuf,
-    /// The database's number.
+    /// The database id.
     pub(crate) database: u128,
 }
 
@@ -21,7 +21,7 @@ impl Files {
         self.directory.join("log")
     }
 
-    /// Segments as those see them who read what is whole, and make or remove nothing beside.
+    /// Segment kind for readers of complete segments, which create and remove no files.
     pub(crate) fn whole_segments(&self) -> SegmentKind {
         SegmentKind {
             directory: self.log(),

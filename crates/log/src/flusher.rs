@@ -1,25 +1,27 @@
-//! Group commit: one thread that takes what is installed to the disk.
+//! The flusher: the thread that does group commit, writing the installed prefix of the
+//! ring to the segments and syncing it.
 //!
-//! It writes whatever stands in the ring without a gap, syncs, publishes the new
-//! durable end, and looks again. While a sync is under way the next group gathers,
-//! so groups grow with the load; with nothing to do it waits to be told. Before a sync it
-//! lets those in who are about to commit, if that gets more done (`gathering`).
+//! It writes everything that is in the ring without a gap, syncs, publishes the new
+//! durable end, and checks again. While a sync is under way the next group forms, so
+//! groups grow with the load; with nothing to write it waits for a notification. Before a
+//! sync it waits for transactions that are about to commit, if that increases throughput
+//! (`gathering`).
 //!
-//! A write or a sync that fails stops the log for good. After a failed sync the
-//! kernel may have dropped what it could not write, and a second sync that succeeds
-//! would prove nothing about it.
+//! A failed write or sync stops the log for good. After a failed sync the kernel may have
+//! dropped the pages it could not write, and a second sync that succeeds would prove
+//! nothing about them.
 //!
-//! A second thread makes segments ahead of their use.
+//! A second thread creates segments ahead of their use.
 //!
 //! # When the disk is full
 //!
-//! It shows first where the next segment but one is made, a whole segment ahead of
-//! where the log is written. From then on no new commit is taken, and each is told
-//! why; those that have their place already have room for it, as long as the ring
-//! is no larger than a segment, and become durable. Reads go on. The segment is
-//! tried again every [`RETRY`], and when it can be made, commits are taken again.
-//! A disk that is full as the log opens, or as it is closed, ends that with an
-//! error instead.
+//! The second thread notices it first, as it creates a segment one whole segment ahead of
+//! where the flusher writes. From then on the log refuses new commits, each with the
+//! reason; commits that have reserved their space already have disk space too, as long as
+//! the ring is no larger than a segment, and become durable. Reads continue. The thread
+//! tries the segment again every [`RETRY`], and once it has created it, the log accepts
+//! commits again. A disk that is full while the log is opened or closed makes that call
+//! fail instead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +44,7 @@ use crate::segment::{Name, Segment, SegmentKind};
 use crate::shared::Shared;
 use crate::{RecoverySummary, Settings};
 
-/// How often a segment is tried for which there was no room.
+/// How often the creation of a segment is tried again while the disk is full.
 const RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Flusher {
@@ -57,13 +59,14 @@ pub(crate) struct Flusher {
 }
 
 enum End {
-    /// Everything is durable and nothing more comes.
+    /// The log is closed: everything is durable and no commit follows.
     Closed,
-    /// To be gone without a trace, as after a crash.
+    /// The log was dropped: the flusher ends without writing anything more, as after a
+    /// crash.
     Abandoned,
 }
 
-/// Stops the log if the flusher ends by a panic, so that nobody waits for ever.
+/// Stops the log if the flusher panics, so that no waiter waits for ever.
 struct StopOnPanic(Arc<Shared>);
 
 impl Drop for StopOnPanic {
@@ -75,8 +78,8 @@ impl Drop for StopOnPanic {
 }
 
 impl Flusher {
-    /// The flusher of a log that has been recovered, and what recovery found.
-    /// It leads a cluster, or is a log alone.
+    /// Makes the flusher of a recovered log, which leads a cluster if `leading` is given,
+    /// and returns it with the recovery summary.
     pub(crate) fn new(
         recovered: Recovered,
         settings: &Settings,
@@ -166,7 +169,8 @@ impl Flusher {
         }
     }
 
-    /// How far the next group reaches.
+    /// Decides where the next group ends, after waiting for more commits if that pays
+    /// off.
     async fn gather(&mut self) -> u64 {
         let Shared {
             ring,
@@ -178,7 +182,7 @@ impl Flusher {
         let commits = counters.commits();
         let gathered = counters.gathered(commits);
         let more = (self.gathering).worth_waiting_for(now, commits, gathered, writers.count());
-        // Whoever needs room in the ring is not kept waiting for it.
+        // A commit that needs space in the ring is not made to wait for a group.
         let is_roomy = ring.completed() - self.reader.released() < ring.capacity() / 4
             && !self.shared.space.is_awaited();
         if more > 0 && is_roomy && !self.shared.is_closing() {
@@ -217,8 +221,8 @@ impl Flusher {
                     let next = self.supply.next(position).await?;
                     let last = std::mem::replace(&mut self.current, next);
                     if window.is_some() {
-                        // A node of a cluster relies on it that a segment is written only
-                        // when all before it is durable.
+                        // A cluster's node relies on this: a segment is written only when
+                        // everything before it is durable.
                         last.sync().await?;
                     } else {
                         full.push(last);
@@ -231,7 +235,7 @@ impl Flusher {
                 bytes = &bytes[count..];
             }
         }
-        // The kernel has a copy: the ring is free for the next group already.
+        // The kernel has a copy: the ring's space is already free for the next group.
         self.reader.release(end);
         self.shared.space.serve();
         if let Some(window) = window {
@@ -256,8 +260,8 @@ impl Flusher {
     }
 }
 
-/// Makes a segment; waits for room on the disk for as long as the log is open.
-/// `None` when it is to `stop`.
+/// Creates the segment that begins at `first`; waits for disk space for as long as the
+/// log is open. `None` when `stop` returned true.
 async fn make(
     shared: &Shared,
     kind: &SegmentKind,
@@ -279,7 +283,7 @@ async fn make(
                 return made.transpose();
             }
         }
-        // A part of the file is no use, and takes room that others may need.
+        // A partial file is of no use, and takes space that others may need.
         let _ = kind.discard(name).await;
         coeval_env::sleep(RETRY).await;
         if stop() {
@@ -288,17 +292,17 @@ async fn make(
     }
 }
 
-/// Segments made ahead of their use.
+/// The supply of segments that a thread creates ahead of their use.
 struct Supply {
     ready: mpsc::Receiver<Result<Segment, Error>>,
     stop: Arc<AtomicBool>,
-    /// Until it has been waited for.
+    /// The thread that creates segments; `None` once it has been joined.
     task: Option<JoinHandle<()>>,
 }
 
 impl Supply {
-    /// Hands out `spares` first, then makes segments that follow on `end`, one
-    /// ahead.
+    /// Starts the thread: it hands out `spares` first, then creates the segments that
+    /// follow after `end`, one ahead.
     fn start(shared: Arc<Shared>, kind: SegmentKind, spares: VecDeque<Segment>, end: Lsn) -> Self {
         let (sender, ready) = mpsc::channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -310,7 +314,7 @@ impl Supply {
                 }
             }
             let mut first = end;
-            // Only when the one before has been taken.
+            // Only once the flusher has taken the segment before.
             while let Ok(permit) = sender.reserve().await {
                 let stop = || stopped.load(Ordering::Relaxed);
                 let Some(made) = make(&shared, &kind, first, stop).await else {
@@ -333,7 +337,7 @@ impl Supply {
         }
     }
 
-    /// The segment that begins at `first`; waits until it has been made.
+    /// Takes the segment that begins at `first`; waits until the thread has created it.
     async fn next(&mut self, first: Lsn) -> Result<Segment, Error> {
         let segment = self
             .ready
@@ -344,8 +348,8 @@ impl Supply {
         Ok(segment)
     }
 
-    /// Ends the thread, and waits until it has: then nobody touches the directory. Again,
-    /// when what came after that has failed, it does nothing.
+    /// Ends the thread and joins it: after that no thread touches the directory. A second
+    /// call does nothing.
     async fn end(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.ready.close();

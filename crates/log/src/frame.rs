@@ -1,4 +1,4 @@
-//! Frames: what the log's stream is made of.
+//! Frames: the checksummed records of the write-ahead log's stream.
 //!
 //! ```text
 //!  0      4        8           16          24     25        32
@@ -7,53 +7,52 @@
 //! +------+--------+-----------+-----------+------+---------+--- … ---+---------+
 //! ```
 //!
-//! All integers are little endian. `length` counts the payload's bytes; zeros pad
-//! the frame to a multiple of eight. `crc` is the CRC32C of the database id, the rest
-//! of the header and, except for a skip frame, payload and padding; the id keeps a
-//! client from storing bytes that could pass for a frame. `timestamp` is the frame's
-//! own place, term and offset: a frame found at any other place is not one.
-//! `durable` is the offset up to which the log was known to be durable when the
-//! frame was made; recovery uses it to tell a torn tail from damage to what had
-//! been acknowledged (see the crate's documentation). `time` is the time of day when
-//! the frame was made, in microseconds since the Unix epoch, and 0 in logs of format
-//! version 1. It says which commits a restore to a point in time takes; it orders
-//! nothing, for clocks jump.
+//! All integers are little endian. `length` counts the payload's bytes; zeros pad the
+//! frame to a multiple of eight. `crc` is the CRC32C of the database id, the rest of the
+//! header and, except for a skip frame, payload and padding; the id keeps a client from
+//! storing bytes that could pass for a frame. `timestamp` is the frame's own term and
+//! offset: bytes at any other offset are no valid frame. `durable` is the offset up to
+//! which the log was known to be durable when the frame was made; recovery uses it to
+//! distinguish a torn tail from damage to acknowledged commits (see `recovery`). `time`
+//! is the time of day when the frame was made, in microseconds since the Unix epoch, and
+//! 0 in logs of format version 1. A point-in-time restore selects commits by it; it
+//! orders nothing, for clocks jump.
 //!
 //! | kind | payload | meaning |
 //! | --- | --- | --- |
 //! | commit | entries | a transaction, committed at `timestamp` |
 //! | chunk | entries | part of a transaction; counts if a commit names it |
-//! | skip | anything | a place that was reserved and not used |
+//! | skip | anything | space that was reserved and not used |
 //! | mark | consensus's | the first frame of a leader's term |
-//! | membership | consensus's | who takes part in the cluster from here on |
+//! | membership | consensus's | the cluster's members from here on |
 //!
-//! A reader skips a kind it does not know only by refusing to start: a newer
-//! format may give a frame a meaning that must not be missed.
+//! A reader that meets an unknown kind refuses to start: a newer format may give a frame
+//! a meaning that must not be missed.
 
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Timestamp};
 
-/// Bytes of a header.
+/// Bytes of a frame's header.
 pub(crate) const HEADER_BYTES: usize = 32;
 
-/// Which byte of a frame says of what kind it is.
+/// Offset in a frame of the byte that holds its kind.
 pub(crate) const KIND_AT: usize = 24;
 
 /// Times have 56 bits, which last until the year 4253.
 pub(crate) const TIME_LIMIT: u64 = 1 << 56;
 
-/// What a frame is for.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A committed transaction.
     Commit,
     /// Part of a large transaction's entries, ahead of its commit.
     Chunk,
-    /// Nothing.
+    /// Reserved space that was not used.
     Skip,
     /// The start of a leader's term.
     Mark,
-    /// Who takes part in the cluster from here on.
+    /// The cluster's members from here on.
     Membership,
 }
 
@@ -80,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Where a database's checksums begin.
+/// Seed of all frame checksums of a database: the CRC32C of its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed(u32);
 
@@ -90,7 +89,7 @@ impl Seed {
     }
 }
 
-/// Bytes of a whole frame with this much payload.
+/// Bytes of a whole frame with `payload_bytes` of payload.
 #[inline]
 pub(crate) const fn frame_bytes(payload_bytes: u64) -> u64 {
     (HEADER_BYTES as u64 + payload_bytes).next_multiple_of(Lsn::ALIGNMENT)
@@ -107,14 +106,14 @@ pub(crate) struct Header {
     pub(crate) time: u64,
 }
 
-/// Why bytes are not a frame that belongs where they are.
+/// Why bytes are not a valid frame at the offset where they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAFrame {
     /// All zeros: never written.
     Empty,
-    /// Stamped for another place, or with no sense at all.
+    /// The timestamp is that of another offset, or a field is out of range.
     Misplaced,
-    /// Longer than what there is.
+    /// The frame is longer than the bytes that were given.
     TooLong,
     /// The checksum differs.
     Checksum,
@@ -123,7 +122,7 @@ pub(crate) enum NotAFrame {
 }
 
 impl NotAFrame {
-    /// What is wrong, in words.
+    /// The problem, in words, for error messages.
     pub(crate) const fn describe(self) -> &'static str {
         match self {
             Self::Empty => "the log breaks off",
@@ -141,7 +140,7 @@ impl Header {
         frame_bytes(self.length as u64)
     }
 
-    /// End of the frame: where the next one starts.
+    /// Log offset at which the frame ends and the next one starts.
     pub(crate) const fn end(&self) -> Lsn {
         Lsn(self.timestamp.lsn().0 + self.frame_bytes())
     }
@@ -155,8 +154,8 @@ impl Header {
         sealing.finish()
     }
 
-    /// Begins the header of a frame whose payload comes in pieces. Of a skip frame no
-    /// payload is taken.
+    /// Begins the header of a frame whose payload is given in pieces. The payload of a
+    /// skip frame is not covered.
     pub(crate) fn seal(&self, seed: Seed) -> Sealing {
         let mut bytes = [0; HEADER_BYTES];
         bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
@@ -180,8 +179,8 @@ impl Header {
         }
     }
 
-    /// Reads the header at the front of `bytes`, which are at `lsn`, and checks
-    /// all of it that can be checked without the payload.
+    /// Decodes the header at the front of `bytes`, which were read at `lsn`, and checks
+    /// everything that can be checked without the payload.
     pub(crate) fn decode(
         bytes: &[u8; HEADER_BYTES],
         lsn: Lsn,
@@ -202,9 +201,9 @@ impl Header {
             return Err(NotAFrame::Misplaced);
         }
         let Some(kind) = Kind::from_byte(bytes[KIND_AT]) else {
-            // Only with a right checksum over an empty payload is this more than
-            // damage; a longer frame of an unknown kind is reported as damage,
-            // which refuses to start just the same.
+            // Only with a right checksum over an empty payload is this known to be a
+            // newer kind; a longer frame of an unknown kind is reported as damage, with
+            // which the log refuses to start just the same.
             return Err(
                 if crc32c::crc32c_append(seed.0, &bytes[4..]).to_le_bytes() == bytes[..4] {
                     NotAFrame::UnknownKind(bytes[KIND_AT])
@@ -222,8 +221,8 @@ impl Header {
         })
     }
 
-    /// Takes the frame at the front of `bytes`, which are at `lsn`: its header and
-    /// its payload. `TooLong` may only mean that there is more to read.
+    /// Parses the frame at the front of `bytes`, which were read at `lsn`: its header and
+    /// its payload. `TooLong` may only mean that the caller must read more.
     pub(crate) fn parse(bytes: &[u8], lsn: Lsn, seed: Seed) -> Result<(Self, &[u8]), NotAFrame> {
         let (header, frame) = Self::split(bytes, lsn, seed)?;
         let covered = if header.kind == Kind::Skip {
@@ -239,7 +238,7 @@ impl Header {
         Ok((header, header.payload(frame)))
     }
 
-    /// The same for bytes whose checksum somebody has looked at.
+    /// Like [`Header::parse`], for bytes whose checksum the caller has already verified.
     pub(crate) fn parse_checked(
         bytes: &[u8],
         lsn: Lsn,
@@ -262,25 +261,25 @@ impl Header {
     }
 }
 
-/// A header whose checksum is being taken.
+/// A header whose checksum is being computed.
 #[derive(Debug)]
 pub(crate) struct Sealing {
     bytes: [u8; HEADER_BYTES],
     crc: u32,
-    /// Bytes of payload that have not been taken.
+    /// Bytes of payload that the checksum does not cover yet.
     payload: usize,
     padding: usize,
 }
 
 impl Sealing {
-    /// Takes the next piece of the payload.
+    /// Adds the next piece of the payload to the checksum.
     #[inline]
     pub(crate) fn take(&mut self, piece: &[u8]) {
         self.crc = crc32c::crc32c_append(self.crc, piece);
         self.payload -= piece.len();
     }
 
-    /// The header's bytes, when the whole payload was taken.
+    /// The header's bytes, once the whole payload was added.
     pub(crate) fn finish(mut self) -> [u8; HEADER_BYTES] {
         assert_eq!(self.payload, 0, "the pieces are the payload");
         let padding = &[0; Lsn::ALIGNMENT as usize][..self.padding];
@@ -352,7 +351,7 @@ mod tests {
             lsn in any::<u64>().prop_map(Lsn),
         ) {
             let _ = Header::parse(&bytes, lsn, SEED);
-            // Past the stamp, too.
+            // With a valid timestamp, too.
             let mut bytes = bytes;
             if bytes.len() >= 16 {
                 let stamp = Timestamp::new(Term(1), Lsn(4096)).to_bits();

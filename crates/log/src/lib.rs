@@ -1,4 +1,5 @@
-//! The redo log: where a commit gets its place, and what survives.
+//! The redo log (write-ahead log): it orders commits by the log space they reserve, and makes
+//! them durable by group commit.
 //!
 //! A commit of two changed records, from an engine's point of view:
 //!
@@ -13,7 +14,7 @@
 //! entries.delete(StorageId(1), Rid(8));
 //!
 //! let credit = log.prepare(&mut entries).await?; // may wait for room
-//! let reservation = log.reserve(credit);         // draws the commit timestamp
+//! let reservation = log.reserve(credit);         // assigns the commit timestamp
 //! let timestamp = reservation.timestamp();
 //! // … validate; `reservation.skip()` if that fails …
 //! let copied = reservation.commit(&entries);     // into the log's memory
@@ -34,7 +35,7 @@
 //! therefore what orders commits. See `frame` for a frame's layout, `entry` for
 //! what is in it, `segment` for the files.
 //!
-//! # Three ends, and timestamps that stand for them
+//! # Three ends, and the timestamps that name them
 //!
 //! ```text
 //!              durable end      installed end       reserved end
@@ -42,49 +43,48 @@
 //!                ^ 900          ^ 1100              ^ 1500     offsets
 //! ```
 //!
-//! E and G, in parentheses, have their place and are not yet installed. F is; but
-//! a snapshot cannot include F and not E, so the installed end stands before E.
+//! E and G, in parentheses, have reserved their space and are not yet installed. F is
+//! installed; but a snapshot cannot include F and not E, so the installed end is before E.
 //!
-//! An *end* is the offset at which the next frame starts, and excludes that frame.
-//! A *timestamp* of a snapshot includes the commit that has it. Places are
-//! multiples of eight, so the timestamp that includes exactly the frames before an
-//! end is the one eight bytes before it: [`Log::installed`] is (term, 1092) here,
-//! and [`Log::durable`] is (term, 892). Hence, with `≤` on timestamps only:
+//! An *end* is the offset at which the next frame starts, and excludes that frame. A snapshot
+//! at a *timestamp* includes the commit that has this timestamp. Offsets are multiples of
+//! eight, so the timestamp that includes exactly the frames before an end is the one eight
+//! bytes before it: [`Log::installed`] is (term, 1092) here, and [`Log::durable`] is (term,
+//! 892). Hence, with `≤` on timestamps only:
 //!
 //! - commit `c` is in a snapshot that began at `s` if `c ≤ s`;
-//! - what a snapshot at `s` has seen survives if `s ≤ durable`;
-//! - a commit `c` survives if `c ≤ durable`: frames become durable whole, so one
-//!   that starts before the durable end also ends before it.
+//! - every commit that a snapshot at `s` has read survives a crash if `s ≤ durable`;
+//! - a commit `c` survives a crash if `c ≤ durable`: the flusher makes frames durable whole, so
+//!   one that starts before the durable end also ends before it.
 //!
-//! Timestamps of earlier terms are below all of these: opening a log makes durable
-//! whatever it replays.
+//! Timestamps of earlier terms are below all of these: `Log::open` makes everything that it
+//! replays durable.
 //!
 //! # In a cluster
 //!
-//! A leader's log is this one, made by [`ReplicaLog::lead`]; the others keep copies of it
-//! ([`ReplicaLog`]), which [`LogStream`]s bring up to date and [`Replayer`]s follow. There
-//! *durable* means committed by the cluster, and [`Log::set_committed`] moves it. See
+//! A leader's log is this one, made by [`ReplicaLog::lead`]; followers keep copies of it
+//! ([`ReplicaLog`]), which [`LogStream`]s bring up to date and [`Replayer`]s apply. There
+//! *durable* means committed by the cluster, and [`Log::set_committed`] advances it. See
 //! [`replica`](ReplicaLog).
 //!
 //! # Invariants
 //!
-//! 1. A timestamp is drawn once, whatever crashes: an offset may be used again
-//!    after a torn tail was cut, but only in a later term (`control`).
+//! 1. A timestamp is assigned only once, even across crashes: an offset may be used again after
+//!    a torn tail was cut, but only in a later term (`control`).
 //! 2. durable ≤ installed ≤ reserved, and each only grows.
-//! 3. What [`Log::poll_durable`] has answered for is in the log that the next
+//! 3. A commit for which [`Log::poll_durable`] has returned `Ok` is in the log that the next
 //!    [`Log::open`] replays, or that open is refused (`recovery`).
-//! 4. What is replayed was committed, is a prefix of the commits in timestamp
-//!    order, and each commit comes whole.
-//! 5. After a failed write or sync nothing is acknowledged any more (`flusher`). A
-//!    disk without room is noticed before it makes a write fail: commits are refused
-//!    until there is some.
-//! 6. What is removed, a checkpoint in force holds, or its log behind it
-//!    (`checkpoint`, `retention`).
+//! 4. Recovery replays only committed transactions: a prefix of the commits in timestamp order,
+//!    each commit whole.
+//! 5. After a failed write or fsync the log acknowledges nothing any more (`flusher`). The
+//!    segment maker notices a full disk before it makes a write fail: the log refuses commits
+//!    until there is space again.
+//! 6. Segments and checkpoints are removed only when the checkpoint in force, or the log after
+//!    it, holds their contents (`checkpoint`, `retention`).
 //!
-//! Source: group commit and early release of locks after Aether (Johnson et al.,
-//! VLDB 2010); redo by cells after QuorumX, parallel replay in log order after EMS
-//! §2.4. What the design adds is in
-//! DESIGN.md, "Time and commit on one node".
+//! Source: group commit and early release of locks after Aether (Johnson et al., VLDB 2010);
+//! redo by cells after QuorumX, parallel replay in log order after EMS §2.4. The design's own
+//! additions are in DESIGN.md, "Time and commit on one node".
 
 mod backup;
 mod checkpoint;

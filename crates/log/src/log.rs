@@ -1,4 +1,5 @@
-//! The log, as its users see it.
+//! The public interface of the log: open and close it, reserve space for commits, and wait
+//! for durability.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -23,8 +24,8 @@ use crate::shared::{FatalHandler, Shared};
 use crate::space::SpaceWait;
 use crate::{Error, Settings, Statistics};
 
-/// Where the stream begins. Not at 0, so that there is a timestamp before the
-/// first commit's in its own term.
+/// Log offset of the first frame. Not 0, so that there is a timestamp before the first
+/// commit's in its own term.
 pub(crate) const FIRST_LSN: Lsn = Lsn(4096);
 
 /// An open log. Any number of threads commit to it at once.
@@ -32,22 +33,22 @@ pub(crate) const FIRST_LSN: Lsn = Lsn(4096);
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: Settings,
-    /// `None` when there are none.
+    /// `None` for an ephemeral log.
     pub(crate) files: Option<Arc<Files>>,
     pub(crate) retention: Arc<Retention>,
-    /// Where the present term began.
+    /// Log offset at which the present term began.
     pub(crate) term_start: Lsn,
     /// The flusher, until the log is closed.
     pub(crate) flusher: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
-    /// Opens the log in `directory`, or makes one: takes the directory for this
-    /// process, hands everything committed to `replay`, first what the newest
-    /// checkpoint holds, then the log behind it, and begins a new term.
+    /// Opens the log in `directory`, or creates one: locks the directory for this process,
+    /// hands everything committed to `replay`, first the records of the newest checkpoint,
+    /// then the log after it, and begins a new term.
     ///
-    /// Reads on threads of its own; done when everything has been replayed. On an
-    /// error the directory is as it was.
+    /// Recovery runs on threads of its own; the future is ready when everything has been
+    /// replayed. On an error the directory is unchanged.
     pub async fn open(
         directory: &Path,
         settings: Settings,
@@ -57,7 +58,7 @@ impl Log {
         let (opened, result) = oneshot::channel();
         let path = directory.to_owned();
         let of_flusher = settings.clone();
-        // One thread recovers and then stays, as the one that writes.
+        // One thread recovers the log and then continues as its flusher.
         let flusher = coeval_env::spawn_dedicated("log", move || async move {
             match recover(&path, &of_flusher, replay).await {
                 Ok(recovered) => {
@@ -69,7 +70,7 @@ impl Log {
                     }
                 }
                 Err(error) => {
-                    // Whoever opens may have gone meanwhile.
+                    // The caller of `open` may have dropped the future meanwhile.
                     let _ = opened.send(Err(error));
                 }
             }
@@ -90,7 +91,8 @@ impl Log {
             database,
         };
         let retention = Retention::new(summary.checkpoint);
-        // Without it more log is said to be kept than is, until something is removed.
+        // Without it statistics report more retained log than there is, until a segment is
+        // removed.
         let _ = retention.look(&files).await;
         let log = Self {
             shared,
@@ -103,9 +105,9 @@ impl Log {
         Ok((log, summary))
     }
 
-    /// Makes everything durable that has been reserved, notes that the log was
-    /// closed in order, and releases the directory. New commits are refused from
-    /// the start. Closing twice does nothing.
+    /// Makes everything durable that has been reserved, records in CONTROL that the log was
+    /// closed in order, and releases the directory. The log refuses new commits from the
+    /// start of the call. A second call does nothing.
     pub async fn close(&self) -> Result<(), Error> {
         self.shared.closing.store(true, Ordering::Release);
         self.shared.space.wake_all();
@@ -128,8 +130,8 @@ impl Log {
         }
     }
 
-    /// A log without a file: what is installed counts as durable at once, and ends
-    /// with the process.
+    /// A log without a file: an installed commit counts as durable at once, and the log
+    /// ends with the process.
     pub fn ephemeral(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
         let ring = AppendRing::unread(settings.ring_bytes, FIRST_LSN.0);
@@ -143,10 +145,9 @@ impl Log {
         })
     }
 
-    /// Reads the log in `directory` as [`Log::open`] does, and changes nothing there.
-    /// What it would refuse, this refuses, with the same words. What comes back is a
-    /// log without a file that goes on behind it, so that what was replayed can be
-    /// looked at by transactions.
+    /// Reads the log in `directory` as [`Log::open`] does, and changes nothing there. It
+    /// refuses the same directories with the same errors. Returns an ephemeral log that
+    /// continues at the recovered end, so that transactions can read the replayed data.
     pub async fn inspect(
         directory: &Path,
         settings: Settings,
@@ -171,41 +172,40 @@ impl Log {
         Ok((log, summary))
     }
 
-    /// The term of every commit made here.
+    /// The term of every commit made in this log.
     #[must_use]
     pub fn term(&self) -> Term {
         self.shared.term
     }
 
-    /// Whether there is no file, so that entries need not be collected at all: an
-    /// empty builder commits just as well.
+    /// Whether the log has no file. Callers then need not collect entries at all: an empty
+    /// builder commits just as well.
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         self.shared.ephemeral
     }
 
-    /// Where a snapshot starts that includes every commit installed without a gap:
-    /// exactly those with a commit timestamp at most this.
+    /// Timestamp for a new snapshot that includes every commit installed without a gap:
+    /// exactly the commits whose timestamp is at most this.
     ///
-    /// No commit ever has this timestamp itself unless it is included: it stands
-    /// right before the place at which the next frame starts.
+    /// No commit that is not included ever has this timestamp: it is right before the
+    /// offset at which the next frame starts.
     #[inline]
     #[must_use]
     pub fn installed(&self) -> Timestamp {
         self.shared.installed()
     }
 
-    /// Every commit with a timestamp at most this survives the loss of power; in a
-    /// cluster, of power and nodes, and [`Timestamp::ZERO`] until the mark of this
-    /// leader's term is committed. Never above [`Log::installed`].
+    /// Every commit with a timestamp at most this survives the loss of power; in a cluster,
+    /// of power and of a minority of nodes. A leader returns [`Timestamp::ZERO`] until the
+    /// mark of its term is committed. Never above [`Log::installed`].
     #[inline]
     #[must_use]
     pub fn durable(&self) -> Timestamp {
         self.shared.durable()
     }
 
-    /// Memory that the window of the log takes that is on its way to the disk, in
-    /// bytes.
+    /// Memory of the ring that holds log on its way to the disk, in bytes.
     #[must_use]
     pub fn window_bytes(&self) -> u64 {
         self.shared.ring.memory()
@@ -217,21 +217,23 @@ impl Log {
         EntryBuilder::new(self.settings.frame_payload_bytes)
     }
 
-    /// A transaction has written something, and is about to commit: a group may wait for it
-    /// a moment. Followed by [`Log::writer_ends`], whatever becomes of it.
+    /// Registers a transaction that has written something and is about to commit: group
+    /// commit may wait for it a moment. The caller calls [`Log::writer_ends`] afterwards,
+    /// whether the transaction commits or aborts.
     #[inline]
     pub fn writer_begins(&self) {
         self.shared.writers.begins();
     }
 
-    /// It commits now, or does not commit.
+    /// Ends the registration of [`Log::writer_begins`]: the transaction commits now, or has
+    /// aborted.
     #[inline]
     pub fn writer_ends(&self) {
         self.shared.writers.ends();
     }
 
-    /// Gets everything ready for the commit of `entries`, of which no row is to come.
-    /// See [`Log::poll_prepare_with`].
+    /// Prepares the commit of `entries`, all of whose rows are copied into the builder. See
+    /// [`Log::poll_prepare_with`].
     pub fn poll_prepare(
         &self,
         entries: &mut EntryBuilder,
@@ -241,14 +243,14 @@ impl Log {
         self.poll_prepare_with(entries, no_rows, wait, context)
     }
 
-    /// Gets everything ready for the commit of `entries`: sends ahead, as chunks,
-    /// what does not fit one frame, and takes room for the commit frame. Pending
-    /// while the log's ring is full.
+    /// Prepares the commit of `entries`: writes the entries that do not fit one frame
+    /// ahead, as chunks, and takes a credit for the commit frame. Pending while the log's
+    /// ring is full.
     ///
-    /// `entries` stay as they are until the commit has ended, and so do the rows to
-    /// come, which `row` has by their numbers: each poll asks for those of the chunks
-    /// that it sends. `wait` is kept between polls. Chunks of a transaction that does not
-    /// commit are ignored by recovery.
+    /// The caller leaves `entries` unchanged until the commit has ended, and also the
+    /// deferred rows, which `row` returns by number: each poll asks for the rows of the
+    /// chunks that it writes. `wait` is kept between polls. Recovery ignores the chunks of
+    /// a transaction that does not commit.
     pub fn poll_prepare_with<'rows>(
         &self,
         entries: &mut EntryBuilder,
@@ -287,7 +289,7 @@ impl Log {
         poll_fn(|context| self.poll_prepare(entries, &mut wait, context)).await
     }
 
-    /// Whether the builder's longest entry fits a frame.
+    /// Checks that the builder's longest entry fits a frame.
     fn check_length(&self, entries: &EntryBuilder) -> Result<(), Error> {
         let (bytes, limit) = (entries.longest_part(), self.settings.frame_payload_bytes);
         if bytes > limit {
@@ -324,26 +326,26 @@ impl Log {
             .map(|space| Ok(Credit::new(shared, space)))
     }
 
-    /// The place of the first frame, in a ring that nobody has used, with so much payload.
+    /// Reserves the first frame of a new ring, for `payload_bytes` of payload. No other
+    /// thread uses the ring yet.
     pub(crate) fn first_reservation(&self, payload_bytes: u64) -> Reservation<'_> {
         let space = self.shared.ring.try_acquire(frame_bytes(payload_bytes));
         let space = space.expect("a frame is far smaller than the ring");
         Credit::new(&self.shared, space).reserve()
     }
 
-    /// Draws the next commit timestamp. Never waits and never fails; from here on
-    /// the commit must be completed, one way or the other ([`Reservation`]).
+    /// Assigns the next commit timestamp. Never waits and never fails; from here on the
+    /// caller must complete the commit or skip it ([`Reservation`]).
     #[inline]
     pub fn reserve<'log>(&'log self, credit: Credit<'log>) -> Reservation<'log> {
         credit.reserve()
     }
 
-    /// Ready when every commit up to `timestamp` is durable; at once when it is
-    /// already. A timestamp from an earlier term always is: opening the log made
-    /// it so. One that no commit will ever have is pending until a later commit is
-    /// durable.
+    /// Ready when every commit up to `timestamp` is durable. A timestamp of an earlier term
+    /// is durable since the log was opened. A timestamp that no commit will ever have is
+    /// pending until a later commit is durable.
     ///
-    /// An error says that the log has stopped before it could get there.
+    /// Returns an error if the log has stopped before `timestamp` became durable.
     pub fn poll_durable(
         &self,
         timestamp: Timestamp,
@@ -353,7 +355,8 @@ impl Log {
             return Poll::Ready(Ok(()));
         }
         self.shared.waiters.park(timestamp, context);
-        // It may have been reached, or the log may have stopped, before it parked.
+        // The flusher may have reached it, or the log may have stopped, before the waiter
+        // was queued.
         if timestamp <= self.durable() {
             return Poll::Ready(Ok(()));
         }
@@ -363,10 +366,10 @@ impl Log {
         }
     }
 
-    /// Ready when [`Log::installed`] has reached `timestamp`. One that no commit will
-    /// ever have is pending until a later commit is installed.
+    /// Ready when [`Log::installed`] has reached `timestamp`. A timestamp that no commit
+    /// will ever have is pending until a later commit is installed.
     ///
-    /// An error says that the log has stopped before it could get there.
+    /// Returns an error if the log has stopped before `timestamp` was installed.
     pub fn poll_installed(
         &self,
         timestamp: Timestamp,
@@ -376,7 +379,7 @@ impl Log {
             return Poll::Ready(Ok(()));
         }
         self.shared.beginners.park(timestamp, context);
-        // As above.
+        // Checked again, as in `poll_durable`.
         if timestamp <= self.installed() {
             return Poll::Ready(Ok(()));
         }
@@ -391,17 +394,17 @@ impl Log {
         poll_fn(|context| self.poll_durable(timestamp, context)).await
     }
 
-    /// Why no new commit is taken for now, if so: the disk has no room.
+    /// Why the log refuses new commits because the disk is full; `None` if it does not.
     #[must_use]
     pub fn full_reason(&self) -> Option<Error> {
         self.shared.full_reason()
     }
 
-    /// What it has done since it was opened.
+    /// Counters of the log since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let shared = &*self.shared;
-        // In this order, so that no end is before the one it must not be before.
+        // Read in this order, so that durable ≤ installed ≤ reserved holds among the three.
         let durable = shared.durable_end();
         let installed = Lsn(shared.ring.completed());
         let reserved = Lsn(shared.ring.reserved());
@@ -409,16 +412,16 @@ impl Log {
         shared.counters.read(ends, shared.writers.count())
     }
 
-    /// Whom to call, once, when the log stops for good because a write to the disk
-    /// failed. At once, if it has.
+    /// Sets the handler that is called, once, when the log stops for good because a write
+    /// to the disk failed; at once, if it already has.
     pub fn set_fatal_handler(&self, handler: FatalHandler) {
         self.shared.set_fatal_handler(handler);
     }
 }
 
 impl Drop for Log {
-    /// Without [`Log::close`]: as if the process had been killed. What is durable
-    /// stays; the thread that writes ends by itself, a little later.
+    /// Without [`Log::close`]: as if the process had been killed. Durable commits stay
+    /// durable; the flusher ends by itself a little later.
     fn drop(&mut self) {
         self.shared.abandoned.store(true, Ordering::Release);
         self.shared.flusher.notify_one();

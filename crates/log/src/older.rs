@@ -1,22 +1,22 @@
-//! What a data directory holds that a start does not read: log from before the
+//! Verification of the files that a start does not read: archived log from before the
 //! checkpoint in force, and other checkpoints.
 //!
 //! ```text
 //!   segments   5        6        7        8        9
 //!              ┼──f─────┼────────┼────────┼────b───┼───
-//!                 └──── looked at here ────────┘ read by a start
+//!                 └──── verified here  ────────┘ read by a start
 //! ```
 //!
-//! It is kept for restores to a point in time (`log_keep_bytes`), for backups under way,
-//! and by chance, when a process ended before it was removed. Nobody misses it until it
-//! is needed, so it is worth being looked at while there still is something to do about
-//! it.
+//! The log keeps them for point-in-time restores (`log_keep_bytes`), for backups under
+//! way, and by accident, when a process ended before it removed them. Damage to them goes
+//! unnoticed until they are needed, so it is worth finding while it can still be
+//! repaired.
 //!
-//! The oldest segment may begin inside a frame whose beginning is gone. So the first
-//! frame is looked for: a place whose header is stamped for that very place and whose
-//! checksum is right. From there on every frame follows on the one before it, up to
-//! where a start begins (`b`); whatever else stands there is damage. Behind damage
-//! nothing is looked at up to the next gap: such log serves no restore.
+//! The oldest segment may begin inside a frame whose beginning is gone. So the scan
+//! searches for the first frame: an offset where the header carries that very offset and
+//! the checksum is right. From there on each frame must follow the one before it, up to
+//! where a start begins to read (`b`); anything else is damage. After damage the scan
+//! skips to the next gap: log with damage in it serves no restore.
 
 use std::path::{Path, PathBuf};
 
@@ -33,26 +33,27 @@ use crate::recovery::{Leftovers, find_checkpoint};
 use crate::segment::{Name, SegmentKind};
 use crate::{Error, Settings};
 
-/// How much is read at once.
+/// Bytes of log that the scan reads at once.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// What there is, and what is wrong with it.
+/// Result of the scan: the amount of archived log and checkpoints, and the damage in
+/// them.
 #[derive(Debug, Default)]
 pub struct Older {
     /// Bytes of log, from the first whole frame on.
     pub log_bytes: u64,
-    /// Commits in it.
+    /// Commits in that log.
     pub commits: u64,
-    /// Checkpoints that are not in force.
+    /// Checkpoints other than the one in force.
     pub checkpoints: u64,
     /// Bytes of their files.
     pub checkpoint_bytes: u64,
-    /// Damage, each with file and offset: [`Error::Damaged`].
+    /// Damage found, each with file and offset: [`Error::Damaged`].
     pub findings: Vec<Error>,
 }
 
 impl Older {
-    /// Keeps what is said about files, and returns what is not.
+    /// Records an [`Error::Damaged`] as a finding, and passes every other result through.
     fn note<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -64,11 +65,13 @@ impl Older {
         }
     }
 
-    /// Looks at what a start of the database in `directory` would not read, and changes
-    /// nothing there. `progress` hears how many bytes of how many have been looked at.
+    /// Scans the files that a start of the database in `directory` would not read, and
+    /// changes nothing there. `progress` is called with the bytes scanned so far and the
+    /// total.
     ///
     /// # Errors
-    /// What keeps it from looking. What it finds is no error.
+    /// Errors that keep the scan from reading the directory. Damage that it finds is no
+    /// error.
     pub async fn look(
         directory: &Path,
         settings: &Settings,
@@ -128,8 +131,8 @@ impl Older {
         Ok(())
     }
 
-    /// The segments that hold log before `begin`, in runs without gaps. A gap is
-    /// noted, and so is a segment that cannot be opened.
+    /// The segments that hold log before `begin`, in runs without gaps. Gaps, and
+    /// segments that cannot be opened, are recorded as findings.
     async fn runs(&mut self, kind: &SegmentKind, begin: Lsn) -> Result<Vec<Chain>, Error> {
         let names = fs::read_dir(&kind.directory).await;
         let names: Vec<PathBuf> = names.map_err(Error::io("list", &kind.directory))?;
@@ -145,7 +148,7 @@ impl Older {
                 last => {
                     if let Some(run) = last {
                         let path = kind.path(Name::following(run.end()));
-                        // One that was not to be opened has been noted.
+                        // A segment that could not be opened has been recorded already.
                         if !names.contains(&path) {
                             self.findings.push(missing(&path));
                         }
@@ -159,8 +162,8 @@ impl Older {
         Ok(runs)
     }
 
-    /// Looks at every frame of a run up to `until`, where a frame may break off if there
-    /// is a gap.
+    /// Scans every frame of a run up to `until`, where the last frame may be incomplete
+    /// if a gap follows.
     async fn frames(
         &mut self,
         run: &Chain,
@@ -194,14 +197,14 @@ impl Older {
             progress(at.min(until));
             match stopped_by {
                 None => {}
-                // It goes on behind what has been read.
+                // The frame continues after the bytes that were read.
                 Some(NotAFrame::TooLong) if rest.len() < bytes.len() => {}
                 Some(NotAFrame::TooLong)
                     if bytes.len() == want && (want as u64) < 2 * AppendRing::MAX_REGION =>
                 {
                     want *= 2;
                 }
-                // The gap has been noted.
+                // The gap has been recorded.
                 Some(NotAFrame::TooLong) if gap => return Ok(()),
                 Some(why) => return Err(run.damaged(at, why.describe().to_owned())),
             }
@@ -210,11 +213,11 @@ impl Older {
     }
 }
 
-/// Where the first frame begins; `None` when the run ends before one does.
+/// Log offset of the run's first whole frame; `None` when the run ends before one.
 async fn first_frame(run: &Chain, until: Lsn, seed: Seed) -> Result<Option<Lsn>, Error> {
     let first = run.first();
     if first == FIRST_LSN {
-        // Nothing was before it.
+        // No log precedes it.
         return Ok(Some(first));
     }
     let mut window = Vec::new();

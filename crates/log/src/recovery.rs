@@ -1,47 +1,47 @@
-//! Recovery: from what the disk holds back to what was committed.
+//! Crash recovery: rebuilds the committed state from the newest checkpoint and the log.
 //!
-//! First the newest [checkpoint](crate::checkpoint) is loaded, if there is any. Then
-//! the log is read from where that ends, else from its first frame, to the first
-//! place that holds none. What is found there decides everything:
+//! First it loads the newest [checkpoint](crate::checkpoint), if there is one. Then it
+//! reads the log from the checkpoint's end, else from its first frame, to the first
+//! offset without a valid frame. The bytes found there decide:
 //!
 //! ```text
 //!   frame  frame  frame  ?????  frame  00000000
 //!                        ^ p
 //! ```
 //!
-//! - *A torn tail.* The power failed during a write that nobody had been told was
-//!   durable. The log ends at `p`; what is behind is cleared.
-//! - *Damage.* What stood at `p` had been durable, so somebody may rely on it, and
-//!   on what came behind. Nothing is changed, and the log refuses to open.
+//! - *A torn tail.* The power failed during a write that was never acknowledged as
+//!   durable. The log ends at `p`; recovery clears the bytes after it.
+//! - *Damage.* The bytes at `p` had been durable, so a client may rely on them and on
+//!   what followed. Recovery changes nothing and refuses to open the log.
 //!
-//! `p` was durable if any of these says so:
+//! The bytes at `p` were durable if either of these says so:
 //!
-//! 1. CONTROL: the present term began behind `p` (everything before its beginning
-//!    was made durable first), or the log was closed in order and ended behind `p`.
-//! 2. A frame anywhere behind `p`, valid and of the present term, that carries a
-//!    durable offset greater than `p`: whoever made it knew.
+//! 1. CONTROL: the present term began after `p` (everything before its beginning was made
+//!    durable first), or the log was closed in order and ended after `p`.
+//! 2. A frame anywhere after `p`, valid and of the present term, that carries a durable
+//!    offset greater than `p`: the writer of that frame knew.
 //!
-//! Neither can be had for the last group before a crash: if it was durable, and
-//! nothing was written after it, and the disk damages it afterwards, that looks
-//! like a torn tail. An orderly close leaves no such gap.
+//! Neither evidence exists for the last group before a crash: if it was durable, and
+//! nothing was written after it, and the disk damages it afterwards, that looks like a
+//! torn tail. An orderly close leaves no such gap.
 //!
-//! A frame of an earlier term at or behind the beginning of the present one is a
-//! remnant of a tail that was cut; the log ends there, whatever it looks like.
+//! A frame of an earlier term at or after the beginning of the present one is a remnant
+//! of a tail that was cut; the log ends there, whatever the frame looks like.
 //!
-//! Before the log is written again, what was read back but never proved durable is
-//! written once more and synced: after a crash of the process alone the kernel
-//! still shows it, whether the disk has it or not. Then the tail is cleared, and
-//! only then does CONTROL name the next term and its beginning. A crash anywhere
-//! in between finds the same log again.
+//! Before the log is written again, recovery rewrites and syncs the bytes that it read
+//! but that were never proved durable: after a crash of the process alone the kernel
+//! still shows them, whether or not the disk has them. Then it clears the tail, and only
+//! then does CONTROL name the next term and its beginning. A recovery after a crash
+//! anywhere in between finds the same log again.
 //!
-//! A checkpoint that is damaged is not replaced by what else there may be: the log
-//! before it is gone, or may be. Its file and the place in it are named.
+//! Recovery does not replace a damaged checkpoint by an older one: the log before it is
+//! gone, or may be. The error names the file and the offset in it.
 //!
 //! - [`chain`]: the segments as one stream.
 //! - [`scan`]: reads frames, finds the end.
 //! - [`deliver`]: follows a commit to all its entries.
 //! - [`dispatch`]: replays entries, each record's in order, on several threads.
-//! - [`tail`]: judges what is behind the end, and repairs it.
+//! - [`tail`]: classifies the bytes after the end, and repairs the tail.
 
 pub(crate) mod chain;
 pub(crate) mod chunks;
@@ -68,12 +68,12 @@ use chain::Chain;
 use scan::Scan;
 use tail::Tail;
 
-/// Why an entry cannot be replayed.
+/// Why a [`Replay`] implementation rejected an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError {
-    /// The entry's commit.
+    /// Commit timestamp of the entry.
     pub timestamp: Timestamp,
-    /// What is wrong with it.
+    /// The problem with the entry, in words.
     pub reason: String,
 }
 
@@ -85,70 +85,71 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// Takes the entries of the log back while it is opened.
+/// Receives the checkpoint's records and the log's entries while the log is opened.
 pub trait Replay: Send + Sync + 'static {
-    /// Transactions committed at these timestamps did this. A few dozen entries at
-    /// once, so that who takes them can look ahead. Called from several threads at
-    /// once; for one record always from the same thread and in commit order. An
-    /// error ends the opening.
+    /// Applies entries of transactions that committed at these timestamps. Recovery
+    /// passes a few dozen at once, so that the implementation can prefetch. Called from
+    /// several threads at once; for one record always from the same thread and in commit
+    /// order. An error makes the opening fail.
     fn apply(&self, entries: &[(Timestamp, Entry<'_>)]) -> Result<(), ReplayError>;
 
-    /// A checkpoint holds these records. Called from several threads at once, before
-    /// anything is applied, and for each record once. An error, in words, ends the
-    /// opening.
+    /// Loads records of the checkpoint. Called from several threads at once, before any
+    /// [`Replay::apply`], and for each record once. An error, in words, makes the opening
+    /// fail.
     fn restore(&self, block: &Block<'_>) -> Result<(), String>;
 
-    /// How far it has come; called now and then, for people who wait.
+    /// Reports progress for operators who wait for the start; called now and then.
     fn progress(&self, progress: RecoveryProgress) {
         let _ = progress;
     }
 }
 
-/// How far reading a data directory has come.
+/// Progress of reading a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryProgress {
-    /// Loading the checkpoint.
+    /// Recovery is loading the checkpoint.
     Checkpoint {
-        /// Rows that are loaded.
+        /// Rows loaded so far.
         records: u64,
-        /// Rows that there are.
+        /// Rows of the whole checkpoint.
         of: u64,
     },
-    /// Replaying the log behind it.
+    /// Recovery is replaying the log after the checkpoint.
     Log {
-        /// Bytes that are read.
+        /// Bytes read so far.
         bytes: u64,
-        /// Bytes that there are, what has not been written yet included.
+        /// Bytes of all segments, the unwritten rest of the last one included.
         of: u64,
     },
 }
 
-/// What recovery found.
+/// Result of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoverySummary {
     /// The checkpoint that was loaded first.
     pub checkpoint: Option<Checkpoint>,
-    /// Whether the log had been closed in order.
+    /// Whether the log had been closed in order before.
     pub clean: bool,
-    /// Committed transactions.
+    /// Committed transactions that were replayed.
     pub commits: u64,
-    /// Their entries.
+    /// Entries of those transactions.
     pub entries: u64,
     /// Bytes of log read.
     pub bytes: u64,
     /// The last commit in the log that was read, [`Timestamp::ZERO`] when there is
     /// none.
     pub last_commit: Timestamp,
-    /// Where the log goes on.
+    /// Log offset at which the log continues.
     pub end: Lsn,
-    /// Bytes behind the end that make no whole commit, and that nothing left on the disk
-    /// says were durable. Cut off. After a crash they are of commits that were never
-    /// acknowledged, unless the disk has damaged the last group since (see the module).
+    /// Bytes after the end that make no whole commit, and that nothing left on the disk
+    /// shows to have been durable; recovery cut them off. After a crash they belong to
+    /// commits that were never acknowledged, unless the disk has damaged the last group
+    /// since (see the module).
     pub cut_bytes: u64,
 }
 
 impl RecoverySummary {
-    /// Nothing was read, and the log goes on here.
+    /// The summary of an empty log that continues at `end`.
     pub(crate) const fn nothing(end: Lsn) -> Self {
         Self {
             checkpoint: None,
@@ -163,35 +164,35 @@ impl RecoverySummary {
     }
 }
 
-/// A log that is ready to be written.
+/// A recovered log that is ready to be written.
 pub(crate) struct Recovered {
     pub(crate) directory: DataDirectory,
-    /// As it is on the disk: with the term that begins now.
+    /// The control data on the disk, which names the new term.
     pub(crate) control: Control,
     pub(crate) kind: SegmentKind,
-    /// The segment that is written next. Its end may be the log's.
+    /// The segment that the flusher writes next. Its end may be the log's.
     pub(crate) current: Segment,
-    /// Segments of zeros that follow on it.
+    /// Segments of zeros that follow it.
     pub(crate) spares: VecDeque<Segment>,
     pub(crate) summary: RecoverySummary,
 }
 
-/// What a data directory holds, read and replayed.
+/// Contents of a data directory, read and replayed.
 pub(crate) struct Found {
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) chain: Chain,
-    /// Where in the log replay began, and the term that what came before ended in.
+    /// Log offset at which replay began, and the term in which the log before it ended.
     pub(crate) begin: (Lsn, Term),
     pub(crate) scan: Scan,
     pub(crate) tail: Tail,
 }
 
-/// What reading does with files that were being made when a process ended.
+/// Whether recovery may remove files that were still being created when a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leftovers {
-    /// Removes them.
+    /// Recovery removes them.
     Remove,
-    /// Leaves everything as it is, and opens no file for writing.
+    /// Recovery leaves everything as it is, and opens no file for writing.
     Keep,
 }
 
@@ -247,8 +248,8 @@ pub(crate) async fn recover(
     })
 }
 
-/// Replays the log in `path`, and changes nothing there. The next term, where the log
-/// would go on, and what was found.
+/// Replays the log in `path`, and changes nothing there. Returns the next term, and the
+/// summary.
 pub(crate) async fn inspect(
     path: &Path,
     settings: &Settings,
@@ -262,7 +263,7 @@ pub(crate) async fn inspect(
         what: "the file is missing: this is no data directory, or no whole one".to_owned(),
     })?;
     if control.term == Term(0) {
-        // The first start made the directory and got no further.
+        // The first start created the directory and got no further.
         return Ok((Term(1), RecoverySummary::nothing(FIRST_LSN)));
     }
     let kind = SegmentKind {
@@ -276,7 +277,8 @@ pub(crate) async fn inspect(
 }
 
 impl Found {
-    /// Reads and replays it. Of a log that was being cut it reads what the cut leaves.
+    /// Reads and replays the directory. Of a log whose truncation was under way, it reads
+    /// the part that the truncation leaves.
     pub(crate) async fn read(
         directory: &DataDirectory,
         control: &Control,
@@ -308,7 +310,7 @@ impl Found {
         let until = control.cut();
         let control = &control.after_cut();
         let mut chain = Chain::open(kind, needed, until).await?;
-        // A cluster's log may be cut down to nothing.
+        // The truncation of a cluster's log may leave nothing of it.
         let is_new = control.term == Term(0)
             || (control.member.is_some() && control.start.max(begin.0) <= needed);
         if chain.is_empty() && is_new && kind.leftovers == Leftovers::Remove {
@@ -392,7 +394,7 @@ pub(crate) async fn find_checkpoint(
     Ok(Some(file))
 }
 
-/// Makes CONTROL in a new directory, of this database or one of its own.
+/// Creates CONTROL in a new directory, with this database id or a new random one.
 pub(crate) async fn create(
     directory: &DataDirectory,
     database: Option<u128>,

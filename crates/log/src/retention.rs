@@ -1,4 +1,5 @@
-//! How much of the log is kept, and the removal of the rest.
+//! Log truncation: decides how much of the log is retained, and removes the segments
+//! before that.
 //!
 //! ```text
 //!   segments   0        1        2        3        4        5
@@ -9,10 +10,10 @@
 //!   removed    ───────▶ 0, and nothing else
 //! ```
 //!
-//! Three things need log: the checkpoint in force; whoever [holds](Hold) it, such
-//! as a backup under way; and the setting that says how many bytes to keep, for a
-//! restore to a point in time and for standbys that fall behind. The oldest of the
-//! three decides. Whole segments go, the oldest first.
+//! Three parties need log: the checkpoint in force; every holder of a [`Hold`], such as a
+//! backup under way; and the setting `log_keep_bytes`, for point-in-time restores and for
+//! followers that fall behind. The oldest offset of the three decides. Truncation removes
+//! whole segments, the oldest first.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,18 +32,18 @@ struct State {
     /// The checkpoint in force.
     checkpoint: Option<Checkpoint>,
     next_hold: u64,
-    /// Where the oldest segment begins that is there.
+    /// Log offset at which the oldest existing segment begins.
     oldest: Option<Lsn>,
-    /// What each holder needs: a checkpoint, if there was one, and the log from
-    /// there on.
+    /// Needs of each holder: a checkpoint, if there was one, and the log from this offset
+    /// on.
     holds: BTreeMap<u64, (Option<Lsn>, Lsn)>,
 }
 
-/// What is needed of a directory's checkpoints and log.
+/// Tracks which checkpoints and which part of the log are still needed.
 #[derive(Debug, Default)]
 pub(crate) struct Retention(Mutex<State>);
 
-/// Keeps a checkpoint and the log from there on, until it is dropped.
+/// Retains a checkpoint, and the log from its start on, until dropped.
 #[derive(Debug)]
 #[must_use = "what is held is kept only as long as this is"]
 pub struct Hold {
@@ -53,13 +54,13 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The checkpoint, unless there is none yet.
+    /// The retained checkpoint; `None` if there was none yet.
     #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.checkpoint
     }
 
-    /// From where on the log is kept.
+    /// Log offset from which on the log is retained.
     #[must_use]
     pub fn log_start(&self) -> Lsn {
         self.log_start
@@ -88,30 +89,30 @@ impl Retention {
         self.state().checkpoint
     }
 
-    /// Another checkpoint is in force from now on.
+    /// Puts a newer checkpoint in force.
     pub(crate) fn set_checkpoint(&self, checkpoint: Checkpoint) {
         self.state().checkpoint = Some(checkpoint);
     }
 
-    /// Looks where the log in the directory begins.
+    /// Lists the segments, and remembers where the oldest one begins.
     pub(crate) async fn look(&self, files: &Files) -> Result<(), Error> {
         let oldest = segments(files).await?.first().map(|(_, first)| *first);
         self.state().oldest = oldest;
         Ok(())
     }
 
-    /// Where the oldest segment begins, as it was when somebody last looked.
+    /// Log offset at which the oldest segment began when the directory was last listed.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         self.state().oldest
     }
 
-    /// How many read what is held.
+    /// Number of holders that are reading.
     pub(crate) fn holders(&self) -> usize {
         self.state().holds.len()
     }
 
-    /// Keeps the checkpoint in force and its log; the log from `first` on when
-    /// there is none.
+    /// Retains the checkpoint in force and its log; the log from `first` on when there is
+    /// no checkpoint.
     pub(crate) fn hold(self: &Arc<Self>, first: Lsn) -> Hold {
         let mut state = self.state();
         let number = state.next_hold;
@@ -128,8 +129,9 @@ impl Retention {
         }
     }
 
-    /// Which checkpoints are needed, by where their replay begins, and the log from
-    /// where on. Nothing may go while there is no checkpoint.
+    /// The checkpoints that are needed, by the offset where their replay begins, and the
+    /// offset from which the log is needed. `None` without a checkpoint: then nothing may
+    /// be removed.
     fn needed(&self) -> Option<(Vec<Lsn>, Lsn)> {
         let state = self.state();
         let checkpoint = state.checkpoint?.start;
@@ -142,9 +144,9 @@ impl Retention {
         ))
     }
 
-    /// Removes what nobody needs. `kept_from` is from where on the settings say
-    /// that log is kept. To be called only when the checkpoint in force would
-    /// survive the loss of power.
+    /// Removes checkpoints and segments that are no longer needed. `kept_from` is the
+    /// offset from which the settings retain log. Called only when the checkpoint in
+    /// force would survive the loss of power.
     pub(crate) async fn clean(&self, files: &Files, kept_from: Lsn) -> Result<(), Error> {
         let Some((checkpoints, needed)) = self.needed() else {
             return Ok(());
@@ -155,7 +157,7 @@ impl Retention {
     }
 }
 
-/// The segments there are, with where each begins, the oldest first.
+/// The existing segments, each with the log offset at which it begins, the oldest first.
 async fn segments(files: &Files) -> Result<Vec<(PathBuf, Lsn)>, Error> {
     let directory = files.log();
     let names = fs::read_dir(&directory)

@@ -1,35 +1,34 @@
-//! Segment files: the log's stream in pieces.
+//! Segment files: fixed-size files that hold the write-ahead log's byte stream in pieces.
 //!
 //! ```text
 //! 00000000000000004096.log          00000000000016777216.log
 //! +--------+----------------------+ +--------+----------------------+
-//! | header | stream from 4096 on  | | header | stream goes on       |  …
+//! | header | stream from 4096 on  | | header | stream continues     |  …
 //! +--------+----------------------+ +--------+----------------------+
 //!  4096 B    segment_bytes - 4096
 //! ```
 //!
-//! A file is named by the offset at which its part of the stream begins. Frames
-//! cross from one file into the next. A segment is written full of zeros and made
-//! durable before it gets its name, ahead of its use: writing the log then changes
-//! no metadata, so `fdatasync` has one thing to wait for, and the end of the log
-//! is where zeros begin.
+//! A file is named by the offset at which its part of the stream begins. Frames cross from
+//! one file into the next. The segment maker fills a segment with zeros and makes it durable
+//! before it gets its name, ahead of its use: the flusher's writes then change no metadata,
+//! `fdatasync` waits for the data alone, and the log ends where zeros begin.
 //!
 //! The header is one page: magic, format version, CRC32C of the rest of the page,
 //! database id, first offset, size of the file, the term that begins with it or 0.
 //!
 //! # A file for each term
 //!
-//! In a [replicated](crate::replica) log a leader's term begins a file of its own,
-//! wherever the file before it stands, and the term is in its name:
+//! In a [replicated](crate::replica) log each leader's term begins a file of its own, at
+//! whatever offset the file before it has reached, and the file's name includes the term:
 //!
 //! ```text
 //! 00000000000000004096.log            term 2 from 4096 on …
-//! 00000000000000009000-0000003.log    … up to 9000, where the mark of term 3 stands
-//! 00000000000000025384.log            term 3 goes on
+//! 00000000000000009000-0000003.log    … up to 9000, where the mark of term 3 is
+//! 00000000000000025384.log            term 3 continues
 //! ```
 //!
-//! So `ls` shows where terms began, and a tail of other terms is taken away by
-//! removing files. What the file before has behind 9000 is zeros, and no part of the
+//! So `ls` shows where terms began, and a follower truncates a tail of other terms by
+//! removing files. In the file before, the bytes after 9000 are zeros, and no part of the
 //! log. A log that is not replicated has no such files (decision 0023).
 //!
 //! Source: FRS §6.6.1 (a file for each term, named by term and first LSN,
@@ -45,21 +44,20 @@ use crate::Error;
 use crate::recovery::Leftovers;
 use crate::stamp::{self, Stamp};
 
-/// Bytes of a segment file before the stream's.
+/// Bytes of a segment file's header, which precede its part of the stream.
 pub(crate) const SEGMENT_HEADER_BYTES: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"COEVALSG";
 const SUFFIX: &str = ".log";
 const NEW_SUFFIX: &str = ".new";
-/// Most bytes of the first segment of a new log or of a term, because somebody waits
-/// until it is made; those that follow are made ahead.
+/// Most bytes of the first segment of a new log or of a term, because the caller waits until
+/// it is made; later segments are made ahead.
 const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
-/// As many as the largest term has.
+/// Digits of a term in a file name: as many as the largest term has.
 const TERM_DIGITS: usize = 7;
-/// How much is written at once while a segment is filled with zeros: one page. A
-/// file system that caches a large write as one large folio writes the whole
-/// folio again for every small write into it, a megabyte for a commit of a
-/// hundred bytes.
+/// Bytes per write while a segment is filled with zeros: one page. A file system that caches
+/// a large write as one large folio writes the whole folio again for every small write into
+/// it, a megabyte for a commit of a hundred bytes.
 const FILL_BYTES: usize = 4096;
 
 /// An open segment.
@@ -67,17 +65,17 @@ const FILL_BYTES: usize = 4096;
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     file: fs::File,
-    /// Where its part of the stream begins.
+    /// Log offset at which its part of the stream begins.
     pub(crate) first: Lsn,
     /// The term that begins with it, if its name has one.
     pub(crate) begins: Option<Term>,
-    /// Where its part of the stream ends, and the next segment's begins.
+    /// Log offset at which its part of the stream ends, and the next segment's begins.
     pub(crate) end: Lsn,
-    /// Where its part would end if no term began within it.
+    /// Log offset at which its part would end if no term began within it.
     room_end: Lsn,
 }
 
-/// What a segment belongs to, and how large new ones are.
+/// The directory and database that segments belong to, and the size of new ones.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentKind {
     pub(crate) directory: PathBuf,
@@ -86,17 +84,17 @@ pub(crate) struct SegmentKind {
     pub(crate) leftovers: Leftovers,
 }
 
-/// What the name of a segment says.
+/// The facts in a segment's file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// Where its part of the stream begins.
+    /// Log offset at which its part of the stream begins.
     pub(crate) first: Lsn,
     /// The term that begins with it.
     pub(crate) begins: Option<Term>,
 }
 
 impl Name {
-    /// A segment that goes on where another one ends.
+    /// Name of a segment that continues where another one ends.
     pub(crate) const fn following(first: Lsn) -> Self {
         Self {
             first,
@@ -104,7 +102,7 @@ impl Name {
         }
     }
 
-    /// Reads a file's name.
+    /// Parses a file's name; `None` if it is not a segment's.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let number = |digits: &str, count: usize| -> Option<u64> {
             let sound = digits.len() == count && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -123,12 +121,12 @@ impl Name {
         sound.then_some(Self { first, begins })
     }
 
-    /// Reads the name of the file at `path`.
+    /// Parses the name of the file at `path`.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::parse(path.file_name()?.to_str()?)
     }
 
-    /// The file's name. Sorted as text, names stand in the order of the stream.
+    /// The file's name. Names sorted as text are in the order of the stream.
     pub(crate) fn file_name(self) -> String {
         let first = self.first.0;
         match self.begins {
@@ -138,18 +136,18 @@ impl Name {
     }
 }
 
-/// Which offset the segment of this name begins at, if it is the name of one.
+/// Log offset at which the segment at `path` begins; `None` if its name is not a segment's.
 pub(crate) fn first_of_name(path: &Path) -> Option<Lsn> {
     Some(Name::of(path)?.first)
 }
 
-/// Whether this is a segment that was being made when the process ended.
+/// Whether this is a segment that was still being created when the process ended.
 pub(crate) fn is_unfinished(path: &Path) -> bool {
     path.to_str().is_some_and(|name| name.ends_with(NEW_SUFFIX))
 }
 
 impl SegmentKind {
-    /// The same with small segments, for where somebody waits until one is made.
+    /// The same kind with small segments, for callers that wait until the segment is made.
     pub(crate) fn small(&self) -> Self {
         Self {
             segment_bytes: self.segment_bytes.min(SMALL_SEGMENT_BYTES),
@@ -161,8 +159,8 @@ impl SegmentKind {
         self.directory.join(name.file_name())
     }
 
-    /// Makes a segment of zeros, durably. Looks between writes whether to `stop`,
-    /// and then leaves it unfinished.
+    /// Creates a segment of zeros, durably. Checks `stop` between writes; when it returns
+    /// true, the segment is left unfinished and `None` is returned.
     pub(crate) async fn create(
         &self,
         name: Name,
@@ -220,8 +218,8 @@ impl SegmentKind {
         page.finish()
     }
 
-    /// Begins a segment for a part of the stream that exists already and ends at `end`. It is
-    /// whole, and may be given its name, when all of that has been written and synced.
+    /// Creates a segment for a part of the stream that exists already and ends at `end`. The
+    /// caller writes and syncs that part, and only then gives the file its name.
     pub(crate) async fn begin(
         &self,
         path: PathBuf,
@@ -317,25 +315,25 @@ impl SegmentKind {
 }
 
 impl Segment {
-    /// A term begins here, in a segment of its own: nothing behind is a part of the
-    /// stream.
+    /// Ends this segment's part at `end`, where a term begins in a segment of its own: the
+    /// bytes after `end` are no part of the stream.
     pub(crate) fn ends_at(&mut self, end: Lsn) {
         debug_assert!(self.first <= end && end <= self.room_end);
         self.end = end;
     }
 
-    /// The segment that took over within this one has gone.
+    /// Undoes [`Segment::ends_at`]: the segment that began within this one has been removed.
     pub(crate) fn goes_on(&mut self) {
         self.end = self.room_end;
     }
 
-    /// Where in the file a place in the stream is.
+    /// Offset in the file of a log offset.
     pub(crate) fn offset(&self, lsn: Lsn) -> u64 {
         debug_assert!(self.first <= lsn && lsn <= self.end);
         SEGMENT_HEADER_BYTES + (lsn.0 - self.first.0)
     }
 
-    /// Reads the stream from `lsn` on; the buffer ends within the segment.
+    /// Reads the stream from `lsn` on; the buffer must end within the segment.
     pub(crate) async fn read(&self, lsn: Lsn, buffer: &mut [u8]) -> Result<(), Error> {
         debug_assert!(lsn.0 + buffer.len() as u64 <= self.end.0);
         self.file
@@ -344,7 +342,7 @@ impl Segment {
             .map_err(Error::io("read", &self.path))
     }
 
-    /// Writes the stream at `lsn`; the bytes end within the segment.
+    /// Writes the stream at `lsn`; the bytes must end within the segment.
     pub(crate) async fn write(&self, lsn: Lsn, bytes: &[u8]) -> Result<(), Error> {
         debug_assert!(lsn.0 + bytes.len() as u64 <= self.end.0);
         self.file
@@ -353,7 +351,7 @@ impl Segment {
             .map_err(Error::io("write", &self.path))
     }
 
-    /// Makes what was written durable.
+    /// Makes everything written to the segment durable (`fdatasync`).
     pub(crate) async fn sync(&self) -> Result<(), Error> {
         self.file
             .sync_data()

@@ -1,4 +1,4 @@
-//! The log's settings, as data.
+//! Settings of the log, as data.
 
 use coeval_memory::ring::AppendRing;
 
@@ -6,27 +6,26 @@ use crate::Error;
 use crate::frame::{HEADER_BYTES, frame_bytes};
 use crate::segment::SEGMENT_HEADER_BYTES;
 
-/// How the log works. Every field may change from one start to the next.
+/// Settings of a log. Every field may change from one start to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of a segment file, its header included: a multiple of 4096, at least
-    /// 8192. Segments that exist keep their size.
+    /// Bytes of a segment file, its header included: a multiple of 4096, and 8192 or
+    /// more. Existing segments keep their size.
     pub segment_bytes: u64,
-    /// Bytes of log that may be on their way to the disk: a power of two. Commits
-    /// wait when it is full.
+    /// Bytes of the ring that holds log on its way to the disk: a power of two. Commits
+    /// wait while it is full.
     pub ring_bytes: u64,
-    /// Most bytes of entries in one frame, and so the longest entry; larger
-    /// transactions are written in several frames. At most a quarter of the ring,
-    /// and 4 MiB.
+    /// Most bytes of entries in one frame, and so the longest entry; the log writes
+    /// larger transactions in several frames. At most a quarter of the ring, and 4 MiB.
     pub frame_payload_bytes: usize,
-    /// Threads that replay entries when the log is opened. With 1 no thread is
-    /// started, and the one that reads the log replays it.
+    /// Threads that replay entries when the log is opened. With 1, the thread that reads
+    /// the log replays it, and no other is started.
     pub recovery_threads: usize,
-    /// Bytes of records in a block of a checkpoint, about: what is read, checked
-    /// and loaded at once. At least 1 and at most 16 MiB.
+    /// Approximate bytes of records in one block of a checkpoint, the unit in which
+    /// recovery reads, checks and loads it. At least 1 and at most 16 MiB.
     pub checkpoint_block_bytes: usize,
     /// Bytes of log kept before its end although no recovery needs them: for
-    /// restoring to a point in time, and for standbys that fall behind.
+    /// point-in-time restores, and for followers that fall behind.
     pub log_keep_bytes: u64,
 }
 

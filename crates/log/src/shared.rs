@@ -1,4 +1,4 @@
-//! What committers, waiters and the flusher share.
+//! The state that committers, waiters and the flusher of one log share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,43 +18,44 @@ use crate::space::SpaceQueue;
 use crate::statistics::Counters;
 use crate::waiters::Waiters;
 
-/// Called once, with the reason, when the log stops for good.
+/// Handler that is called once, with the reason, when the log stops for good.
 pub type FatalHandler = Box<dyn FnOnce(&Error) + Send>;
 
 pub(crate) struct Shared {
     pub(crate) ring: Arc<AppendRing>,
     /// The term of every frame this process writes.
     pub(crate) term: Term,
-    /// Where the frames' checksums begin.
+    /// Seed of the frames' checksums: the database id's CRC.
     pub(crate) seed: Seed,
-    /// Whether what is installed counts as durable, there being no file.
+    /// Whether the log has no file, so that installed commits count as durable.
     pub(crate) ephemeral: bool,
-    /// Of a log that leads a cluster.
+    /// State that only a cluster leader's log has.
     pub(crate) leading: Option<Box<Leading>>,
-    /// End of what is durable, or committed in a cluster. Never past the ring's complete
-    /// prefix.
+    /// End of the durable log, or of the committed log in a cluster. Never past the
+    /// ring's complete prefix.
     durable: AtomicU64,
     pub(crate) space: Arc<SpaceQueue>,
-    /// Those who wait for a timestamp to be durable.
+    /// Tasks that wait for a timestamp to become durable.
     pub(crate) waiters: Waiters,
-    /// Those who wait for one to be installed.
+    /// Tasks that wait for a timestamp to be installed.
     pub(crate) beginners: Waiters,
-    /// Transactions with chunks that a checkpoint must not cut off.
+    /// Transactions with chunks that log truncation must retain.
     pub(crate) chunks: Arc<OpenChunks>,
     pub(crate) counters: Counters,
-    /// Those who are about to commit.
+    /// Transactions that are about to commit.
     pub(crate) writers: Writers,
-    /// Tells the flusher that the prefix has moved, or that it is to end.
+    /// Wakes the flusher when the installed prefix has grown, or when it is to end.
     pub(crate) flusher: Arc<Notify>,
-    /// No new commit begins.
+    /// Set when the log refuses new commits because it is being closed.
     pub(crate) closing: AtomicBool,
-    /// The flusher is to end at once, as if the power had failed.
+    /// Set when the flusher is to end at once, as if the power had failed.
     pub(crate) abandoned: AtomicBool,
-    /// A fault that tests put back: the log is cut before its checkpoint is durable.
+    /// An injected known bug of the tests: the log is truncated before its checkpoint is
+    /// durable.
     truncates_early: AtomicBool,
-    /// Whether [`Shared::refusal`] says something, to be looked at without its lock.
+    /// Whether [`Shared::refusal`] holds a reason; committers read it without the lock.
     refuses: AtomicBool,
-    /// Why no new commit can be taken for now.
+    /// Why the log refuses new commits for now.
     refusal: Mutex<Refusal>,
     stopped: OnceLock<Arc<str>>,
     fatal: Mutex<Fatal>,
@@ -62,9 +63,9 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct Refusal {
-    /// The disk has no room.
+    /// Why the disk has no space, if so.
     full: Option<Arc<str>>,
-    /// The leader's mark is not committed.
+    /// Whether the mark of the leader's term is not committed yet.
     mark_pending: bool,
 }
 
@@ -76,12 +77,12 @@ struct Fatal {
 }
 
 impl Shared {
-    /// Of a log alone.
+    /// Makes the state of a log that is no cluster leader's.
     pub(crate) fn new(ring: AppendRing, term: Term, seed: Seed, ephemeral: bool) -> Arc<Self> {
         Self::with(ring, (term, seed), ephemeral, None)
     }
 
-    /// Of a log with a file, which may lead a cluster.
+    /// Makes the state of a log with a file, which may be a cluster leader's.
     pub(crate) fn with_file(
         ring: AppendRing,
         term: Term,
@@ -137,7 +138,7 @@ impl Shared {
         self.timestamp_before(self.ring.completed())
     }
 
-    /// End of what is durable, as an offset.
+    /// End of the durable log, as an offset.
     pub(crate) fn durable_end(&self) -> Lsn {
         Lsn(if self.ephemeral {
             self.ring.completed()
@@ -151,19 +152,19 @@ impl Shared {
         if let Some(leading) = &self.leading
             && end <= leading.mark.start
         {
-            // Which of the commits of earlier terms are committed is not known here.
+            // A new leader does not know which commits of earlier terms are committed.
             return Timestamp::ZERO;
         }
         self.timestamp_before(end.0)
     }
 
-    /// What a leader's log has, for those whom only one hands out.
+    /// State of a leader's log, for handles that only a leader's log gives out.
     pub(crate) fn leading(&self) -> &Leading {
         let leading = self.leading.as_deref();
         leading.expect("this is of a leader's log")
     }
 
-    /// Called by the flusher: everything before `end` is on this disk.
+    /// Called by the flusher when everything before `end` is on this node's disk.
     pub(crate) fn flushed(&self, end: u64) {
         match &self.leading {
             Some(leading) => leading.window.flushed(Lsn(end)),
@@ -171,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// Everything before `end` is committed by the cluster.
+    /// Called when the cluster has committed everything before `end`.
     pub(crate) fn set_committed(&self, end: Lsn) {
         let Some(leading) = &self.leading else {
             return;
@@ -194,7 +195,7 @@ impl Shared {
         self.waiters.reached(self.timestamp_before(end));
     }
 
-    /// Called by whoever has moved the complete prefix.
+    /// Called by the thread that has advanced the installed prefix.
     #[inline]
     pub(crate) fn prefix_moved(&self) {
         self.beginners.reached(self.installed());
@@ -229,7 +230,7 @@ impl Shared {
         self.refusal.lock().expect("no panic under this lock")
     }
 
-    /// Why the disk keeps new commits from being taken for now, if so.
+    /// Why the log refuses new commits because the disk is full, if it does.
     pub(crate) fn full_reason(&self) -> Option<Error> {
         if !self.refuses.load(Ordering::Acquire) {
             return None;
@@ -237,7 +238,7 @@ impl Shared {
         self.refusal().full.clone().map(Error::DiskFull)
     }
 
-    /// Why no new commit can be taken for now, if so.
+    /// Why the log refuses new commits for now, if it does.
     #[inline]
     pub(crate) fn refusal_reason(&self) -> Option<Error> {
         if !self.refuses.load(Ordering::Acquire) {
@@ -256,7 +257,8 @@ impl Shared {
         self.refuses.store(refuses, Ordering::Release);
     }
 
-    /// Refuses new commits for this reason, or takes them again.
+    /// Makes the log refuse new commits for this reason, or accept them again with
+    /// `None`.
     pub(crate) fn set_full(&self, reason: Option<Arc<str>>) {
         if self.refusal().full == reason {
             return;
@@ -268,12 +270,12 @@ impl Shared {
             None => tracing::info!("there is room on the disk again: writes go on"),
         }
         self.change_refusal(|refusal| refusal.full = reason);
-        // Whoever waits for room in the ring may wait for ever.
+        // Committers that wait for space in the ring would otherwise wait for ever.
         self.space.wake_all();
     }
 
-    /// Stops the log for good: nothing becomes durable any more, and everybody
-    /// hears why. The first reason stays.
+    /// Stops the log for good: nothing becomes durable any more, and every waiter gets
+    /// the reason as its error. The first reason is kept.
     pub(crate) fn stop(&self, reason: &str, fatal: bool) {
         if self.stopped.set(reason.into()).is_err() {
             return;
@@ -299,12 +301,13 @@ impl Shared {
             .clone()
     }
 
-    /// Registers whom to call on a fatal stop; at once if it has happened.
+    /// Sets the handler of a fatal stop, and calls it at once if the log has already
+    /// stopped.
     pub(crate) fn set_fatal_handler(&self, handler: FatalHandler) {
         self.call_fatal_handler(|fatal| fatal.handler = Some(handler));
     }
 
-    /// Calls the handler if, after `change`, there are both it and a reason.
+    /// Calls the handler if, after `change`, both a handler and a reason are set.
     fn call_fatal_handler(&self, change: impl FnOnce(&mut Fatal)) {
         let call = {
             let mut fatal = self.fatal.lock().expect("no panic under this lock");

@@ -1,10 +1,11 @@
-//! Waiting for room in the ring, first come first served.
+//! Back-pressure of the log: the first-come-first-served queue of commits that wait for
+//! space in the ring.
 //!
-//! Commits come here only when the ring is full or somebody waits already. Each
-//! waiter has a node in a queue; whoever frees room serves the queue from its
-//! front, handing over the credit itself and not a hint to try again. So a large
-//! frame is not overtaken for ever by small ones, and a release wakes exactly
-//! those that can go on.
+//! A commit enters the queue only when the ring is full or other commits wait already.
+//! Each waiter has a node in the queue; the thread that frees space serves the queue from
+//! its front, and hands over the credit itself instead of a hint to try again. So small
+//! frames cannot overtake a large one for ever, and a release wakes exactly the waiters
+//! that can continue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -14,15 +15,15 @@ use std::task::{Context, Poll, Waker};
 use coeval_memory::ring::{AppendRing, OwnedSpace, Space};
 use tokio::sync::Notify;
 
-/// A caller's place in the queue for log space, kept between polls. Dropping it
-/// leaves the queue.
+/// A caller's position in the queue for log space, kept between polls. Dropping it leaves
+/// the queue.
 #[derive(Debug, Default)]
 pub struct SpaceWait {
     node: Option<Arc<Node>>,
 }
 
 impl SpaceWait {
-    /// Not waiting.
+    /// A position that is not queued yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -58,14 +59,14 @@ impl Node {
 enum State {
     Waiting(Waker),
     Granted(OwnedSpace),
-    /// The waiter has gone.
+    /// The waiter has dropped its [`SpaceWait`].
     Left,
 }
 
 #[derive(Debug)]
 pub(crate) struct SpaceQueue {
     ring: Arc<AppendRing>,
-    /// Length of the queue, to be read without its lock.
+    /// Length of the queue; read without its lock.
     waiting: AtomicUsize,
     queue: Mutex<VecDeque<Arc<Node>>>,
     flusher: Arc<Notify>,
@@ -85,7 +86,7 @@ impl SpaceQueue {
         self.queue.lock().expect("no panic under this lock")
     }
 
-    /// A credit for `bytes`, in turn.
+    /// Acquires a credit for `bytes`, in queue order.
     pub(crate) fn poll_acquire<'ring>(
         self: &Arc<Self>,
         ring: &'ring AppendRing,
@@ -123,8 +124,8 @@ impl SpaceQueue {
             queue.push_back(node);
             self.waiting.store(queue.len(), Ordering::Relaxed);
         }
-        // Room may have come between the attempt and the queueing: whoever freed
-        // it either sees the queue, or this sees the room. `serve` has the fence.
+        // The flusher may have freed space between the attempt and the queueing: either
+        // it sees the queue, or this thread sees the space. `serve` has the fence.
         self.serve();
         let node = wait.node.as_ref().expect("set above");
         let granted = matches!(&*node.state(), State::Granted(_));
@@ -134,12 +135,13 @@ impl SpaceQueue {
         Poll::Pending
     }
 
-    /// Whether somebody waits for room.
+    /// Whether any commit waits for space.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Grants what can be granted. To be called after room was freed.
+    /// Grants credits from the front of the queue while space lasts. Called after space
+    /// was freed.
     pub(crate) fn serve(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) == 0 {
@@ -167,14 +169,14 @@ impl SpaceQueue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// To be called after a credit came back unused.
+    /// Called after a credit was returned unused.
     pub(crate) fn given_back(&self) {
         self.serve();
         // A log that is closing waits for the last credit.
         self.flusher.notify_one();
     }
 
-    /// Wakes everybody, to see that the log has stopped.
+    /// Wakes every waiter, so that it notices that the log has stopped.
     pub(crate) fn wake_all(&self) {
         let wakers: Vec<Waker> = self
             .queue()

@@ -1,5 +1,5 @@
-//! What the fixed-size blocks of the log's files have in common: magic, format
-//! version, and a CRC32C of everything behind it and of the version.
+//! The common layout of the fixed-size blocks in the log's files: magic number, format
+//! version, and a CRC32C of the version and of everything after the CRC.
 //!
 //! ```text
 //!  0       8         12    16
@@ -10,32 +10,32 @@
 //!
 //! # Format versions
 //!
-//! One number for everything in a data directory: control file, segments, frames,
-//! entries, checkpoints. A program writes the newest it knows and reads back to the
-//! oldest it knows.
+//! One number covers everything in a data directory: control file, segments, frames,
+//! entries, checkpoints. A program writes the newest version it knows and reads back to
+//! the oldest it knows.
 //!
-//! | version | what it brought |
+//! | version | introduced with it |
 //! | --- | --- |
 //! | 1 | control file, segments, frames |
 //! | 2 | checkpoints: the log may begin later than at its first byte; the time of day in frames |
-//! | 3 | replicated logs: files for terms, marks, a node's vote and what it knows to be committed |
+//! | 3 | replicated logs: files for terms, marks, a node's vote and its commit index |
 //!
-//! CONTROL is read before anything else and written by every start, so a program
-//! that is older than the one that used a directory last refuses it there, before
-//! it can misunderstand a part of it that it knows. Segments keep the version they
-//! were made with: a newer program reads them.
+//! Recovery reads CONTROL before anything else, and every start writes it, so a program
+//! older than the last one that used a directory refuses it there, before it can misread
+//! a newer part of it. Segments keep the version they were made with: a newer program
+//! reads them.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// The version that is written.
+/// The format version that this program writes.
 const NEWEST: u32 = 3;
-/// The oldest version that can be read.
+/// The oldest format version that this program reads.
 const OLDEST: u32 = 1;
 const FIELDS_AT: usize = 16;
 
-/// A block being written.
+/// A block that is being written.
 pub(crate) struct Stamp {
     block: Vec<u8>,
     at: usize,
@@ -73,7 +73,8 @@ fn checksum(block: &[u8]) -> u32 {
 pub(crate) struct Fields<'block>(&'block [u8]);
 
 impl Fields<'_> {
-    /// The next field. The block's size is part of its format, so there is one.
+    /// The next field. The block's size is part of its format, so a missing field is a
+    /// bug, and panics.
     pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.0.split_first_chunk().expect("a field of the format");
         self.0 = rest;
@@ -105,7 +106,8 @@ pub(crate) fn check<'block>(
     Ok(Fields(&block[FIELDS_AT..]))
 }
 
-/// Refuses a version that this program cannot read, and says which can.
+/// Refuses a format version that this program cannot read; the error says which program
+/// can.
 fn check_version(version: u32, file: &Path) -> Result<(), Error> {
     let what = if version > NEWEST {
         format!(
@@ -133,7 +135,7 @@ mod tests {
 
     const MAGIC: [u8; 8] = *b"COEVALXX";
 
-    /// A block as a program of this version would write it.
+    /// A block as a program of that format version would write it.
     fn block(version: u32) -> Vec<u8> {
         let mut block = Stamp::new(MAGIC, 64).finish();
         block[8..12].copy_from_slice(&version.to_le_bytes());

@@ -1,19 +1,19 @@
-//! What the log has done, in numbers.
+//! Counters of the log: commits, bytes, syncs and groups, for metrics.
 //!
-//! Commits are counted where they are copied, by whatever thread that is; groups
-//! by the one thread that writes them, when it has fixed where they end. A commit
-//! that is being copied then may be counted to this group or to the next: sizes are
-//! exact in sum, and right to a few commits each.
+//! Each committing thread counts its commits when it has copied them; the flusher counts
+//! groups when it has fixed where they end. A commit that is being copied at that moment may
+//! be counted to this group or to the next: sizes are exact in sum, and right to a few
+//! commits each.
 
 use std::time::Duration;
 
 use coeval_memory::counters::{Counter, Distribution, Durations, Histogram, Sharded};
 use coeval_types::Lsn;
 
-/// Classes for numbers of commits: up to 2²⁰.
+/// Histogram classes for numbers of commits: up to 2²⁰.
 const GROUP_CLASSES: usize = 41;
 
-/// What the log counts.
+/// The log's counters, shared by all its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     commits: Sharded<OfThread>,
@@ -21,7 +21,7 @@ pub(crate) struct Counters {
     syncs: Durations,
     groups: Histogram<GROUP_CLASSES>,
     waits: Durations,
-    /// Commits in groups.
+    /// Commits that belong to a group already.
     grouped: Counter,
 }
 
@@ -42,18 +42,18 @@ impl Counters {
         self.commits.mine().skips.add(1);
     }
 
-    /// Called by the thread that writes: how many commits have been copied.
+    /// Commits copied into the log so far. Called by the flusher.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.sum(|thread| &thread.commits)
     }
 
-    /// Of so many commits, how many are in no group yet.
+    /// How many of `commits` belong to no group yet.
     pub(crate) fn gathered(&self, commits: u64) -> u64 {
         commits.wrapping_sub(self.grouped.get())
     }
 
-    /// Called by the thread that writes: a group of so many bytes is durable, after
-    /// a sync of so long; when its end was fixed there were so many commits.
+    /// Called by the flusher: a group of `bytes` bytes is durable after a sync that took
+    /// `sync`; `commits` had been copied when its end was fixed.
     pub(crate) fn flushed(&self, bytes: u64, sync: Duration, commits: u64) {
         self.written_bytes.add_alone(bytes);
         self.syncs.record_time_alone(sync);
@@ -62,12 +62,13 @@ impl Counters {
         self.groups.record_alone(group);
     }
 
-    /// Called by the thread that writes: a group has waited for commits.
+    /// Called by the flusher: a group has waited `time` for more commits.
     pub(crate) fn waited(&self, time: Duration) {
         self.waits.record_time_alone(time);
     }
 
-    /// Of these ends, and so many who are about to commit.
+    /// Reads all counters, together with these ends and the number of transactions about to
+    /// commit.
     pub(crate) fn read(
         &self,
         (reserved, installed, durable): (Lsn, Lsn, Lsn),
@@ -88,30 +89,30 @@ impl Counters {
     }
 }
 
-/// What a log has done since it was opened.
+/// Counters of a log since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Commits that were copied into it.
+    /// Commits that were copied into the log.
     pub commits: u64,
-    /// Places that were drawn and given up: commits that failed their validation.
+    /// Frames that were reserved and skipped: commits that failed their validation.
     pub skips: u64,
     /// Bytes that reached the disk.
     pub written_bytes: u64,
-    /// How long each sync took, in microseconds. There is one for each group.
+    /// Duration of each sync, in microseconds. There is one for each group.
     pub syncs: Distribution,
-    /// How many commits each group has. A group of none is chunks or skips.
+    /// Commits in each group. A group without commits consists of chunks or skip frames.
     pub groups: Distribution,
-    /// How long groups waited for those who were about to commit, in microseconds. Of those
-    /// that did.
+    /// How long groups waited for transactions that were about to commit, in microseconds;
+    /// only groups that waited count.
     pub waits: Distribution,
     /// Transactions that have written something, or locked what they may write, and have not
     /// committed yet.
     pub writers: u64,
-    /// End of what was reserved.
+    /// End of the reserved log.
     pub reserved: Lsn,
-    /// End of what is installed without a gap.
+    /// End of the prefix that is installed without a gap.
     pub installed: Lsn,
-    /// End of what is durable.
+    /// End of the durable log.
     pub durable: Lsn,
 }
 
@@ -127,7 +128,7 @@ mod tests {
             (before..group).for_each(|_| counters.committed());
             let commits = counters.commits();
             assert_eq!(counters.gathered(commits), group);
-            // It comes while the group is on its way, and belongs to the next.
+            // It is copied while the group is being written, and belongs to the next.
             counters.committed();
             counters.flushed(100, Duration::from_micros(7), commits);
         }

@@ -1,10 +1,10 @@
-//! Integers in as few bytes as they need: seven bits a byte, the lowest first,
-//! the top bit set in all but the last.
+//! Variable-length integers (LEB128): seven bits a byte, the lowest first, the top bit
+//! set in all bytes but the last.
 
-/// As many as any value needs.
+/// Most bytes that a value takes.
 pub(crate) const MOST_BYTES: usize = 10;
 
-/// Appends `value`.
+/// Appends `value` to `out`.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -1,5 +1,5 @@
-//! Those who wait for a timestamp to be reached by a prefix of the log, in the order
-//! of their timestamps: an advance wakes exactly those it reaches.
+//! The queue of tasks that wait for a prefix of the log to reach a timestamp, ordered by
+//! timestamp: an advance wakes exactly the tasks it reaches.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -10,10 +10,10 @@ use coeval_types::Timestamp;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// How many wait, to be read without the lock.
+    /// Number of waiting tasks; read without the lock.
     count: AtomicUsize,
-    /// By timestamp. Commits come to wait about in the order of their timestamps,
-    /// so a new one goes in near the end.
+    /// Wakers by timestamp. Commits start to wait roughly in timestamp order, so a new
+    /// one goes in near the end.
     queue: Mutex<VecDeque<(Timestamp, Waker)>>,
 }
 
@@ -22,8 +22,8 @@ impl Waiters {
         self.queue.lock().expect("no panic under this lock")
     }
 
-    /// Remembers whom to wake at `timestamp`; once, however often the same task
-    /// asks. The caller then looks again whether it has been reached.
+    /// Queues the task's waker for `timestamp`; once, however often the same task polls.
+    /// The caller then checks again whether the timestamp has been reached.
     pub(crate) fn park(&self, timestamp: Timestamp, context: &mut Context<'_>) {
         let mut queue = self.queue();
         let end = queue.partition_point(|(other, _)| *other <= timestamp);
@@ -40,8 +40,8 @@ impl Waiters {
         fence(Ordering::SeqCst);
     }
 
-    /// Wakes those who wait for `timestamp` or an earlier one. To be called after
-    /// it was published.
+    /// Wakes the tasks that wait for `timestamp` or an earlier one. The caller publishes
+    /// the timestamp first.
     pub(crate) fn reached(&self, timestamp: Timestamp) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -59,7 +59,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody.
+    /// Wakes every waiting task.
     pub(crate) fn wake_all(&self) {
         self.reached(Timestamp::INFINITE);
     }

@@ -1,15 +1,16 @@
-//! The stream of bytes that a backup travels as.
+//! The wire format of a backup: the byte stream in which a server sends its files to the
+//! client.
 //!
 //! ```text
 //! "COEVALBK", version u32
 //! file   1, length of name u16, name, length of file u64, bytes that follow u64
-//! data   2, length u32, crc u32, bytes                      of the file named last
+//! data   2, length u32, crc u32, bytes                      of the last named file
 //! end    3, end timestamp u64, time of day u64, database u128, crc u32
 //! ```
 //!
-//! Integers are little endian. Bytes of a file that do not follow are zeros. A file
-//! ends where the next begins. Names are those of a data directory and no others,
-//! so that a stream cannot write anywhere else.
+//! Integers are little endian. The bytes of a file after those that follow are zeros. A
+//! file ends where the next begins. Names must be those of a data directory, so that a
+//! stream cannot write anywhere else.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(super) const MAX_DATA_BYTES: usize = 1 << 20;
 /// Most bytes of a name.
 const MAX_NAME_BYTES: usize = 100;
 
-/// What the stream is made of.
+/// One element of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A file begins.
@@ -36,9 +37,9 @@ pub(super) enum Item {
         length: u64,
         follows: u64,
     },
-    /// The next bytes of it.
+    /// The next bytes of that file.
     Data(Vec<u8>),
-    /// That was all.
+    /// The end of the backup.
     End {
         end: Timestamp,
         taken_at: Duration,
@@ -93,7 +94,7 @@ impl Item {
     }
 }
 
-/// Whether this is the name of a file of a data directory.
+/// Whether this is the name of a file in a data directory.
 pub(super) fn is_name(name: &str) -> bool {
     let checkpoint = |rest: &str| {
         rest.strip_suffix(".checkpoint").is_some_and(|digits| {
@@ -107,14 +108,14 @@ pub(super) fn is_name(name: &str) -> bool {
         || name.strip_prefix("checkpoints/").is_some_and(checkpoint)
 }
 
-/// Cuts the stream into items as it comes in.
+/// Splits the received stream into items.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     bytes: Vec<u8>,
     begun: bool,
 }
 
-/// What is wrong with a stream.
+/// Why a stream is malformed, in words.
 pub(super) type Malformed = &'static str;
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
@@ -128,12 +129,12 @@ impl Parser {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether everything that came has been taken.
+    /// Whether all received bytes have been parsed.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The next item, if all of it is there.
+    /// The next item, if all of it has been received.
     pub(super) fn next(&mut self) -> Result<Option<Item>, Malformed> {
         if !self.begun {
             let mut rest = &self.bytes[..];

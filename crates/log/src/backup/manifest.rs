@@ -1,4 +1,5 @@
-//! BACKUP: what a backup is, for people and for the restore.
+//! The manifest of a backup, the text file BACKUP: lists its files with their checksums,
+//! for operators and for the restore.
 //!
 //! ```text
 //! coeval backup 1
@@ -11,9 +12,9 @@
 //! sum 0c9a1b2c
 //! ```
 //!
-//! One word, then values, a line; `file` with its name, its length, how many bytes
-//! of it are listed under the checksum (the rest are zeros), and their CRC32C in
-//! hexadecimal. `sum` is the CRC32C of all lines before it.
+//! Each line has a keyword and its values; `file` has a name, a length, the number of
+//! bytes under the checksum (the rest are zeros), and their CRC32C in hexadecimal. `sum`
+//! is the CRC32C of all lines before it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +26,7 @@ use super::BackupSummary;
 use super::archive::is_name;
 use crate::Error;
 
-/// The file's name.
+/// The manifest's file name.
 pub(super) const BACKUP: &str = "BACKUP";
 const FIRST_LINE: &str = "coeval backup 1";
 
@@ -34,12 +35,12 @@ const FIRST_LINE: &str = "coeval backup 1";
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) length: u64,
-    /// Bytes from its beginning that are under the checksum.
+    /// Bytes from the file's beginning that the checksum covers.
     pub(super) bytes: u64,
     pub(super) crc: u32,
 }
 
-/// The whole list.
+/// The parsed manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) database: u128,
@@ -139,7 +140,7 @@ impl Manifest {
     }
 }
 
-/// A timestamp as people write it: term, stroke, offset.
+/// Parses a timestamp as the manifest and users write it: term, slash, offset.
 pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (term, offset) = text.split_once('/')?;
     let (term, lsn) = (Term(term.parse().ok()?), Lsn(offset.parse().ok()?));

@@ -1,15 +1,17 @@
-//! Whether two directories are apart: a restore must not write into what it reads.
+//! A check that two directories do not overlap: a restore must not write into a directory
+//! that it reads.
 //!
 //! ```text
 //!   from  /backups/monday
-//!   to    /backups/monday            the same, also by a link or by ..
+//!   to    /backups/monday            the same, also through a link or ..
 //!         /backups/monday/new        inside: the backup would hold files of a database
 //!         /backups                   around: the database would hold a backup
 //!         /backups/mondays           apart
 //! ```
 //!
-//! Names do not say it, links and `..` are in the way; so what exists is asked for its
-//! real path, and what does not exist yet lies where it will be made.
+//! Path names alone do not show it, because of links and `..`; so the check resolves the
+//! real path of an existing directory, and for one that does not exist yet, the path
+//! where it will be created.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,7 +21,8 @@ use coeval_env::fs;
 
 use crate::Error;
 
-/// Complains unless the directory to make is apart from this one, which is `what`.
+/// Returns an error unless the directory `to` is apart from `other`, which the message
+/// calls `what`.
 pub(super) async fn check_apart(to: &Path, other: &Path, what: &str) -> Result<(), Error> {
     let place = real_path(to).await?;
     let others = real_path(other).await?;
@@ -39,7 +42,7 @@ pub(super) async fn check_apart(to: &Path, other: &Path, what: &str) -> Result<(
     )))
 }
 
-/// Where a directory lies, or will lie once it is made.
+/// The real path of a directory, or the one it will have once it is created.
 async fn real_path(path: &Path) -> Result<PathBuf, Error> {
     let mut missing: Vec<OsString> = Vec::new();
     let mut there = path.to_owned();
@@ -63,7 +66,7 @@ async fn real_path(path: &Path) -> Result<PathBuf, Error> {
                 missing.push(name.to_owned());
                 there = parent.to_owned();
             }
-            // Behind something that is not there, or of nothing at all.
+            // The path has a `..` after a missing directory, or is empty.
             _ => {
                 return Err(Error::Setting(format!(
                     "{} cannot be found out to lie anywhere; name it without ..",

@@ -1,4 +1,4 @@
-//! Restoring a backup into an empty directory.
+//! Restore of a backup into an empty directory, optionally to a point in time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,38 +19,38 @@ use crate::recovery::chain::Chain;
 use crate::segment::{SegmentKind, first_of_name};
 use crate::{CheckpointStart, Error};
 
-/// How much is copied at once.
+/// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What to restore, and to where.
+/// Source, destination and target of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreOptions {
-    /// The backup.
+    /// Directory of the backup.
     pub from: PathBuf,
-    /// A data directory of the same database whose log goes on behind the backup.
+    /// A data directory of the same database whose log continues after the backup.
     pub log_from: Option<PathBuf>,
-    /// The data directory to make: empty, or none yet.
+    /// The data directory to create: it must be empty, or not exist.
     pub to: PathBuf,
-    /// Up to where.
+    /// Commit up to which to restore.
     pub target: RestoreTarget,
 }
 
-/// What was restored.
+/// Result of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The backup.
+    /// Summary of the backup.
     pub backup: BackupSummary,
-    /// The last commit behind the backup's checkpoint, with the time of day at which
-    /// it was made, since the Unix epoch. `None` when there is none.
+    /// The last commit after the backup's checkpoint, with the time of day at which it was
+    /// made, since the Unix epoch. `None` when there is none.
     pub last: Option<(Timestamp, Duration)>,
-    /// How many commits there are behind the checkpoint.
+    /// Number of commits restored after the checkpoint.
     pub commits: u64,
-    /// Whether the log goes on behind the target. If not, it ended before.
+    /// Whether the log has commits after the target. If not, it ended before.
     pub passed: bool,
 }
 
-/// Restores a backup. What it restores from is left as it is; on an error the
-/// directory made has no CONTROL, and no server starts on it.
+/// Restores a backup. The source directories are left unchanged; on an error the new
+/// directory has no CONTROL, and no server starts on it.
 pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     let RestoreOptions {
         from,
@@ -93,8 +93,8 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
         control = add_log(directory, to, &control).await?;
     }
     let found = end_of(to, &control, *target).await?;
-    // From here on the log ends where it was found to: if that is before where the
-    // last term began, it began there.
+    // The log now ends at the end that was found; the last term begins there if it began
+    // later.
     if found.passed || log_from.is_none() {
         control.start = control.start.min(found.end);
         control.clean_end = Some(found.end);
@@ -115,9 +115,9 @@ pub async fn restore(options: &RestoreOptions) -> Result<Restored, Error> {
     })
 }
 
-/// Complains when list and CONTROL are each whole and not of the same backup: where a
-/// file was replaced by that of another one, its sum is right. A CONTROL that is damaged
-/// or missing is left to whoever checks the files.
+/// Returns an error when the manifest and CONTROL are each valid but not of the same
+/// backup: if one was replaced by that of another backup, its own checksum is right. A
+/// damaged or missing CONTROL is reported later, by the check of the listed files.
 async fn check_one_backup(manifest: &Manifest, list: &Path, from: &Path) -> Result<(), Error> {
     let path = from.join("CONTROL");
     let Ok(Some(control)) = Control::read(&path).await else {
@@ -146,7 +146,7 @@ async fn check_one_backup(manifest: &Manifest, list: &Path, from: &Path) -> Resu
     })
 }
 
-/// Checks a file against the list, and copies it.
+/// Verifies a file against the manifest, and copies it.
 async fn copy_listed(from: &Path, listed: &Listed, to: Option<&Path>) -> Result<(), Error> {
     let path = from.join(&listed.name);
     let damaged = |what: String| Error::Damaged {
@@ -180,7 +180,7 @@ async fn copy_listed(from: &Path, listed: &Listed, to: Option<&Path>) -> Result<
 }
 
 /// Copies the first `bytes` of a file, and makes the copy `length` long and durable;
-/// without a place only reads. Returns the checksum of what was read.
+/// without a destination it only reads. Returns the checksum of the bytes read.
 async fn copy(
     file: &fs::File,
     path: &Path,
@@ -233,10 +233,10 @@ async fn read_control(directory: &Path) -> Result<Control, Error> {
         })
 }
 
-/// Copies the segments of `directory` that the backup has a part of or that go on
-/// behind it, and returns what its CONTROL says.
+/// Copies the segments of `directory` that overlap the backup or follow it, and returns
+/// that directory's control data.
 async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Control, Error> {
-    // No server may be writing there.
+    // Locked, because no server may be writing there.
     let _inspected = DataDirectory::inspect(directory).await?;
     let control = read_control(directory).await?;
     if control.database != backup.database {
@@ -252,8 +252,8 @@ async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Contro
         .into_iter()
         .filter_map(|path| Some((first_of_name(&path)?, path)))
         .collect();
-    // The one in which the backup ends may have been removed there; then those that
-    // follow on it must be whole, which is seen when the log is read.
+    // The segment in which the backup ends may have been removed there; then the following
+    // segments must be whole, which is checked when the log is read.
     let before = |(first, _): &(Lsn, PathBuf)| *first <= backup_end;
     let start = segments.iter().rposition(before).unwrap_or(0);
     for (_, path) in &segments[start..] {
@@ -265,8 +265,8 @@ async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Contro
         let into = to.join("log").join(name);
         copy(&file, path, length, Some(&into), length).await?;
     }
-    // Of a node of a cluster what it knows to be committed; behind that may be anything, so
-    // it is as if another term had begun there.
+    // From a cluster's node only the log before its commit index is taken: the log after it
+    // may be replaced, so the restored log ends there, as if another term had begun.
     Ok(match control.member {
         Some(member) => Control {
             term: Term(control.term.0 + 1).min(Term::MAX),
@@ -279,7 +279,7 @@ async fn add_log(directory: &Path, to: &Path, backup: &Control) -> Result<Contro
     })
 }
 
-/// Where the log in `directory` ends, for this target.
+/// Finds where the log in `directory` ends for this target.
 async fn end_of(
     directory: &Path,
     control: &Control,

@@ -1,4 +1,5 @@
-//! Sending a backup: files as a stream of pieces.
+//! The sender of a backup: reads the files of a running server and sends them as a stream
+//! of pieces.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,21 +19,21 @@ use crate::retention::Hold;
 use crate::segment::{Name, SEGMENT_HEADER_BYTES};
 use crate::shared::Shared;
 
-/// Where pieces of the stream go. Nobody there ends the backup.
+/// Channel for the pieces of the stream. When its receiver is dropped, the backup ends.
 type Sink = mpsc::Sender<Result<Vec<u8>, Error>>;
 
-/// A backup that is about to be sent. Until it has been, the log keeps what it
-/// needs.
+/// A backup that is about to be sent. Until it has been sent, the log retains the files
+/// that it needs.
 #[derive(Debug)]
 pub struct BackupSource {
     shared: Arc<Shared>,
     files: Arc<Files>,
-    /// Where the present term began.
+    /// Log offset at which the present term began.
     term_start: Lsn,
     hold: Hold,
 }
 
-/// Whoever takes the stream has gone.
+/// Error: the receiver of the stream has been dropped.
 struct Gone;
 
 enum Ended {
@@ -53,7 +54,7 @@ impl From<Gone> for Ended {
 }
 
 impl Log {
-    /// Begins a backup. `None` when there is no directory.
+    /// Begins a backup. `None` when the log has no directory.
     #[must_use]
     pub fn backup(&self) -> Option<BackupSource> {
         Some(BackupSource {
@@ -74,13 +75,13 @@ async fn send_bytes(sink: &Sink, bytes: Vec<u8>) -> Result<(), Gone> {
 }
 
 impl BackupSource {
-    /// Sends all of it, then nothing; or an error, last. Blocks its thread while it
-    /// reads: it belongs on one of its own.
+    /// Sends the whole backup, or an error as the last item. Blocks its thread while it
+    /// reads files: it belongs on a thread of its own.
     pub async fn send(self, sink: mpsc::Sender<Result<Vec<u8>, Error>>) {
         match self.send_all(&sink).await {
             Ok(()) | Err(Ended::Gone) => {}
             Err(Ended::Failed(error)) => {
-                // Whoever takes the stream may have gone meanwhile.
+                // The receiver of the stream may have been dropped meanwhile.
                 let _ = sink.send(Err(error)).await;
             }
         }
@@ -103,7 +104,7 @@ impl BackupSource {
         let control = Control {
             database: self.files.database,
             term: self.shared.term,
-            // A leader's term that is not committed yet has begun behind it.
+            // A leader's term that is not committed yet began after `end`.
             start: self.term_start.min(end),
             clean_end: Some(end),
             member: None,
@@ -125,7 +126,7 @@ impl BackupSource {
         Ok(())
     }
 
-    /// The segments that hold any of the log from what is held up to `end`.
+    /// The segments that hold any part of the log from the held offset to `end`.
     async fn segments(&self, end: Lsn) -> Result<Vec<(Name, PathBuf)>, Error> {
         let directory = self.files.log();
         let names = fs::read_dir(&directory)

@@ -1,4 +1,4 @@
-//! Up to where to restore, and finding that place in the log.
+//! The target of a point-in-time restore, and the search for its position in the log.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::recovery::scan::Scan;
 use crate::recovery::tail;
 use crate::replica::Landmarks;
 
-/// How much of the log is read at once.
+/// Bytes of log that are read at once.
 const BLOCK_BYTES: usize = 4 << 20;
 
-/// Up to where to restore.
+/// Point up to which to restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreTarget {
-    /// Everything there is.
+    /// The end of the backup and its additional log.
     End,
     /// Commits up to this time of day, since the Unix epoch.
     Time(Duration),
-    /// Commits up to this timestamp, itself included.
+    /// Commits up to and including this timestamp.
     Timestamp(Timestamp),
 }
 
 impl RestoreTarget {
-    /// Reads a timestamp as it is written: `3/73728`.
+    /// Parses a timestamp in the form `3/73728`: term, slash, log offset.
     #[must_use]
     pub fn parse_timestamp(text: &str) -> Option<Self> {
         parse_timestamp(text).map(Self::Timestamp)
@@ -45,21 +45,21 @@ impl RestoreTarget {
     }
 }
 
-/// What was found.
+/// Result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Where the restored log ends.
+    /// Log offset at which the restored log ends.
     pub(super) end: Lsn,
     /// The last commit before that, with its time of day in microseconds.
     pub(super) last: Option<(Timestamp, u64)>,
     pub(super) commits: u64,
-    /// Whether a commit behind the target was there; else the log ends before it.
+    /// Whether a commit after the target exists; else the log ends before it.
     pub(super) passed: bool,
 }
 
-/// Walks the log from `begin`, up to the first commit that the target leaves out, or
-/// to its end. An end that is none, because what stood there had been durable, is
-/// refused as a start would refuse it.
+/// Reads the log from `begin` to the first commit that the target excludes, or to its
+/// end. An invalid end, where the bytes had been durable, is refused as a start would
+/// refuse it.
 pub(super) async fn find(
     chain: &Chain,
     control: &Control,
@@ -116,7 +116,7 @@ pub(super) async fn find(
     }
 }
 
-/// Refuses an end of the log behind which something had been durable.
+/// Refuses an end of the log if the bytes at it had been durable.
 async fn judge(
     chain: &Chain,
     control: &Control,
@@ -140,7 +140,7 @@ async fn judge(
     tail::judge(chain, control, seed, &scan).await.map(|_| ())
 }
 
-/// No frame is longer.
+/// Bytes of the longest possible frame.
 fn longest() -> usize {
     AppendRing::MAX_REGION as usize
 }

@@ -1,4 +1,4 @@
-//! Writing a backup's files from the stream.
+//! The receiver of a backup: writes its files from the stream.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use super::manifest::{BACKUP, Listed, Manifest};
 use crate::Error;
 use crate::checkpoint::CHECKPOINTS;
 
-/// Takes the stream of a backup, and makes a directory of it. Without
-/// [`Unpacker::finish`] it is none that can be restored.
+/// Receives the stream of a backup, and writes its files into a directory. Without
+/// [`Unpacker::finish`] the directory is no backup that can be restored.
 #[derive(Debug)]
 pub struct Unpacker {
     directory: PathBuf,
@@ -28,12 +28,12 @@ struct Open {
     file: fs::File,
     path: PathBuf,
     listed: Listed,
-    /// How much of it has come.
+    /// Bytes of it that have been written.
     at: u64,
 }
 
-/// Complains unless there is no such directory, or an empty one; then makes it, with
-/// the folders of a data directory.
+/// Creates the directory with the folders of a data directory; returns an error if it
+/// exists and is not empty.
 pub(super) async fn make_empty(directory: &Path) -> Result<(), Error> {
     fs::create_dir_all(directory)
         .await
@@ -56,7 +56,7 @@ pub(super) async fn make_empty(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the names in a directory and its folders durable.
+/// Syncs a directory and its folders, so that the names in them are durable.
 pub(super) async fn sync_names(directory: &Path) -> Result<(), Error> {
     for folder in [directory.join("log"), directory.join(CHECKPOINTS)] {
         fs::sync_dir(&folder)
@@ -75,7 +75,7 @@ pub(super) async fn sync_names(directory: &Path) -> Result<(), Error> {
 }
 
 impl Unpacker {
-    /// For a directory that is empty, or does not exist.
+    /// An unpacker for a directory that is empty, or does not exist.
     pub async fn new(directory: &Path) -> Result<Self, Error> {
         make_empty(directory).await?;
         Ok(Self {
@@ -88,13 +88,13 @@ impl Unpacker {
         })
     }
 
-    /// Bytes of files so far.
+    /// Bytes of files received so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Takes the next bytes of the stream, cut anywhere.
+    /// Processes the next bytes of the stream, which may be split anywhere.
     pub async fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.parser.feed(bytes);
         while let Some(item) = self.parser.next().map_err(broken)? {
@@ -179,7 +179,8 @@ impl Unpacker {
         Ok(())
     }
 
-    /// The stream has ended: writes the list, which makes it a backup.
+    /// Called when the stream has ended: writes the manifest, which makes the directory a
+    /// backup.
     pub async fn finish(self) -> Result<BackupSummary, Error> {
         let Some(Item::End {
             end,

@@ -1,4 +1,5 @@
-//! The directory of checkpoints: names, what is in force, what is left over.
+//! The checkpoint directory: names of checkpoint files, the newest one, and removal of
+//! unfinished and superseded ones.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,22 +9,22 @@ use coeval_types::Lsn;
 
 use crate::Error;
 
-/// Its name in the data directory.
+/// The directory's name in the data directory.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 const SUFFIX: &str = ".checkpoint";
 const NEW_SUFFIX: &str = ".checkpoint.new";
-/// Ends as the one before does: a start removes both.
+/// Also ends with [`NEW_SUFFIX`], so that a start removes both kinds.
 const RECEIVED_SUFFIX: &str = ".received.checkpoint.new";
-/// Ends as an unfinished segment's name does: a start removes both.
+/// Ends as an unfinished segment's name does, so that a start removes both.
 const RECEIVED_LOG_SUFFIX: &str = ".received.log.new";
 
-/// The file of the checkpoint from which replay begins at `replay_from`.
+/// Path of the checkpoint whose replay begins at `replay_from`.
 pub(crate) fn path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
     directory.join(format!("{:020}{SUFFIX}", replay_from.0))
 }
 
-/// The name it has until it is whole, and the file. Another from the same place that is not
-/// given up yet has another name.
+/// Creates a checkpoint file under a temporary name, and returns both. If another unfinished
+/// checkpoint of the same offset exists, the name differs from its.
 pub(crate) async fn create_unfinished(
     directory: &Path,
     replay_from: Lsn,
@@ -39,18 +40,19 @@ pub(crate) async fn create_unfinished(
     }
 }
 
-/// The name it has while another node sends it.
+/// Temporary path of a checkpoint that another node is sending.
 pub(crate) fn received_path_of(directory: &Path, replay_from: Lsn) -> PathBuf {
     directory.join(format!("{:020}{RECEIVED_SUFFIX}", replay_from.0))
 }
 
-/// The name that log has in the log's directory while another node sends it with a checkpoint
-/// that needs it from `log_start` on.
+/// Temporary path, in the log's directory, of the log that another node is sending with a
+/// checkpoint that needs it from `log_start` on.
 pub(crate) fn received_log_path_of(directory: &Path, log_start: Lsn) -> PathBuf {
     directory.join(format!("{:020}{RECEIVED_LOG_SUFFIX}", log_start.0))
 }
 
-/// Where replay begins with the checkpoint of this name, if it is the name of one.
+/// Log offset at which replay begins with the checkpoint of this name; `None` if it is no
+/// checkpoint's name.
 pub(crate) fn replay_from_of_name(path: &Path) -> Option<Lsn> {
     let digits = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -71,9 +73,9 @@ async fn remove(path: &Path) -> Result<(), Error> {
         .map_err(Error::io("remove", path))
 }
 
-/// The newest checkpoint's file.
+/// Path of the newest checkpoint.
 pub(crate) async fn newest(directory: &Path) -> Result<Option<PathBuf>, Error> {
-    // Names sort as their places in the log do.
+    // Names sorted as text are in the order of their log offsets.
     let names = list(directory).await?;
     let mut checkpoints = names
         .into_iter()
@@ -81,14 +83,14 @@ pub(crate) async fn newest(directory: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(checkpoints.next_back())
 }
 
-/// Every checkpoint's file, the oldest first.
+/// Paths of all checkpoints, the oldest first.
 pub(crate) async fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut names = list(directory).await?;
     names.retain(|path| replay_from_of_name(path).is_some());
     Ok(names)
 }
 
-/// Removes files that were being written when a process ended.
+/// Removes files that were still being written when a process ended.
 pub(crate) async fn remove_unfinished(directory: &Path) -> Result<(), Error> {
     for path in list(directory).await? {
         let unfinished = |name: &str| name.ends_with(NEW_SUFFIX);
@@ -99,7 +101,8 @@ pub(crate) async fn remove_unfinished(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what other nodes began to send: from the directory of checkpoints, or the log's.
+/// Removes partly received files of other nodes from the checkpoint directory, or from the
+/// log's.
 pub(crate) async fn remove_received(directory: &Path) -> Result<(), Error> {
     for path in list(directory).await? {
         let received =
@@ -111,7 +114,7 @@ pub(crate) async fn remove_received(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes every checkpoint but those from which replay begins at one of `kept`.
+/// Removes every checkpoint except those whose replay begins at one of `kept`.
 pub(crate) async fn remove_all_but(directory: &Path, kept: &[Lsn]) -> Result<(), Error> {
     for path in list(directory).await? {
         if replay_from_of_name(&path).is_some_and(|from| !kept.contains(&from)) {

@@ -1,4 +1,5 @@
-//! A checkpoint's file, opened to be read.
+//! Reading a checkpoint file: opens it, validates its header and index, and reads its
+//! blocks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use super::format::{
 use super::{Checkpoint, CheckpointStart};
 use crate::{Error, stamp};
 
-/// A checkpoint's file, its header, index and end read and found sound. What is in
-/// the blocks is checked as they are read.
+/// An open checkpoint file whose header, index and end record have been validated. Each
+/// block is validated when it is read.
 #[derive(Debug)]
 pub struct CheckpointFile {
     path: PathBuf,
@@ -27,7 +28,7 @@ pub struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    /// Opens it, and reads what says where the blocks are.
+    /// Opens the file, and reads its header, index and end record.
     pub async fn open(path: &Path) -> Result<Self, Error> {
         let file = Self::open_unnamed(path).await?;
         if replay_from_of_name(path) != Some(file.replay_from()) {
@@ -40,7 +41,7 @@ impl CheckpointFile {
         Ok(file)
     }
 
-    /// [`CheckpointFile::open`], whatever its name.
+    /// Like [`CheckpointFile::open`], without checking the file's name.
     pub(super) async fn open_unnamed(path: &Path) -> Result<Self, Error> {
         let file = fs::open(path, fs::OpenOptions::READ)
             .await
@@ -82,7 +83,7 @@ impl CheckpointFile {
             .checked_mul(ENTRY_BYTES as u64)
             .filter(|index| end.index_at.checked_add(*index) == Some(end_at))
             .ok_or_else(|| damaged(end_at, "the file's length and its end do not agree"))?;
-        // Not longer than the file, so there is memory for it.
+        // The index is not longer than the file, so there is memory for it.
         let mut index = vec![0; index_bytes as usize];
         file.read_exact_at(&mut index, end.index_at)
             .await
@@ -114,31 +115,31 @@ impl CheckpointFile {
         })
     }
 
-    /// Where it is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which database it is a checkpoint of.
+    /// Id of the database that the checkpoint belongs to.
     #[must_use]
     pub fn database(&self) -> u128 {
         self.header.database
     }
 
-    /// The newest commit it includes.
+    /// Commit timestamp of the newest commit it includes.
     #[must_use]
     pub fn snapshot(&self) -> Timestamp {
         self.header.start.snapshot
     }
 
-    /// Where in the log replay begins.
+    /// Log offset at which replay begins.
     #[must_use]
     pub fn replay_from(&self) -> Lsn {
         self.header.start.replay_from()
     }
 
-    /// What it is, in short.
+    /// Summary of the checkpoint: offsets, rows, bytes and time.
     #[must_use]
     pub fn summary(&self) -> Checkpoint {
         Checkpoint {
@@ -149,7 +150,7 @@ impl CheckpointFile {
         }
     }
 
-    /// Its place in the log.
+    /// Its snapshot, and the log that it needs.
     #[must_use]
     pub fn start(&self) -> CheckpointStart {
         self.header.start
@@ -161,13 +162,14 @@ impl CheckpointFile {
         self.header.taken_at
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Reads a block, counted from 0, into `buffer`, and checks it.
+    /// Reads block number `block`, counted from 0, into `buffer`, and verifies its
+    /// checksum.
     ///
     /// # Panics
     /// When there is no such block.
@@ -186,7 +188,7 @@ impl CheckpointFile {
             .map_err(|what| self.damaged(block, what.to_owned()))
     }
 
-    /// Says that this block is damaged.
+    /// The error that this block is damaged.
     #[must_use]
     pub fn damaged(&self, block: usize, what: String) -> Error {
         Error::Damaged {

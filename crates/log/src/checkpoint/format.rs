@@ -1,5 +1,5 @@
-//! A checkpoint's bytes: header, blocks, index, end. The layout is in the module
-//! above.
+//! The byte format of a checkpoint: header, blocks, index, end record. The layout is in
+//! the module above.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::varint;
 
 pub(super) const HEADER_MAGIC: [u8; 8] = *b"COEVALCP";
 pub(super) const END_MAGIC: [u8; 8] = *b"COEVALCE";
-/// Bytes of the header, and so where the first block is.
+/// Bytes of the header, and so the file offset of the first block.
 pub(super) const HEADER_BYTES: usize = 4096;
-/// Bytes of the end.
+/// Bytes of the end record.
 pub(super) const END_BYTES: usize = 128;
-/// Bytes of a block before its records.
+/// Bytes of a block's header, which precedes its records.
 pub(super) const BLOCK_HEADER_BYTES: usize = 32;
 /// Bytes of a block's entry in the index.
 pub(super) const ENTRY_BYTES: usize = 32;
-/// A block with more bytes than this is none: a block is written when it has what
-/// it should have, and a row is far shorter.
+/// Most bytes of a valid block. The writer finishes a block once it has
+/// `checkpoint_block_bytes`, and a row is far shorter than this.
 pub(super) const MAX_BLOCK_BYTES: u64 = 64 << 20;
 
-/// What the header says.
+/// The fields of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) database: u128,
@@ -43,7 +43,7 @@ impl Header {
         page.finish()
     }
 
-    /// `None` when the fields make no sense.
+    /// Decodes the header; `None` when a field is out of range.
     pub(super) fn decode(mut fields: Fields<'_>) -> Option<Self> {
         let database = u128::from_le_bytes(fields.take());
         let snapshot = Timestamp::from_bits(u64::from_le_bytes(fields.take()));
@@ -63,14 +63,14 @@ impl Header {
         })
     }
 
-    /// Where the checksums of this checkpoint's blocks begin.
+    /// Seed of the checksums of this checkpoint's blocks.
     pub(super) fn seed(&self) -> u32 {
         let database = crc32c::crc32c(&self.database.to_le_bytes());
         crc32c::crc32c_append(database, &self.start.snapshot.to_bits().to_le_bytes())
     }
 }
 
-/// What the end says.
+/// The fields of the end record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) snapshot: Timestamp,
@@ -102,10 +102,10 @@ impl End {
     }
 }
 
-/// Where a block is and what it holds.
+/// An index entry: a block's offset in the file, and its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockEntry {
-    /// Where in the file it begins.
+    /// File offset at which the block begins.
     pub(super) at: u64,
     /// Bytes of its records.
     pub(super) length: u32,
@@ -120,7 +120,7 @@ impl BlockEntry {
         BLOCK_HEADER_BYTES as u64 + u64::from(self.length)
     }
 
-    /// Where the next block begins.
+    /// File offset at which the next block begins.
     pub(super) fn end(&self) -> u64 {
         self.at.saturating_add(self.block_bytes())
     }
@@ -164,7 +164,7 @@ impl BlockEntry {
 /// A block that is being filled.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    /// Room for the header, then records.
+    /// Space for the header, then records.
     bytes: Vec<u8>,
     storage: StorageId,
     first: Rid,
@@ -192,12 +192,12 @@ impl BlockBuilder {
         self.bytes.len() - BLOCK_HEADER_BYTES
     }
 
-    /// Whether it holds records of another storage.
+    /// Whether the block holds records of a storage other than `storage`.
     pub(super) fn is_of_another(&self, storage: StorageId) -> bool {
         !self.is_empty() && self.storage != storage
     }
 
-    /// Adds a record. RIDs of a storage increase.
+    /// Adds a record. Within a storage, row ids must increase.
     pub(super) fn add(&mut self, storage: StorageId, record: &SavedRecord<'_>) {
         let SavedRecord {
             rid,
@@ -218,7 +218,7 @@ impl BlockBuilder {
         self.records += 1;
     }
 
-    /// The block for this place in the file, and its entry in the index.
+    /// The bytes of the block for file offset `at`, and its index entry.
     pub(super) fn finish(&mut self, at: u64, seed: u32) -> (&[u8], BlockEntry) {
         let entry = BlockEntry {
             at,
@@ -241,19 +241,18 @@ impl BlockBuilder {
 /// One record of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedRecord<'block> {
-    /// Its place in its storage.
+    /// Row id of the record in its storage.
     pub rid: Rid,
-    /// When the version was committed that the checkpoint's snapshot shows.
+    /// Commit timestamp of the version that the checkpoint's snapshot sees.
     pub timestamp: Timestamp,
-    /// That version.
+    /// The row of that version.
     pub row: RowRef<'block>,
 }
 
-/// What a block that is wrong is wrong in.
+/// Why a block is invalid, in words.
 pub(super) type Wrong = &'static str;
 
-/// Records of one storage, in the order of their RIDs, under a checksum that is
-/// right.
+/// Records of one storage, in the order of their row ids, with a verified checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'bytes> {
     entry: BlockEntry,
@@ -262,7 +261,7 @@ pub struct Block<'bytes> {
 }
 
 impl<'bytes> Block<'bytes> {
-    /// Takes the block that the index says is here.
+    /// Parses the block that the index entry describes.
     pub(super) fn parse(
         bytes: &'bytes [u8],
         entry: BlockEntry,
@@ -283,26 +282,26 @@ impl<'bytes> Block<'bytes> {
         })
     }
 
-    /// Whose records these are.
+    /// The storage that the records belong to.
     #[must_use]
     pub fn storage(&self) -> StorageId {
         self.entry.storage
     }
 
-    /// How many there are.
+    /// Number of records.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.entry.records
     }
 
-    /// Whether there are none. A checkpoint has no such block.
+    /// Whether the block has no records. A valid checkpoint has no such block.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Shows every record, until `visit` fails. Bytes that are no records, under a
-    /// checksum that is right, are told in words.
+    /// Calls `visit` for every record, until it fails. Malformed records, under a valid
+    /// checksum, are reported as an error in words.
     pub fn each<E: From<String>>(
         &self,
         mut visit: impl FnMut(SavedRecord<'bytes>) -> Result<(), E>,
@@ -374,7 +373,7 @@ mod tests {
         bytes
     }
 
-    /// A block of these RIDs, each with a row of its number.
+    /// A block of these row ids, each with a row made of its number.
     fn block(rids: &[u64], place: u64) -> (Vec<u8>, BlockEntry) {
         let mut builder = BlockBuilder::new();
         for &rid in rids {

@@ -1,4 +1,5 @@
-//! Loading a checkpoint, on several threads, block by block in any order.
+//! Parallel loading of a checkpoint: several threads read its blocks in any order and
+//! pass the records to the replay.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,20 +13,20 @@ use crate::recovery::{RecoveryProgress, Replay};
 /// How often progress is reported.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// What the threads share.
+/// State that the loading threads share.
 struct Shared {
     replay: Arc<dyn Replay>,
-    /// The first block that nobody has taken.
+    /// Number of the first block that no thread has taken.
     next: AtomicUsize,
     records: AtomicU64,
-    /// Whether all should stop.
+    /// Set when all threads should stop, after an error.
     stop: AtomicBool,
     /// The first error of any thread.
     failed: Mutex<Option<Error>>,
 }
 
 impl Shared {
-    /// Loads blocks until there are none left.
+    /// Loads blocks until none is left.
     async fn load_blocks(&self, file: &CheckpointFile) -> Result<(), Error> {
         let mut buffer = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
@@ -60,7 +61,7 @@ impl Shared {
     }
 }
 
-/// Hands every record to `replay`, on `threads` threads.
+/// Passes every record of the checkpoint to `replay`, on `threads` threads.
 pub(crate) async fn load(
     file: &CheckpointFile,
     threads: usize,

@@ -1,21 +1,21 @@
-//! A limit on how fast a file is written, so that what it is written beside is
-//! disturbed little.
+//! A rate limiter for writes to a file, which keeps a checkpoint from disturbing the
+//! log's syncs and the transactions beside it.
 
 use std::time::Duration;
 
 use coeval_env::Instant;
 
-/// Ahead of the limit by less than this, nobody sleeps.
+/// The writer does not sleep while it is ahead of the limit by less than this.
 const GRAIN: Duration = Duration::from_millis(2);
-/// Behind the limit by more than this, what was missed is forgotten: a slow disk is
-/// not followed by a burst.
+/// A writer that is slower than the limit by more than this does not catch up: a burst
+/// must not follow a slow disk.
 const FORGIVEN: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// 0 for no limit.
+    /// Limit in bytes per second; 0 for no limit.
     bytes_per_second: u64,
-    /// When the next byte may be written.
+    /// Time from which the next byte may be written.
     next: Instant,
 }
 
@@ -27,12 +27,12 @@ impl Pace {
         }
     }
 
-    /// From now on without limit.
+    /// Removes the limit.
     pub(crate) fn lift(&mut self) {
         self.bytes_per_second = 0;
     }
 
-    /// To be called when so many bytes were written: waits until more may be.
+    /// Called after `bytes` bytes were written: waits until more may be.
     pub(crate) async fn written(&mut self, bytes: u64) {
         if self.bytes_per_second == 0 {
             return;

@@ -1,7 +1,8 @@
-//! The receiver's side of a checkpoint on its way ([`send`](super::send)).
+//! The receiver of a checkpoint that another node sends ([`send`](super::send)): writes
+//! the pieces to temporary files and validates them.
 //!
-//! What breaks off leaves files that the next receiver, or the next start, removes. So
-//! there is never more than one.
+//! An interrupted transfer leaves files that the next receiver, or the next start,
+//! removes. So there is never more than one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +17,12 @@ use crate::frame::Seed;
 use crate::replica::{Landmarks, Mark, Membership, check_segment};
 use crate::segment::{Name, Segment};
 
-/// After so many bytes the files are synced, as one that is written here.
+/// Bytes after which the received files are synced, as in a checkpoint written locally.
 const SYNC_BYTES: u64 = 8 << 20;
-/// A list of marks is a line for each term, so one that is longer is none.
+/// Most bytes of a valid list of marks, which has one line for each term.
 const MARKS_LIMIT: u64 = 64 << 20;
 
-/// A checkpoint that is being received. See the module.
+/// A checkpoint that this node is receiving. See the module.
 #[derive(Debug)]
 pub struct CheckpointReceiver {
     files: Files,
@@ -29,15 +30,15 @@ pub struct CheckpointReceiver {
     path: PathBuf,
     file: fs::File,
     marks: Vec<u8>,
-    /// The log that it needs from before its end, if any.
+    /// The log before its end that it needs, if any.
     log: Option<Segment>,
     at: u64,
     synced: u64,
 }
 
 impl CheckpointReceiver {
-    /// Begins to receive what was offered, in a data directory of this database. What an
-    /// earlier receiver left goes.
+    /// Begins to receive the offered checkpoint, in a data directory of this database. The
+    /// files of an earlier receiver are removed.
     pub async fn create(
         directory: &Path,
         database: u128,
@@ -76,28 +77,28 @@ impl CheckpointReceiver {
         })
     }
 
-    /// What was offered.
+    /// The sender's offer.
     #[must_use]
     pub fn offer(&self) -> CheckpointOffer {
         self.offer
     }
 
-    /// How much there is: where the next piece begins.
+    /// Bytes received so far: the offset at which the next piece begins.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.at
     }
 
-    /// Whether everything is there.
+    /// Whether all bytes have been received.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.at == self.offer.bytes()
     }
 
-    /// Takes the piece that begins at `at`.
+    /// Writes the piece that begins at `at`.
     ///
     /// # Errors
-    /// When it is not the next one, or is longer than what was offered.
+    /// When the piece is not the next one, or exceeds the offered length.
     pub async fn write(&mut self, at: u64, piece: &[u8]) -> Result<(), Error> {
         let end = at.checked_add(piece.len() as u64);
         if at != self.at || end.is_none_or(|end| end > self.offer.bytes()) {
@@ -125,7 +126,7 @@ impl CheckpointReceiver {
         Ok(())
     }
 
-    /// Writes what comes next, all of it of the marks, of the log, or of the file.
+    /// Writes the next bytes, which lie wholly within the marks, the log, or the file.
     async fn write_part(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.at < self.offer.marks_bytes {
             self.marks.extend_from_slice(bytes);
@@ -156,8 +157,8 @@ impl CheckpointReceiver {
         Ok(())
     }
 
-    /// Everything is there: makes it durable and looks at every checksum. On an error the
-    /// files are removed.
+    /// Called when all bytes have been received: makes the files durable and verifies
+    /// every checksum. On an error the files are removed.
     pub async fn finish(mut self) -> Result<ReceivedCheckpoint, Error> {
         match self.check().await {
             Ok(received) => Ok(received),
@@ -171,7 +172,7 @@ impl CheckpointReceiver {
     async fn check(&mut self) -> Result<ReceivedCheckpoint, Error> {
         self.sync().await?;
         for folder in [self.files.checkpoints(), self.files.log()] {
-            // CONTROL will rely on it that the files can be found.
+            // CONTROL will name these files, so they must be found after a crash.
             fs::sync_dir(&folder)
                 .await
                 .map_err(Error::io("sync", &folder))?;
@@ -220,14 +221,14 @@ impl CheckpointReceiver {
         })
     }
 
-    /// Gives up, and the room on the disk back.
+    /// Gives the checkpoint up: removes its files and frees their disk space.
     pub async fn abandon(self) {
         drop((self.file, self.log));
         remove(&self.files, self.offer.start).await;
     }
 }
 
-/// Makes the file for the log that a checkpoint needs from before its end.
+/// Creates the file for the log that a checkpoint needs from before its end.
 async fn begin_log(files: &Files, start: CheckpointStart) -> Result<Segment, Error> {
     let path = received_log_path_of(&files.log(), start.log_start);
     let name = Name::following(start.log_start);
@@ -235,7 +236,8 @@ async fn begin_log(files: &Files, start: CheckpointStart) -> Result<Segment, Err
     kind.begin(path, name, start.replay_from()).await
 }
 
-/// The files of a checkpoint that is being received: its log, if it needs any, and itself.
+/// The files of a checkpoint that is being received: its log, if it needs any, and the
+/// checkpoint itself.
 fn paths(files: &Files, start: CheckpointStart) -> impl Iterator<Item = PathBuf> {
     let log = (start.log_start < start.replay_from())
         .then(|| received_log_path_of(&files.log(), start.log_start));
@@ -243,11 +245,11 @@ fn paths(files: &Files, start: CheckpointStart) -> impl Iterator<Item = PathBuf>
     log.into_iter().chain([file])
 }
 
-/// Removes the files of a checkpoint that did not come whole, or is not needed.
+/// Removes the files of a checkpoint that was not received whole, or is not needed.
 async fn remove(files: &Files, start: CheckpointStart) {
     for path in paths(files, start) {
         if let Err(error) = fs::remove_file(&path).await {
-            // The next receiver, or the next start, removes it.
+            // The next receiver, or the next start, removes the file.
             tracing::warn!(
                 file = %path.display(),
                 %error,
@@ -257,7 +259,7 @@ async fn remove(files: &Files, start: CheckpointStart) {
     }
 }
 
-/// A checkpoint that has come whole, and was found sound.
+/// A checkpoint that was received whole and validated.
 #[derive(Clone, Debug)]
 pub struct ReceivedCheckpoint {
     pub(crate) start: CheckpointStart,
@@ -273,36 +275,36 @@ impl ReceivedCheckpoint {
         self.start.snapshot.term()
     }
 
-    /// The place in the log that it stands for: what is before.
+    /// The end of the log prefix that it replaces.
     #[must_use]
     pub fn end(&self) -> Lsn {
         self.start.replay_from()
     }
 
-    /// Where the log began to be replicated.
+    /// Log offset at which replication of the log began.
     #[must_use]
     pub fn base(&self) -> Lsn {
         self.base
     }
 
-    /// Where leaders' terms begin before its end.
+    /// Marks of the leaders' terms that began before its end.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
         &self.landmarks.marks
     }
 
-    /// Who took part from where on.
+    /// Memberships of the cluster, each with the offset from which it holds.
     #[must_use]
     pub fn memberships(&self) -> &[Membership] {
         &self.landmarks.memberships
     }
 
-    /// Its files, until it is installed.
+    /// Paths of its files, until it is installed.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         paths(&self.files, self.start)
     }
 
-    /// Gives it up, and the room on the disk back.
+    /// Gives the checkpoint up: removes its files and frees their disk space.
     pub async fn discard(self) {
         remove(&self.files, self.start).await;
     }

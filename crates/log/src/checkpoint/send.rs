@@ -1,8 +1,8 @@
-//! A checkpoint that one node of a cluster sends another, with the log that is needed from
-//! before its end.
+//! The sender of a checkpoint: one node of a cluster sends it to another, with the log before
+//! its end that it needs.
 //!
 //! ```text
-//!   sender    CheckpointSource   marks | log from L to P | the file     held, so that it stays
+//!   sender    CheckpointSource   marks | log from L to P | the file     held, so not removed
 //!                                  │ in pieces of any size, in order
 //!   receiver  CheckpointReceiver   ▼
 //!             memory: marks      log/…L.received.log.new   checkpoints/…P.received.checkpoint.new
@@ -10,13 +10,13 @@
 //!             ReplicaLog::install: in force, in place of the whole log
 //! ```
 //!
-//! The file stands for everything before P. A transaction that commits behind P may have its
-//! first chunks before, from L on ([`chunks`](crate::chunks)), and its commit is replayed from
-//! the log alone. So the log from L on goes along, byte for byte; without large transactions there is none.
-//! It ends where the file does, so to whoever compares logs the two together are the prefix
-//! before P, all of it committed, and a start replays from P on, as it does with a checkpoint
-//! of its own. If the receiver's log ended at L instead, and the rest came as any log does, its
-//! tables would show commits that its log lacks.
+//! The file replaces everything before P. A transaction that commits after P may have its first
+//! chunks before, from L on ([`chunks`](crate::chunks)), and its commit is replayed from the
+//! log alone. So the log from L on is sent with it, byte for byte; without large transactions
+//! there is none. It ends where the file does, so the consensus protocol treats the two
+//! together as the committed prefix before P, and a start replays from P on, as it does with a
+//! checkpoint of its own. If the receiver's log ended at L instead, and the rest arrived as
+//! ordinary appends, its tables would show commits that its log lacks.
 //!
 //! The log before P is of the term in which it ends, as a commit names chunks of its own term
 //! only; so it holds no mark, and no file of it is named by a term.
@@ -34,45 +34,46 @@ use crate::files::Files;
 use crate::recovery::chain::Chain;
 use crate::retention::Hold;
 
-/// What is sent: known before the first piece.
+/// Announcement of a checkpoint, which the receiver gets before the first piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointOffer {
-    /// Its place in the log.
+    /// The checkpoint's snapshot, and the log that it needs.
     pub start: CheckpointStart,
-    /// Where the sender's log began to be replicated: it knows all marks from there on.
+    /// Log offset at which replication of the sender's log began: it knows all marks from there
+    /// on.
     pub base: Lsn,
     /// Bytes of marks, which come first.
     pub marks_bytes: u64,
-    /// Bytes of the file, behind the marks and the log.
+    /// Bytes of the file, which follows the marks and the log.
     pub file_bytes: u64,
 }
 
 impl CheckpointOffer {
-    /// Where the log ends that goes along, counted from the first byte that is sent.
+    /// Offset in the transfer at which the log that is sent with the checkpoint ends.
     pub(super) fn log_end(&self) -> u64 {
         self.marks_bytes.saturating_add(self.log_bytes())
     }
 
-    /// Bytes of log, behind the marks.
+    /// Bytes of log, which follow the marks.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.end().0.saturating_sub(self.start.log_start.0)
     }
 
-    /// Everything together.
+    /// Bytes of the whole transfer.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.log_end().saturating_add(self.file_bytes)
     }
 
-    /// The place in the log that it stands for: what is before.
+    /// The end of the log prefix that the checkpoint replaces.
     #[must_use]
     pub fn end(&self) -> Lsn {
         self.start.replay_from()
     }
 
-    /// Where a piece ends that begins at `at` and has `most` bytes or fewer: a piece does not
-    /// reach from the marks into the log, nor from there into the file.
+    /// End of a piece that begins at `at` and has `most` bytes or fewer: a piece does not cross
+    /// from the marks into the log, nor from the log into the file.
     #[must_use]
     pub fn piece_end(&self, at: u64, most: u64) -> u64 {
         let parts = [self.marks_bytes, self.log_end(), self.bytes()];
@@ -81,15 +82,15 @@ impl CheckpointOffer {
     }
 }
 
-/// A checkpoint that is being sent. It stays, with the log that it needs and the log behind
-/// it, for as long as this is kept.
+/// A checkpoint that this node is sending. While this exists, the checkpoint, the log that it
+/// needs and the log after it are not removed.
 #[derive(Debug)]
 pub struct CheckpointSource {
     _hold: Hold,
     path: PathBuf,
     file: fs::File,
     marks: Bytes,
-    /// Files that hold the log from where it is needed on, if that is before the end.
+    /// Files that hold the log before the checkpoint's end that it needs, if any.
     log: Option<Chain>,
     offer: CheckpointOffer,
 }
@@ -127,13 +128,13 @@ impl CheckpointSource {
         })
     }
 
-    /// What is to be announced.
+    /// The offer to announce to the receiver.
     #[must_use]
     pub fn offer(&self) -> CheckpointOffer {
         self.offer
     }
 
-    /// The next bytes from `at` on, up to the [end of a piece](CheckpointOffer::piece_end) of
+    /// Reads the bytes from `at` on, up to the [end of a piece](CheckpointOffer::piece_end) of
     /// `most` bytes; none at the end.
     pub async fn read(&self, at: u64, most: usize) -> Result<Bytes, Error> {
         let offer = &self.offer;
@@ -159,12 +160,12 @@ impl CheckpointSource {
     }
 }
 
-/// Files of the log that a checkpoint needs from before its end. All of that is durable, and
-/// nobody writes there any more.
+/// Opens the files of the log that a checkpoint needs from before its end. All of that is
+/// durable, and no thread writes there any more.
 async fn log_before(files: &Files, start: CheckpointStart) -> Result<Chain, Error> {
     let kind = files.whole_segments();
     let end = start.replay_from();
-    // Files behind it come and go while they are being made.
+    // Files after it appear and disappear while segments are made.
     let chain = Chain::open(&kind, start.log_start, Some(end)).await?;
     chain.must_reach(end, &kind)?;
     Ok(chain)

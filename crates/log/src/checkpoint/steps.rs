@@ -1,4 +1,4 @@
-//! The steps of a checkpoint, as calls of the log.
+//! The steps of taking a checkpoint, as methods of [`Log`].
 
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use crate::retention::{Hold, truncate};
 use crate::{CheckpointFile, Error};
 
 impl Log {
-    /// First step: calls `register`, which registers a snapshot and says which, and
-    /// returns the place of a checkpoint that has it. `None` when there is no file.
+    /// First step: calls `register`, which registers a snapshot and returns its
+    /// timestamp, and returns the position of a checkpoint of that snapshot. `None` when
+    /// the log has no file.
     pub fn start_checkpoint(
         &self,
         register: impl FnOnce() -> Timestamp,
@@ -31,8 +32,8 @@ impl Log {
         })
     }
 
-    /// Second step: waits until the snapshot is durable, and begins the file. At
-    /// most `bytes_per_second` will be written, 0 for no limit.
+    /// Second step: waits until the snapshot is durable, and creates the file. The writer
+    /// then writes at most `bytes_per_second`, 0 for no limit.
     pub async fn write_checkpoint(
         &self,
         start: CheckpointStart,
@@ -43,15 +44,16 @@ impl Log {
             self.wait_for_snapshot(start.snapshot).await?;
         }
         if let Some(leading) = &self.shared.leading {
-            // Others may have it on their disks before this node has.
+            // A majority without this node may have committed the snapshot before this
+            // node's disk has it.
             leading.wait_flushed(start.replay_from()).await?;
         }
         let block_bytes = self.settings.checkpoint_block_bytes;
         CheckpointWriter::create(files, start, block_bytes, bytes_per_second).await
     }
 
-    /// Waits until the snapshot is durable, unless the disk is full, which can take
-    /// for ever.
+    /// Waits until the snapshot is durable, or returns the error that the disk is full,
+    /// since that wait may never end.
     async fn wait_for_snapshot(&self, snapshot: Timestamp) -> Result<(), Error> {
         const LOOK: Duration = Duration::from_millis(50);
         loop {
@@ -66,18 +68,18 @@ impl Log {
         }
     }
 
-    /// Last step: puts the checkpoint in force, then removes what is not needed any
-    /// more: earlier checkpoints, and log before [`Settings::log_keep_bytes`].
+    /// Last step: puts the checkpoint in force, then removes the files that are not
+    /// needed any more: earlier checkpoints, and log before [`Settings::log_keep_bytes`].
     ///
-    /// After an error the checkpoint before is in force, with all its log. That
-    /// something could not be removed is none, and only logged.
+    /// After an error the previous checkpoint is in force, with all its log. A failure to
+    /// remove files is no error, and only logged.
     pub async fn finish_checkpoint(&self, writer: CheckpointWriter) -> Result<Checkpoint, Error> {
         let files = self.files.clone().ok_or_else(no_file)?;
         if self.shared.truncates_early() {
             truncate(&files, writer.start().log_start).await?;
         }
         if let Some(leading) = &self.shared.leading {
-            // The checkpoint stands for log in which they are found.
+            // The log that the checkpoint replaces contains these marks and memberships.
             leading.all_landmarks().write(&files.directory).await?;
         }
         let checkpoint = writer.finish().await?;
@@ -108,8 +110,8 @@ impl Log {
         self.shared.durable_end().0.saturating_sub(from.0)
     }
 
-    /// Bytes of log that the directory holds, as far as they are durable: what a start
-    /// would replay, what the settings keep, and what somebody who reads holds on to.
+    /// Bytes of durable log in the directory: the part that a start would replay, the
+    /// part that the settings retain, and the part that readers hold.
     #[must_use]
     pub fn bytes_kept(&self) -> u64 {
         let oldest = self.retention.oldest().unwrap_or(FIRST_LSN);
@@ -119,18 +121,19 @@ impl Log {
         }
     }
 
-    /// How many hold a checkpoint and its log at the moment: backups under way.
+    /// Number of holders of a checkpoint and its log: backups under way.
     #[must_use]
     pub fn holders(&self) -> usize {
         self.retention.holders()
     }
 
-    /// Keeps the checkpoint in force and its log while somebody reads them.
+    /// Holds the checkpoint in force and its log for a reader, so that neither is
+    /// removed.
     pub fn hold(&self) -> Hold {
         self.retention.hold(FIRST_LSN)
     }
 
-    /// Opens the checkpoint that is held, unless there is none.
+    /// Opens the held checkpoint; `None` if there is none.
     pub async fn open_checkpoint(&self, hold: &Hold) -> Result<Option<CheckpointFile>, Error> {
         let (Some(files), Some(checkpoint)) = (&self.files, hold.checkpoint()) else {
             return Ok(None);
@@ -139,7 +142,7 @@ impl Log {
         CheckpointFile::open(&path).await.map(Some)
     }
 
-    /// Puts a fault back for a test that must notice it: log is removed before the
+    /// Injects a known bug, which a test must detect: log is removed before the
     /// checkpoint that replaces it is durable.
     #[doc(hidden)]
     pub fn truncate_early(&self) {

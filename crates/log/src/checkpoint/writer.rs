@@ -1,4 +1,5 @@
-//! Writing a checkpoint.
+//! The checkpoint writer: writes records into blocks of a new file, and puts the finished
+//! file in force.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,15 +17,15 @@ use super::{Checkpoint, CheckpointStart};
 use crate::Error;
 use crate::files::Files;
 
-/// After so many bytes the file is synced, so that what is dirty never amounts to
-/// much: the log's own syncs would wait for it.
+/// Bytes after which the file is synced, so that few dirty pages accumulate: the log's
+/// own syncs would wait for them.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// A checkpoint that is being written. [`CheckpointWriter::finish`] puts it in
-/// force; until then, and when it is dropped instead, the one before is.
+/// A checkpoint that is being written. [`CheckpointWriter::finish`] puts it in force;
+/// until then, and when it is dropped instead, the previous one is in force.
 ///
-/// Its calls block the thread for as long as the disk takes, and wait as the limit
-/// on its rate says: it belongs on a thread of its own.
+/// Its calls block the thread for as long as the disk takes, and sleep to keep to the
+/// rate limit: it belongs on a thread of its own.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     files: Arc<Files>,
@@ -33,12 +34,12 @@ pub struct CheckpointWriter {
     file: fs::File,
     header: Header,
     block: BlockBuilder,
-    /// Records that are longer together are written.
+    /// Bytes of records from which on a block is written.
     block_bytes: usize,
     blocks: Vec<BlockEntry>,
-    /// Where the next block goes.
+    /// File offset of the next block.
     at: u64,
-    /// Up to where the file was synced.
+    /// File offset up to which the file was synced.
     synced: u64,
     records: u64,
     pace: Pace,
@@ -76,27 +77,27 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
-    /// Adds a record, in memory only: [`CheckpointWriter::write`] is called while
-    /// it [is full](CheckpointWriter::is_full). Storages come one after another,
-    /// records of one in the order of their RIDs.
+    /// Adds a record, in memory only; the caller calls [`CheckpointWriter::write`] while
+    /// the writer [is full](CheckpointWriter::is_full). Storages are added one after
+    /// another, the records of each in the order of their row ids.
     pub fn add(&mut self, storage: StorageId, record: &SavedRecord<'_>) {
         self.block.add(storage, record);
         self.records += 1;
     }
 
-    /// Whether there is a block to be written before a record of this storage can
-    /// be added.
+    /// Whether the current block must be written before a record of this storage can be
+    /// added.
     #[must_use]
     pub fn is_full(&self, storage: StorageId) -> bool {
         self.block.len() >= self.block_bytes || self.block.is_of_another(storage)
     }
 
-    /// Its place in the log.
+    /// The checkpoint's snapshot, and the log that it needs.
     pub(crate) fn start(&self) -> CheckpointStart {
         self.header.start
     }
 
-    /// How many records were added.
+    /// Number of records added.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
@@ -108,12 +109,13 @@ impl CheckpointWriter {
         self.at
     }
 
-    /// From now on as fast as the disk takes it.
+    /// Removes the rate limit.
     pub fn lift_limit(&mut self) {
         self.pace.lift();
     }
 
-    /// Writes the records that are in memory, and waits as the limit says.
+    /// Writes the records that are in memory as a block, and sleeps to keep to the rate
+    /// limit.
     pub async fn write(&mut self) -> Result<(), Error> {
         if self.block.is_empty() {
             return Ok(());
@@ -150,13 +152,14 @@ impl CheckpointWriter {
         Ok(())
     }
 
-    /// Puts it in force: whole, synced, under its name. What it replaces is still
-    /// there.
+    /// Puts the checkpoint in force: whole, synced, under its final name. The checkpoint
+    /// that it replaces still exists.
     pub(crate) async fn finish(self) -> Result<Checkpoint, Error> {
         self.seal().await?.put_in_force().await
     }
 
-    /// Makes it whole, and durable under the name that the next start removes.
+    /// Writes the index and the end record, and makes the file durable under its
+    /// temporary name, which the next start removes.
     pub async fn seal(mut self) -> Result<SealedCheckpoint, Error> {
         self.write().await?;
         let mut index = Vec::new();
@@ -191,14 +194,14 @@ impl CheckpointWriter {
         })
     }
 
-    /// Gives it up, and its room on the disk back.
+    /// Gives the checkpoint up: removes its file and frees the disk space.
     pub async fn abandon(self) {
         drop(self.file);
         remove(&self.unfinished).await;
     }
 }
 
-/// Removes an unfinished one.
+/// Removes an unfinished checkpoint.
 async fn remove(unfinished: &Path) {
     if let Err(error) = fs::remove_file(unfinished).await {
         // The next start removes it.
@@ -210,7 +213,7 @@ async fn remove(unfinished: &Path) {
     }
 }
 
-/// A checkpoint that is whole and durable, and has only to get its name.
+/// A checkpoint that is whole and durable, and lacks only its final name.
 #[derive(Debug)]
 pub struct SealedCheckpoint {
     path: PathBuf,
@@ -220,25 +223,26 @@ pub struct SealedCheckpoint {
 }
 
 impl SealedCheckpoint {
-    /// What it will be.
+    /// Summary that the checkpoint will have once in force.
     #[must_use]
     pub fn summary(&self) -> Checkpoint {
         self.checkpoint
     }
 
-    /// Gives it up, and its room on the disk back.
+    /// Gives the checkpoint up: removes its file and frees the disk space.
     pub async fn discard(self) {
         remove(&self.unfinished).await;
     }
 
-    /// Gives it its name. What it replaces is still there.
+    /// Renames the checkpoint to its final name. The checkpoint that it replaces still
+    /// exists.
     pub(crate) async fn put_in_force(self) -> Result<Checkpoint, Error> {
         put_name(&self.directory, &self.unfinished, &self.path).await?;
         Ok(self.checkpoint)
     }
 }
 
-/// Gives the file of a checkpoint the name with which it is in force, durably.
+/// Renames a checkpoint's file to the name with which it is in force, durably.
 pub(crate) async fn put_name(directory: &Path, from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to)
         .await

@@ -1,4 +1,5 @@
-//! The frames of a log, whichever way their entries came into it.
+//! Tests: a log's frames are the same, whether rows are copied into the builder or
+//! deferred.
 
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
@@ -16,10 +17,10 @@ use crate::{Log, Settings};
 
 const SEED: u128 = 11;
 
-/// Large enough that nobody has to release anything.
+/// Large enough that the test need not release anything.
 const RING_BYTES: u64 = 1 << 20;
 
-/// A log that goes to memory and stays there.
+/// A log that stays in memory.
 fn log(frame_payload_bytes: usize) -> Log {
     let settings = Settings {
         ring_bytes: RING_BYTES,
@@ -58,8 +59,8 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Whole frames of the log, without what tells of when they were made: the time and
-/// how far the log was durable. That their checksums are right is looked at here.
+/// Whole frames of the log, without the fields that depend on when they were made: the
+/// time and the durable offset. The test verifies their checksums here.
 fn frames(log: &Log, reader: &coeval_memory::ring::Reader) -> Vec<(u64, Kind, u32, Vec<u8>)> {
     let end = log.shared.ring.completed();
     let (first, second) = reader.bytes(FIRST_LSN.0..end);
@@ -70,7 +71,7 @@ fn frames(log: &Log, reader: &coeval_memory::ring::Reader) -> Vec<(u64, Kind, u3
         let frame = Header::parse(&bytes[at..], lsn, Seed::of_database(SEED));
         let (header, _) = frame.expect("a frame");
         let next = at + header.frame_bytes() as usize;
-        // With the padding.
+        // The padding included.
         let payload = bytes[at + HEADER_BYTES..next].to_vec();
         frames.push((lsn.0, header.kind, header.length, payload));
         at = next;
@@ -78,7 +79,7 @@ fn frames(log: &Log, reader: &coeval_memory::ring::Reader) -> Vec<(u64, Kind, u3
     frames
 }
 
-/// Commits the transactions, with rows copied into the builder or to come.
+/// Commits the transactions, with rows copied into the builder or deferred.
 fn committed(
     transactions: &[Vec<(Change, bool)>],
     limit: usize,

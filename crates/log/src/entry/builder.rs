@@ -1,11 +1,10 @@
-//! Collecting the entries of a transaction.
+//! The entry builder: collects the redo entries of a transaction until its commit.
 //!
-//! How long a frame is has to be known before its place in the log is drawn, and its
-//! bytes are wanted only afterwards, at that place. So a builder need not hold the
-//! bytes, if it knows how many they are. Of a whole row it does not: it makes the
-//! entry's head and notes which of the caller's rows belongs behind it, and the row goes
-//! from the version into the log when the place is there. A patch is nowhere yet, and
-//! is made in the builder's buffer, from which it is copied.
+//! A frame's length must be known before its log space is reserved, and its bytes are
+//! needed only afterwards. So a builder need not hold the bytes of a whole row: it writes
+//! the entry's head and records which of the caller's rows follows it, and the row is
+//! copied from its version into the log once the space is reserved. A patch exists
+//! nowhere yet: it is built in the builder's buffer, and copied from there.
 //!
 //! ```text
 //!   image_to_come(1, 5, number 0, 300 bytes)     patch_with(1, 6, …)
@@ -16,9 +15,9 @@
 //!
 //! # Invariant
 //!
-//! A caller's row is the same, and as long, from when it was noted until the transaction
-//! has ended. Nothing of the log says so; the frame's length does, and whoever copies
-//! the row asserts it.
+//! A deferred row keeps its contents and length from when it was announced until the
+//! transaction has ended. The log cannot check the contents; the frame depends on the
+//! length, and the copy asserts it.
 
 use coeval_types::{Lsn, Rid, RowRef, StorageId, Timestamp};
 
@@ -28,47 +27,47 @@ use crate::chunks::Ticket;
 use crate::frame::frame_bytes;
 use crate::varint;
 
-/// Bytes of a buffer that are kept for the next transaction.
+/// Capacity of a buffer that is kept for the next transaction, in bytes.
 pub(super) const KEPT: usize = 64 << 10;
 
 /// Collects the entries of one transaction; reusable, so that a commit allocates
 /// nothing once its buffers have grown.
 ///
-/// Entries of one record are kept in the order in which they were added. More
-/// than fits one frame is cut into chunks, which [`crate::Log::poll_prepare`]
-/// sends ahead.
+/// The builder keeps the entries of one record in the order in which they were added.
+/// Entries that do not fit one frame are split into chunks, which
+/// [`crate::Log::poll_prepare`] writes ahead.
 #[derive(Debug)]
 pub struct EntryBuilder {
-    /// Most payload of one frame.
+    /// Most payload bytes of one frame.
     limit: usize,
-    /// The entries, without the rows to come.
+    /// The entries, without the deferred rows.
     buffer: Vec<u8>,
     rows: Vec<RowToCome>,
-    /// Bytes of all rows to come.
+    /// Bytes of all deferred rows.
     to_come: usize,
-    /// Where each part but the first starts.
+    /// Where each part after the first starts.
     cuts: Vec<Position>,
-    /// How many parts have gone ahead as chunks.
+    /// How many parts have been written ahead as chunks.
     sent: usize,
-    /// To the chunks sent.
+    /// Encoded references to the chunks that were written.
     references: Vec<u8>,
-    /// With chunks sent: keeps them in the log.
+    /// Keeps written chunks from being truncated; `None` without chunks.
     ticket: Option<Ticket>,
 }
 
-/// A place between two entries: what is before it.
+/// A position between two entries, as the amounts before it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
-    /// Of the buffer.
+    /// Bytes of the buffer before it.
     buffer: usize,
-    /// How many rows to come.
+    /// Deferred rows before it.
     rows: usize,
-    /// Of all that is to be written.
+    /// Payload bytes before it, deferred rows included.
     bytes: usize,
 }
 
 impl EntryBuilder {
-    /// An empty one for frames of at most `limit` bytes of payload.
+    /// An empty builder for frames of at most `limit` bytes of payload.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -82,8 +81,9 @@ impl EntryBuilder {
         }
     }
 
-    /// Empties it, keeping its buffers unless they are large. To be called when the
-    /// transaction has ended: the log keeps chunks that were sent for it until then.
+    /// Empties the builder, keeping its buffers unless they are large. The caller calls
+    /// it when the transaction has ended: the log retains the chunks written for it until
+    /// then.
     pub fn clear(&mut self) {
         self.ticket = None;
         self.cuts.clear();
@@ -105,19 +105,19 @@ impl EntryBuilder {
             + self.rows.capacity() * size_of::<RowToCome>()
     }
 
-    /// Whether there are no entries.
+    /// Whether the builder has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Bytes of all entries, with the rows to come.
+    /// Bytes of all entries, deferred rows included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.buffer.len() + self.to_come
     }
 
-    /// The record has this whole row now, which is copied here.
+    /// Adds an entry for an inserted or replaced record, with a copy of its whole row.
     pub fn image(&mut self, storage: StorageId, rid: Rid, row: RowRef<'_>) {
         self.add(IMAGE, storage, rid, |entries| {
             varint::put(&mut entries.buffer, row.bytes().len() as u64);
@@ -126,9 +126,10 @@ impl EntryBuilder {
         });
     }
 
-    /// The record has a whole row of `length` bytes now, which the caller has under
-    /// this number, and has until the transaction has ended. It is asked for when it
-    /// goes into the log ([`crate::Reservation::commit_with`]).
+    /// Adds an entry for an inserted or replaced record without copying its row. The
+    /// caller keeps the row of `length` bytes under `number` until the transaction has
+    /// ended; the log asks for it when it copies the commit
+    /// ([`crate::Reservation::commit_with`]).
     #[inline]
     pub fn image_to_come(&mut self, storage: StorageId, rid: Rid, number: usize, length: usize) {
         self.add(IMAGE, storage, rid, |entries| {
@@ -143,8 +144,8 @@ impl EntryBuilder {
         });
     }
 
-    /// Cells of the record were changed, as [`RowRef::diff`] says, on the version
-    /// committed at `previous`.
+    /// Adds an entry for changed cells of a record: a patch made by [`RowRef::diff`]
+    /// against the version committed at `previous`.
     pub fn patch(&mut self, storage: StorageId, rid: Rid, previous: Timestamp, patch: &[u8]) {
         self.patch_with(storage, rid, previous, |entries| {
             entries.extend_from_slice(patch);
@@ -152,9 +153,9 @@ impl EntryBuilder {
         });
     }
 
-    /// The same with a patch that `make` appends to what it is given, in the place where
-    /// the log takes it from. When `make` returns false, nothing is added, and this
-    /// returns false as well.
+    /// Like [`EntryBuilder::patch`], with a patch that `make` appends to the given
+    /// buffer, from which the log copies it. When `make` returns false, nothing is added,
+    /// and this returns false as well.
     #[inline]
     pub fn patch_with(
         &mut self,
@@ -171,12 +172,13 @@ impl EntryBuilder {
         })
     }
 
-    /// The record is gone.
+    /// Adds an entry for a deleted record.
     pub fn delete(&mut self, storage: StorageId, rid: Rid) {
         self.add(DELETE, storage, rid, |_| true);
     }
 
-    /// Adds an entry with what `rest` puts behind its record, unless that returns false.
+    /// Adds an entry whose part after the record is written by `rest`, unless `rest`
+    /// returns false.
     #[inline]
     fn add(
         &mut self,
@@ -209,7 +211,7 @@ impl EntryBuilder {
         }
     }
 
-    /// What is between two positions.
+    /// The payload between two positions.
     fn part(&self, start: Position, end: Position) -> Payload<'_> {
         Payload {
             references: &[],
@@ -220,7 +222,7 @@ impl EntryBuilder {
         }
     }
 
-    /// The part to send ahead as the next chunk, if any is left.
+    /// The part to write ahead as the next chunk, if any is left.
     pub(crate) fn next_chunk(&self) -> Option<Payload<'_>> {
         let end = *self.cuts.get(self.sent)?;
         let start = match self.sent {
@@ -230,29 +232,30 @@ impl EntryBuilder {
         Some(self.part(start, end))
     }
 
-    /// To be called before the place of a chunk is drawn.
+    /// Enters the transaction into the table of open chunks. Called before a chunk's
+    /// space is reserved.
     pub(crate) fn before_chunk(&mut self, enter: impl FnOnce() -> Ticket) {
         if self.ticket.is_none() {
             self.ticket = Some(enter());
         }
     }
 
-    /// Notes where the commit frame is. To be called before it is complete.
+    /// Records the log offset of the commit frame. Called before that frame is complete.
     pub(crate) fn committed_at(&self, lsn: Lsn) {
         if let Some(ticket) = &self.ticket {
             ticket.committed_at(lsn);
         }
     }
 
-    /// Notes that the next chunk has gone to `lsn`.
+    /// Records that the next chunk has been written at `lsn`.
     pub(crate) fn chunk_sent(&mut self, lsn: Lsn) {
         self.references.push(CHUNK);
         varint::put(&mut self.references, lsn.0 / Lsn::ALIGNMENT);
         self.sent += 1;
     }
 
-    /// The commit frame's payload, when no chunk is left to send: references to those
-    /// that were, and the last part.
+    /// The commit frame's payload, once no chunk is left to write: references to the
+    /// chunks, and the last part.
     #[inline]
     pub(crate) fn commit_payload(&self) -> Payload<'_> {
         debug_assert!(self.next_chunk().is_none());
@@ -265,12 +268,12 @@ impl EntryBuilder {
         }
     }
 
-    /// Bytes of the commit frame, when no chunk is left to send.
+    /// Bytes of the commit frame, once no chunk is left to write.
     pub(crate) fn commit_frame_bytes(&self) -> u64 {
         frame_bytes(self.commit_payload().len() as u64)
     }
 
-    /// Bytes of the longest part, which is a frame's payload.
+    /// Bytes of the longest part, the largest payload of any frame.
     pub(crate) fn longest_part(&self) -> usize {
         let mut longest = 0;
         let mut start = 0;
@@ -282,10 +285,11 @@ impl EntryBuilder {
     }
 }
 
-/// Appends what `make` appends, with its length in front, and returns what `make` does.
+/// Appends the bytes that `make` appends, preceded by their length, and returns the
+/// result of `make`.
 ///
-/// The length is known last and stands first. One byte is left for it, which is enough
-/// for what most patches have, a few cells; behind a longer length the patch moves up.
+/// The length is known last and comes first. One byte is left for it, which suffices for
+/// most patches, of a few cells; for a longer length the patch is moved.
 #[inline]
 fn put_behind_its_length(buffer: &mut Vec<u8>, make: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
     let length_at = buffer.len();

@@ -1,4 +1,4 @@
-//! Entries: what a transaction did to one record each.
+//! Entries: the redo records of the log, each with a transaction's change to one record.
 //!
 //! ```text
 //! image   1, storage, rid, length, row
@@ -7,14 +7,14 @@
 //! chunk   4, offset / 8                    (a commit's, not a chunk's)
 //! ```
 //!
-//! The first is a byte, the numbers are [varints](crate::varint). A *patch* names
-//! the commit timestamp of the version it changes: replay applies it to exactly
-//! that version, and can tell when it is not there. A *chunk* reference stands in
-//! a commit frame where the entries of that chunk frame belong, at the front; the
-//! chunk was written in the commit's own term.
+//! The first field is a byte, the numbers are [varints](crate::varint). A *patch* names
+//! the commit timestamp of the version it changes: replay applies it to exactly that
+//! version, and notices when that version is missing. A *chunk* reference in a commit
+//! frame takes the place of the entries in that chunk frame, at the front; the chunk was
+//! written in the commit's own term.
 //!
-//! [`EntryBuilder`] collects them, and what a frame takes of that is a [`Payload`]; both
-//! leave whole rows where they are until they go into the log.
+//! [`EntryBuilder`] collects entries, and a [`Payload`] is the part of them that goes
+//! into one frame; whole rows stay in their versions until they are copied into the log.
 
 use coeval_types::{Lsn, Rid, RowRef, StorageId, Term, Timestamp};
 
@@ -33,40 +33,40 @@ const PATCH: u8 = 2;
 const DELETE: u8 = 3;
 const CHUNK: u8 = 4;
 
-/// What happened to one record.
+/// A change to one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<'log> {
-    /// It was inserted, or replaced as a whole.
+    /// The record was inserted, or replaced as a whole.
     Image {
-        /// Its storage.
+        /// The storage that holds the record.
         storage: StorageId,
-        /// Its place there.
+        /// Row id of the record in that storage.
         rid: Rid,
-        /// Its new row.
+        /// The new row.
         row: RowRef<'log>,
     },
-    /// Some of its cells were changed.
+    /// Some cells of the record were changed.
     Patch {
-        /// Its storage.
+        /// The storage that holds the record.
         storage: StorageId,
-        /// Its place there.
+        /// Row id of the record in that storage.
         rid: Rid,
         /// Commit timestamp of the version that was changed.
         previous: Timestamp,
-        /// The change, for [`RowRef::patched`].
+        /// The changed cells, for [`RowRef::patched`].
         patch: &'log [u8],
     },
-    /// It was deleted.
+    /// The record was deleted.
     Delete {
-        /// Its storage.
+        /// The storage that holds the record.
         storage: StorageId,
-        /// Its place there.
+        /// Row id of the record in that storage.
         rid: Rid,
     },
 }
 
 impl Entry<'_> {
-    /// Which record.
+    /// The changed record: its storage and its row id.
     #[must_use]
     pub fn record(&self) -> (StorageId, Rid) {
         match *self {
@@ -77,7 +77,7 @@ impl Entry<'_> {
     }
 }
 
-/// Bytes that are no entry.
+/// Error: the bytes are no valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MalformedEntry;
 
@@ -85,14 +85,14 @@ pub(crate) struct MalformedEntry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item<'log> {
     Entry(Entry<'log>),
-    /// The entries of the chunk frame that starts here.
+    /// A reference to the entries of the chunk frame that starts at this log offset.
     Chunk(Lsn),
 }
 
-/// Where one item is, without its contents having been looked at.
+/// An item of which only the record, or the chunk's offset, has been decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skimmed {
-    /// An entry of this record.
+    /// An entry for this record.
     Entry(StorageId, Rid),
     Chunk(Lsn),
 }
@@ -129,7 +129,7 @@ fn take_tag(bytes: &mut &[u8]) -> Option<u8> {
     Some(tag)
 }
 
-/// Takes the item at the front of `bytes`.
+/// Decodes the item at the front of `bytes`, and advances past it.
 pub(crate) fn take_item<'log>(bytes: &mut &'log [u8]) -> Result<Item<'log>, MalformedEntry> {
     fn take<'log>(bytes: &mut &'log [u8]) -> Option<Item<'log>> {
         let tag = take_tag(bytes)?;
@@ -156,8 +156,7 @@ pub(crate) fn take_item<'log>(bytes: &mut &'log [u8]) -> Result<Item<'log>, Malf
     take(bytes).ok_or(MalformedEntry)
 }
 
-/// Passes over the item at the front of `bytes`, looking only at what says whose
-/// it is and how long.
+/// Skips the item at the front of `bytes`, decoding only its record and its length.
 pub(crate) fn skim_item(bytes: &mut &[u8]) -> Result<Skimmed, MalformedEntry> {
     fn skim(bytes: &mut &[u8]) -> Option<Skimmed> {
         let tag = take_tag(bytes)?;

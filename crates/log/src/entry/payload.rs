@@ -1,8 +1,9 @@
-//! The payload of one frame, where its pieces lie.
+//! The payload of one frame, as a list of pieces that are copied into the log from where
+//! they are.
 //!
-//! What a builder has made for the log itself lies in its buffer; whole rows lie where
-//! the versions are that the transaction made. A payload is the two in their order,
-//! and is copied into the log piece by piece:
+//! The entries' heads and patches are in the builder's buffer; whole rows are in the
+//! versions that the transaction made. A payload is the two interleaved in order, and is
+//! copied into the log piece by piece:
 //!
 //! ```text
 //!   buffer     image 1, 5, 7, 20 ┊ image 1, 5, 8, 30 ┊ delete 1, 5, 9
@@ -11,13 +12,13 @@
 //!
 //! # Invariant
 //!
-//! Rows are in the order of their places, and each place lies within the payload's
+//! Rows are in the order of their positions, and each position is within the payload's
 //! share of the buffer; `length` is the sum of all pieces.
 
-/// A row that goes into the log from where the caller has it.
+/// A deferred row: it is copied into the log from the caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowToCome {
-    /// What is before it in the builder's buffer.
+    /// Bytes of the builder's buffer before the row.
     pub(super) at: usize,
     /// Its number among the caller's rows.
     pub(super) number: usize,
@@ -27,17 +28,18 @@ pub(super) struct RowToCome {
 /// The pieces of a frame's payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'log> {
-    /// References to chunks, which are in front of everything.
+    /// References to chunks, which precede everything else.
     pub(super) references: &'log [u8],
     pub(super) buffer: &'log [u8],
-    /// Where `buffer` starts in the builder's, from which the rows' places count.
+    /// Where `buffer` starts in the builder's buffer, to which the rows' positions are
+    /// relative.
     pub(super) start: usize,
     pub(super) rows: &'log [RowToCome],
     pub(super) length: usize,
 }
 
 impl<'log> Payload<'log> {
-    /// One that is a single piece.
+    /// A payload of a single piece.
     pub(crate) fn plain(bytes: &'log [u8]) -> Self {
         Self {
             references: &[],
@@ -48,15 +50,15 @@ impl<'log> Payload<'log> {
         }
     }
 
-    /// Bytes of all pieces.
+    /// Bytes of all pieces together.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Hands over the pieces in order. `row` has the rows that are to come.
+    /// Passes the pieces in order to `take`. `row` returns the deferred rows by number.
     ///
     /// # Panics
-    /// When a row is not as long as was said when it was noted.
+    /// When a row has another length than was announced.
     #[inline]
     pub(crate) fn visit<'rows>(
         &self,
@@ -81,10 +83,10 @@ impl<'log> Payload<'log> {
     }
 }
 
-/// The rows of who has noted none.
+/// The row lookup of a caller without deferred rows.
 ///
 /// # Panics
-/// When it is asked for one.
+/// Always: such a caller is never asked for a row.
 pub(crate) fn no_rows(number: usize) -> &'static [u8] {
-    panic!("row {number} was noted, and nobody has it")
+    panic!("row {number} was deferred, but its caller defers no rows")
 }

@@ -1,4 +1,4 @@
-//! Entries that are built and taken, and what is put into frames.
+//! Tests: entries that are built and decoded, and the payloads of frames.
 
 use coeval_types::RowBuilder;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn buffers_of_a_large_transaction_are_given_back() {
     assert!(builder.is_empty());
     assert!(builder.capacity() <= 2 * KEPT);
 
-    // Rows to come count where they go, and take next to nothing here.
+    // Deferred rows count towards the frame, and take next to no memory here.
     for number in 0..10_000 {
         builder.image_to_come(StorageId(1), Rid(7), number, bytes.len());
     }
@@ -81,8 +81,8 @@ fn add(builder: &mut EntryBuilder, entry: &Owned) {
     }
 }
 
-/// Adds the entry without a copy of what can be had later: an image notes that its row
-/// comes under this number, a patch is made in its place.
+/// Adds the entry without copying: an image's row is deferred under this number, a patch
+/// is built in place.
 fn note(builder: &mut EntryBuilder, number: usize, entry: &Owned) {
     match entry {
         Owned::Image(storage, rid, cells) => {
@@ -91,7 +91,7 @@ fn note(builder: &mut EntryBuilder, number: usize, entry: &Owned) {
         }
         Owned::Patch(storage, rid, term, lsn, patch) => {
             let previous = Timestamp::new(Term(*term), Lsn(*lsn));
-            // One that comes to nothing leaves nothing behind.
+            // A patch that is given up leaves nothing in the buffer.
             let given_up = |out: &mut Vec<u8>| {
                 out.extend_from_slice(patch);
                 false
@@ -107,7 +107,7 @@ fn note(builder: &mut EntryBuilder, number: usize, entry: &Owned) {
     }
 }
 
-/// The bytes of a payload, put together.
+/// The bytes of a payload, concatenated.
 fn gathered(payload: Payload<'_>, rows: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     payload.visit(
@@ -160,7 +160,7 @@ proptest! {
             chunks.push(gathered(chunk, &[]));
             builder.chunk_sent(Lsn(chunks.len() as u64 * 8));
         }
-        // Put together again, what stands in place of a reference included.
+        // Reassembled, with each chunk in place of its reference.
         let mut whole = Vec::new();
         let payload = gathered(builder.commit_payload(), &[]);
         let mut rest = &payload[..];

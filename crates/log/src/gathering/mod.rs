@@ -1,33 +1,35 @@
-//! Who is let in before a group goes to the disk.
+//! Adaptive group commit: decides whether the flusher waits for more commits before it writes
+//! a group.
 //!
-//! A sync takes a core several times as long as a commit, in a cluster on every node, so
-//! where cores are short a larger group gets more done. Two ways, of which the second comes
-//! first when it is worth it:
+//! A sync takes a core several times as long as a commit does, and in a cluster it does so on
+//! every node; so where cores are scarce, larger groups increase throughput. There are two
+//! ways, and the second takes precedence while it pays off:
 //!
-//! - *Turns* (`turns`): the log's thread offers its core to whoever is ready to run there.
+//! - *Turns* (`turns`): the flusher yields its core to threads that are ready to run there.
 //! - *Waiting* (`trial`, `writers`): transactions that have written something and have not
-//!   committed are about to. The group waits until it holds as many commits as are still to
-//!   come, and never longer than [`LONGEST_WAIT`].
+//!   committed are about to. The flusher waits until the group has as many commits as are
+//!   still outstanding, and never longer than [`LONGEST_WAIT`].
 //!
 //! ```text
 //!  eight clients, of whom one waits for its commit and seven have written something:
 //!    after three more commits the group has four, and four are left
-//!    it goes; while it is under way those four gather
+//!    it is written; meanwhile those four form the next group
 //! ```
 //!
-//! Halves, because all would leave nobody to gather during the sync, and one alone pays a
-//! sync for itself. Of many clients it is as many as are to be expected within the longest
-//! wait. A client alone has nobody to wait for.
+//! It waits for half of them, because with all of them in one group none would be left to form
+//! the next group during the sync, and a group of one pays a sync for itself. With many
+//! clients it waits for as many commits as are expected within the longest wait. A single
+//! client has no other transaction to wait for.
 //!
-//! Some of those who are counted cannot commit before the group does: they have shown
-//! something of it, or wait for a row behind somebody who has, or compute for long. When not
-//! even half of those came who were waited for, the wait was in vain, and is not repeated for
-//! a while.
+//! Some of the counted transactions cannot commit before the group is written: their client
+//! waits for one of its results, or they wait for a row lock of such a transaction, or they
+//! compute for long. When fewer than half of the awaited commits arrived, the wait was in
+//! vain, and the flusher does not repeat it for a while.
 //!
-//! Whether waiting gets more done depends on what cores there are, what else runs on them
-//! and how long transactions take between two statements, none of which a log can know. So
-//! it is tried: see `trial`. A wait in vain is followed by groups that do not wait, after each
-//! such twice as many.
+//! Whether waiting increases throughput depends on the cores available, on what else runs on
+//! them and on how long transactions take between two statements, none of which a log can
+//! know. So it measures: see `trial`. After a wait in vain a number of groups do not wait; the
+//! number doubles with each wait in vain that follows.
 
 mod trial;
 mod turns;
@@ -41,21 +43,21 @@ use self::trial::Trial;
 use self::turns::Turns;
 pub(crate) use self::writers::Writers;
 
-/// The longest that a group waits, and that it is expected to. The clock of timers may add
-/// a millisecond, when those who were waited for do not commit.
+/// The longest time that a group waits. Timer granularity may add a millisecond, when the
+/// awaited transactions do not commit.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(1);
 
-/// How many groups go at once after a wait in vain: the fewest and the most.
+/// How many groups do not wait after a wait in vain: the fewest and the most.
 const ABSTENTIONS: (u32, u32) = (16, 1024);
 
-/// What the log's thread knows of its groups.
+/// The flusher's state of adaptive group commit.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     turns: Turns,
     trial: Trial,
-    /// Groups that are still to go without waiting.
+    /// Groups that are still to be written without waiting.
     abstentions: u32,
-    /// How many there will be after the next wait in vain.
+    /// How many groups will not wait after the next wait in vain.
     next_abstentions: u32,
 }
 
@@ -71,8 +73,9 @@ impl Default for Gathering {
 }
 
 impl Gathering {
-    /// How many commits a group waits for; 0 when it does not wait. `commits` have been
-    /// made altogether, `gathered` of them are in this group, and `writers` are to come.
+    /// How many more commits the group waits for; 0 when it does not wait. `commits` have been
+    /// made in all, `gathered` of them are in this group, and `writers` transactions are about
+    /// to commit.
     pub(crate) fn worth_waiting_for(
         &mut self,
         now: Instant,
@@ -83,7 +86,7 @@ impl Gathering {
         let waits = self.trial.turn(now, commits);
         let half = writers.saturating_sub(gathered).div_ceil(2);
         let more = half.min(self.trial.expected_within(LONGEST_WAIT));
-        // Without a commit it is part of a transaction that may wait for this very group.
+        // A group without a commit is part of a transaction that may wait for this very group.
         if !waits || gathered == 0 || more == 0 {
             return 0;
         }
@@ -94,8 +97,8 @@ impl Gathering {
         more
     }
 
-    /// A group has waited for so many commits, of which `missing` had not come when time was
-    /// up.
+    /// Records that a group has waited for `awaited` commits, of which `missing` had not
+    /// arrived when the time was up.
     pub(crate) fn waited(&mut self, awaited: u64, missing: u64) {
         if missing <= awaited / 2 {
             self.next_abstentions = ABSTENTIONS.0;
@@ -105,8 +108,8 @@ impl Gathering {
         }
     }
 
-    /// How far a group reaches that does not wait. `completed` is how far it could, and
-    /// `turn` offers the core once and says for how long it was away.
+    /// The end of a group that does not wait. `completed` returns the end of the installed
+    /// prefix; `turn` yields the core once and returns how long it was away.
     pub(crate) fn take_turns(
         &mut self,
         completed: impl Fn() -> u64,
@@ -120,7 +123,7 @@ impl Gathering {
 mod tests {
     use super::*;
 
-    /// One in whose trial waiting has won, at 4,000 commits in a second.
+    /// A state in which the trial has found waiting to be better, at 4,000 commits per second.
     fn waiting(now: &mut Instant, commits: &mut u64) -> Gathering {
         let mut gathering = Gathering::default();
         while !gathering.trial.waits() {

@@ -1,4 +1,5 @@
-//! Whether waiting gets more commits done, found out by doing both.
+//! The adaptive delay's experiment: measures whether waiting or not waiting commits more per
+//! second, by trying both.
 //!
 //! ```text
 //!   windows   1        2           3        4        5        6        1 …
@@ -6,58 +7,61 @@
 //!             └──── compared ────┘
 //! ```
 //!
-//! In one window of six the other way is tried. What it got done in a second is compared with
-//! the windows before and behind it, so that a load that grows favours neither; the
-//! differences are smoothed, and the way is changed when it is clear that the other is
-//! better. Waiting is chosen only for more commits. With a load that comes at its own pace
-//! both ways get the same done: then it is not chosen, and groups wait in one window of six.
+//! In one window of six the flusher tries the other way. The commits per second of that
+//! window are compared with the windows before and after it, so that a growing load favours
+//! neither; the differences are smoothed, and the choice changes once the other way is
+//! clearly better. Waiting is chosen only if it yields more commits. Under a load that
+//! arrives at a fixed rate both ways commit the same: then waiting is not chosen, and groups
+//! wait in one window of six.
 //!
-//! With few commits there is nothing to compare, and nobody waits.
+//! With few commits there is nothing to compare, and the flusher does not wait.
 
 use std::time::Duration;
 
 use coeval_env::Instant;
 
-/// A window is over when it has lasted so long and had so many commits.
+/// A window ends when it has lasted this long and has had this many commits.
 const WINDOW: Duration = Duration::from_millis(50);
 const WINDOW_COMMITS: u64 = 16;
 
-/// A window that is not over after this long says that there is next to no load.
+/// A window that has not ended after this long means that there is next to no load.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Windows in a round, and which of them is the other way's.
+/// Windows in a round, and the index of the window that tries the other way.
 const ROUND: usize = 6;
 const OTHER: usize = 1;
 
-/// Waiting is begun when it gains more than the first, and ended when it gains less than the
-/// second, in thousandths of the commits in a second.
+/// Waiting is chosen when it gains more than the first, and given up when it gains less than
+/// the second, in thousandths of the commits per second.
 const BEGIN_AT: i64 = 30;
 const END_AT: i64 = 10;
 
-/// A single comparison counts for no more than this, in thousandths: a pause of the load is
-/// no advantage of either way.
+/// Limit of a single comparison, in thousandths, so that a pause in the load does not count
+/// as an advantage of either way.
 const MOST_GAIN: i64 = 300;
 
-/// The smoothed gain goes this part of the way to each new comparison.
+/// Divisor of the smoothing: each new comparison changes the smoothed gain by this fraction
+/// of the difference.
 const SMOOTHING: i64 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Trial {
-    /// Which way is chosen.
+    /// Whether waiting is the chosen way.
     waits: bool,
-    /// The window: its place in the round, when it began, and after how many commits.
+    /// The current window: its index in the round, when it began, and after how many commits.
     window: usize,
     began: Option<(Instant, u64)>,
-    /// Commits in a second, of the windows of this round that are over.
+    /// Commits per second in the finished windows of this round.
     rates: [u64; ROUND],
-    /// What waiting gains, smoothed, in thousandths.
+    /// Smoothed gain of waiting, in thousandths.
     gain: i64,
-    /// Between two commits, in the last window.
+    /// Mean time between two commits in the last window.
     interval: Option<Duration>,
 }
 
 impl Trial {
-    /// Whether the group that is about to go may wait. `commits` have been made altogether.
+    /// Whether the group that is about to be written may wait. `commits` have been made in
+    /// all.
     pub(super) fn turn(&mut self, now: Instant, commits: u64) -> bool {
         let (began, before) = *self.began.get_or_insert((now, commits));
         let (length, made) = (now - began, commits.saturating_sub(before));
@@ -98,7 +102,7 @@ impl Trial {
         };
     }
 
-    /// How many commits are to be expected within this time.
+    /// How many commits are expected within `time`.
     pub(super) fn expected_within(&self, time: Duration) -> u64 {
         let expected = |interval: Duration| time.as_nanos() / interval.as_nanos().max(1);
         let expected = self.interval.map_or(0, expected);
@@ -115,7 +119,8 @@ impl Trial {
 mod tests {
     use super::*;
 
-    /// A load that makes so many commits in ten milliseconds, at once and by waiting.
+    /// A simulated load with these numbers of commits per ten milliseconds, without and with
+    /// waiting.
     struct Load {
         now: Instant,
         commits: u64,
@@ -154,7 +159,7 @@ mod tests {
             (700..850).contains(&waited),
             "{waited}: five windows of six, soon"
         );
-        // The same program on another machine: cores are idle, and waiting only delays.
+        // The same program on another machine: its cores are idle, and waiting only delays.
         load.run(50, 40);
         let waited = load.run(50, 40);
         assert!((150..180).contains(&waited), "{waited}: one window of six");

@@ -1,34 +1,35 @@
-//! Offers of the core, before a group goes to the disk.
+//! Yields of the core before a group is written: the flusher lets threads run that may be
+//! about to commit.
 //!
-//! As long as each turn brings a commit the next is offered. Where a core is idle the offer
-//! comes back at once, and nobody is waited for.
+//! As long as each turn adds a commit to the group, the flusher yields again. Where the core
+//! is idle, the yield returns at once and the flusher does not wait.
 //!
-//! The kernel gives the core to anybody, though, not only to threads of ours: beside a
-//! program that computes, a turn takes as long as the kernel lets that one run, a few
-//! milliseconds in which no group is written. Such a turn is known by its length. After one
-//! the group goes at once, and so do the next [`ABSTENTIONS`]: what strangers take of a
-//! log's time is one turn in that many groups.
+//! The kernel gives the core to any process, though, not only to this one's threads: next to
+//! a compute-bound program a turn lasts as long as the kernel lets that one run, a few
+//! milliseconds in which no group is written. The flusher recognises such a turn by its
+//! length. After one it writes the group at once, and also the next [`ABSTENTIONS`] groups:
+//! other processes cost the log one turn in that many groups.
 
 use std::time::Duration;
 
-/// Turns that one group may take.
+/// Most turns that one group takes.
 const MOST: usize = 8;
 
-/// A turn in which nobody else but transactions ran is shorter.
+/// A turn in which only transactions ran is shorter than this.
 const LONGEST: Duration = Duration::from_micros(250);
 
-/// How many groups go at once after a turn that was longer.
+/// How many groups are written at once after a longer turn.
 const ABSTENTIONS: u32 = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// Groups that are still to go at once.
+    /// Groups that are still to be written at once.
     abstentions: u32,
 }
 
 impl Turns {
-    /// How far the group reaches then. `completed` is how far it could, and `turn` offers the
-    /// core once and says for how long it was away.
+    /// The group's end after its turns. `completed` returns the end of the installed prefix;
+    /// `turn` yields the core once and returns how long it was away.
     pub(super) fn take(&mut self, completed: impl Fn() -> u64, turn: impl Fn() -> Duration) -> u64 {
         let mut end = completed();
         if self.abstentions > 0 {
@@ -57,8 +58,8 @@ mod tests {
 
     use super::*;
 
-    /// What a group reaches when each turn brings one commit of ten bytes and takes what
-    /// `away` says, and how many turns were taken.
+    /// The end of a group when each turn adds one commit of ten bytes and takes what `away`
+    /// returns, and the number of turns taken.
     fn group(turns_of: &mut Turns, away: Duration, commits: u64) -> (u64, u64) {
         let turns = Cell::new(0);
         let end = turns_of.take(
@@ -84,7 +85,7 @@ mod tests {
     fn after_a_long_turn_groups_go_at_once_for_a_while() {
         let mut turns = Turns::default();
         let long = Duration::from_millis(4);
-        // What was committed meanwhile belongs to the group.
+        // Commits made meanwhile belong to the group.
         assert_eq!(group(&mut turns, long, 100), (10, 1));
         for _ in 0..ABSTENTIONS {
             assert_eq!(group(&mut turns, long, 100), (0, 0));

@@ -1,13 +1,14 @@
-//! Transactions that have written something and are about to commit.
+//! Counts of the transactions that have written something and are about to commit, for
+//! which group commit may wait.
 //!
 //! ```text
-//!   began 12, ended 9: three are about to. The log's thread awaits two of them:
+//!   began 12, ended 9: three are about to commit. The flusher awaits two:
 //!   a commit      awaited 2 → 1
-//!   a commit      awaited 1 → 0, and wakes it
+//!   a commit      awaited 1 → 0, and wakes the flusher
 //! ```
 //!
-//! Nothing relies on these numbers but how long a group gathers: they may be wrong for a
-//! moment, and somebody who is counted may never commit.
+//! Only the length of a group's wait depends on these numbers: they may be wrong for a
+//! moment, and a counted transaction may never commit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,11 +16,11 @@ use std::time::Duration;
 use coeval_memory::counters::{Counter, Sharded};
 use tokio::sync::Notify;
 
-/// How many there are, and the log's thread, which may wait for some of them.
+/// The counts, and the flusher's wait for some of the transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     counts: Sharded<OfThread>,
-    /// For how many commits it waits; 0 when it does not.
+    /// How many more commits the flusher waits for; 0 when it does not wait.
     awaited: AtomicU64,
     came: Notify,
 }
@@ -31,27 +32,28 @@ struct OfThread {
 }
 
 impl Writers {
-    /// A transaction has written something, or locked what it may write.
+    /// Called when a transaction has written something, or locked a row that it may write.
     #[inline]
     pub(crate) fn begins(&self) {
         self.counts.mine().began.add(1);
     }
 
-    /// It commits, or does not.
+    /// Called when the transaction commits or aborts.
     #[inline]
     pub(crate) fn ends(&self) {
         self.counts.mine().ended.add(1);
     }
 
-    /// How many have begun and not ended.
+    /// Number of transactions that have begun and not ended.
     pub(crate) fn count(&self) -> u64 {
-        // In this order nobody is counted as ended who was not yet as begun.
+        // Read in this order, so that no transaction is counted as ended that is not yet
+        // counted as begun.
         let ended = self.counts.sum(|thread| &thread.ended);
         let began = self.counts.sum(|thread| &thread.began);
         began.saturating_sub(ended)
     }
 
-    /// There is a commit more.
+    /// Called after each commit; wakes the flusher when it was the last awaited one.
     #[inline]
     pub(crate) fn committed(&self) {
         if self.awaited.load(Ordering::Relaxed) > 0 {
@@ -68,9 +70,9 @@ impl Writers {
         }
     }
 
-    /// Waits for so many commits, but not longer than that. How many of them did not come.
-    /// `meanwhile` says how many have since it was known that they are waited for. For the
-    /// log's thread alone.
+    /// Waits for `commits` commits, at most for `longest`, and returns how many of them
+    /// did not arrive. `meanwhile` returns how many commits have been made since the
+    /// caller counted. Called only by the flusher.
     pub(crate) async fn wait_for(
         &self,
         commits: u64,
@@ -85,7 +87,7 @@ impl Writers {
         }
         let missing = self.awaited.swap(0, Ordering::AcqRel);
         if missing == 0 {
-            // The last of them came just now, and is telling it.
+            // The last of them arrived just now, and its notification is on its way.
             self.came.notified().await;
         }
         missing
@@ -120,7 +122,7 @@ mod tests {
     fn those_are_counted_who_have_begun_and_not_ended() {
         let writers = Writers::default();
         (0..3).for_each(|_| writers.begins());
-        // On another thread than it began.
+        // On another thread than the one it began on.
         std::thread::scope(|scope| scope.spawn(|| writers.ends()).join().unwrap());
         assert_eq!(writers.count(), 2);
     }

@@ -1,4 +1,4 @@
-//! The segments of a log, as one stream.
+//! A chain of segments: the log's files, read as one contiguous stream.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use crate::log::FIRST_LSN;
 use crate::recovery::Leftovers;
 use crate::segment::{Name, Segment, SegmentKind, first_of_name, is_unfinished};
 
-/// Segments that follow on each other without a gap, from the one on in which the
-/// log is needed. Earlier ones, kept for other purposes, are no part of it. One with
-/// which a term begins may take over within the one before it.
+/// Segments that follow each other without a gap, beginning with the one that holds the
+/// first needed byte. Earlier ones, kept for other purposes, are not part of it. A
+/// segment with which a term begins may start within the one before it.
 #[derive(Debug)]
 pub(crate) struct Chain {
     segments: Vec<Segment>,
-    /// Where the first segment begins that is needed, or before.
+    /// Log offset at which the first needed segment begins, or an earlier one.
     first: Lsn,
 }
 
-/// Some segment in the directory, if there is any.
+/// Path of some segment in the directory, if there is any.
 pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, Error> {
     let names = fs::read_dir(directory)
         .await
@@ -30,9 +30,9 @@ pub(crate) async fn first_segment(directory: &Path) -> Result<Option<PathBuf>, E
 }
 
 impl Chain {
-    /// Opens every segment that holds the stream from `needed` on, and removes
-    /// unfinished ones, or leaves them alone. Those that begin at `until` or behind it
-    /// are no part of the log.
+    /// Opens every segment that holds the stream from `needed` on, and removes unfinished
+    /// ones, or leaves them alone. Segments that begin at or after `until` are no part of
+    /// the log.
     pub(crate) async fn open(
         kind: &SegmentKind,
         needed: Lsn,
@@ -42,7 +42,7 @@ impl Chain {
             .await
             .map_err(Error::io("list", &kind.directory))?;
         let firsts = names.iter().filter_map(|path| first_of_name(path));
-        // The last one that does not begin behind `needed`.
+        // The last segment that does not begin after `needed`.
         let first = firsts
             .filter(|first| *first <= needed && until.is_none_or(|until| *first < until))
             .max();
@@ -75,7 +75,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// One without segments, whose first is to begin here.
+    /// A chain without segments, whose first will begin at `first`.
     pub(crate) fn starting_at(first: Lsn) -> Self {
         Self {
             segments: Vec::new(),
@@ -83,12 +83,12 @@ impl Chain {
         }
     }
 
-    /// Makes a first segment if there is none.
+    /// Creates a first segment if there is none.
     pub(crate) async fn begin_if_empty(&mut self, kind: &SegmentKind) -> Result<(), Error> {
         if self.is_empty() {
             let name = Name::following(self.first);
             let made = kind.small().create(name, || false).await?;
-            self.push(made.expect("nobody stops it"));
+            self.push(made.expect("it is never stopped"));
         }
         Ok(())
     }
@@ -97,8 +97,8 @@ impl Chain {
         self.segments.is_empty()
     }
 
-    /// Whether the segment of this name goes on where the last one ends, or takes over
-    /// within it.
+    /// Whether the segment of this name continues where the last one ends, or begins a
+    /// term within it.
     pub(crate) fn is_followed_by(&self, name: Name) -> bool {
         let within = |last: &Segment| last.first < name.first && name.first < last.end;
         name.first == self.end()
@@ -123,7 +123,7 @@ impl Chain {
         self.segments.last().map_or(self.first, |last| last.end)
     }
 
-    /// Complains if segments are missing that once held the stream up to `lsn`.
+    /// Returns an error if segments are missing that once held the stream up to `lsn`.
     pub(crate) fn must_reach(&self, lsn: Lsn, kind: &SegmentKind) -> Result<(), Error> {
         if self.is_empty() || self.end() < lsn {
             return Err(self.not_there(kind));
@@ -131,14 +131,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Says that the file is not there with which the stream goes on, or with which it
-    /// should begin.
+    /// The error that the segment is missing with which the stream continues, or should
+    /// begin.
     fn not_there(&self, kind: &SegmentKind) -> Error {
         if !self.is_empty() {
             return missing(&kind.path(Name::following(self.end())));
         }
-        // Segments are named by where they begin: from the beginning of all that is
-        // known; of one within which a checkpoint ends nobody knows it any more.
+        // Segments are named by where they begin. That name is known for the log's first
+        // segment; it is unknown for the segment within which a checkpoint ends.
         let (file, what) = if self.first == FIRST_LSN {
             let what = "the file is missing, and in checkpoints there is none that stands for it";
             (kind.path(Name::following(FIRST_LSN)), what.to_owned())
@@ -156,7 +156,8 @@ impl Chain {
         }
     }
 
-    /// Segments before the one that begins at `first` have been removed.
+    /// Removes segments before the one that begins at `first` from the chain, after their
+    /// files have been removed.
     pub(crate) fn forget_before(&mut self, first: Lsn) {
         while self.segments.len() > 1 && self.segments[0].first < first {
             self.segments.remove(0);
@@ -172,15 +173,14 @@ impl Chain {
         &self.segments[next.saturating_sub(1)]
     }
 
-    /// Segments that hold any of the stream from `start` up to `end`.
+    /// Segments that hold any part of the stream from `start` to `end`.
     pub(crate) fn segments(&self, start: Lsn, end: Lsn) -> impl Iterator<Item = &Segment> {
         self.segments
             .iter()
             .filter(move |segment| segment.first < end && segment.end > start)
     }
 
-    /// Where the first segment begins of those at or behind `lsn` with which a term
-    /// begins.
+    /// Log offset of the first segment at or after `lsn` with which a term begins.
     pub(crate) fn term_behind(&self, lsn: Lsn) -> Option<Lsn> {
         let found = |segment: &&Segment| segment.first >= lsn && segment.begins.is_some();
         self.segments
@@ -189,7 +189,7 @@ impl Chain {
             .map(|segment| segment.first)
     }
 
-    /// Names a place in the stream by its file.
+    /// The damage error for a log offset, with its file and offset.
     pub(crate) fn damaged(&self, lsn: Lsn, what: String) -> Error {
         let segment = self.segment(lsn);
         Error::Damaged {
@@ -214,8 +214,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Reads the stream from `lsn` on, and says how much: all that fits, or less at
-    /// its end.
+    /// Reads the stream from `lsn` on, and returns how many bytes: a full buffer, or less
+    /// at its end.
     pub(crate) async fn fill(&self, mut lsn: Lsn, buffer: &mut [u8]) -> Result<usize, Error> {
         let end = Lsn(self.end().0.min(lsn.0 + buffer.len() as u64));
         let mut at = 0;
@@ -229,8 +229,8 @@ impl Chain {
         Ok(at)
     }
 
-    /// Removes the segments that begin at `first` or behind it, the last one first,
-    /// so that no gap ever shows. The first of the chain stays.
+    /// Removes the segments that begin at or after `first`, the last one first, so that
+    /// no gap ever shows. The first of the chain stays.
     pub(crate) async fn remove_from(
         &mut self,
         first: Lsn,
@@ -243,7 +243,8 @@ impl Chain {
             fs::remove_file(&last.path)
                 .await
                 .map_err(Error::io("remove", &last.path))?;
-            // One by one, or a disk might keep the removals in another order.
+            // One at a time, because a disk might persist several removals in another
+            // order.
             fs::sync_dir(&kind.directory)
                 .await
                 .map_err(Error::io("sync", &kind.directory))?;
@@ -254,7 +255,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Removes every segment that begins at `first` or behind it, the last one first.
+    /// Removes every segment that begins at or after `first`, the last one first.
     pub(crate) async fn remove_all_from(
         &mut self,
         first: Lsn,
@@ -277,8 +278,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Clears what stands at `start` or behind it in the last segment, and makes that
-    /// durable.
+    /// Clears the bytes at or after `start` in the last segment, and makes that durable.
     pub(crate) async fn clear_last_from(&self, start: Lsn) -> Result<(), Error> {
         const WINDOW_BYTES: u64 = 1 << 20;
         let Some(last) = self.segments.last() else {
@@ -303,9 +303,9 @@ impl Chain {
         }
     }
 
-    /// The segment in which the stream goes on at `lsn`, and those behind it. A
-    /// stream that ends with its last segment goes on in none yet; then it is that
-    /// one, full.
+    /// Splits off the segment that holds the log offset `lsn`, and those after it. When
+    /// the stream ends with its last segment, that full segment is returned as the
+    /// current one.
     pub(crate) fn split_at(self, lsn: Lsn) -> (Segment, VecDeque<Segment>) {
         let mut segments: VecDeque<Segment> = self.segments.into();
         while segments.len() > 1 && segments[0].end <= lsn {
@@ -316,7 +316,7 @@ impl Chain {
     }
 }
 
-/// Says that a file of the log is not there.
+/// The error that a file of the log is missing.
 pub(crate) fn missing(path: &Path) -> Error {
     Error::Damaged {
         file: path.to_owned(),

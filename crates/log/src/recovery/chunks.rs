@@ -1,17 +1,18 @@
-//! Which chunks somebody who reads the log has met, and which commits have named them.
+//! The table of chunk frames that a reader of the log has seen, with the commits that
+//! reference them; it tells a follower how much log it must retain.
 //!
-//! A leader knows which transactions may still commit ([`crate::chunks`]). Whoever only reads
-//! its log knows: a commit names chunks of its own term. So a chunk is needed until a commit
-//! has named it, or until a later term has begun.
+//! A leader knows which transactions may still commit ([`crate::chunks`]). A follower, which
+//! only reads the log, knows that a commit references chunks of its own term only. So a chunk
+//! is needed until a commit has referenced it, or until a later term has begun.
 //!
 //! ```text
-//!        chunk a   chunk b   commit, names b      P
+//!        chunk a   chunk b   commit, refs b       P
 //!  ───────┼─────────┼──────────┼──────────────────┼─────▶   needed from a on
 //!         of term 2                               S₃ before P: needed from P on
 //! ```
 //!
-//! Of a transaction that was rolled back nobody tells: its chunks are kept until the term
-//! ends.
+//! The log does not say that a transaction was rolled back: its chunks are kept until the
+//! term ends.
 
 use std::collections::BTreeMap;
 
@@ -20,39 +21,40 @@ use coeval_types::{Lsn, Term, Timestamp};
 #[derive(Clone, Copy, Debug)]
 struct Met {
     term: Term,
-    /// The commit that has named it.
+    /// Log offset of the commit that references the chunk.
     named: Option<Lsn>,
 }
 
-/// Chunks that were met.
+/// The chunks that were seen and may still be needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MetChunks {
     met: BTreeMap<Lsn, Met>,
-    /// From here on the log is needed for chunks of this term that were not met.
+    /// A log offset and a term: the log is needed from there for chunks of this term that
+    /// were not read.
     before: Option<(Lsn, Term)>,
 }
 
 impl MetChunks {
-    /// Those of a log that is read from behind a checkpoint on, with which it is needed from
-    /// an earlier place on, for chunks of this term.
+    /// Sets what a checkpoint needs of the log before it: the log is read only from after the
+    /// checkpoint, and needed from `from` on for chunks of `term`.
     pub(crate) fn needed_before(&mut self, from: Lsn, term: Term) {
         self.before = Some((from, term));
     }
 
-    /// A chunk stands here.
+    /// Records a chunk frame with this timestamp.
     pub(crate) fn meet(&mut self, chunk: Timestamp) {
         let term = chunk.term();
         self.met.insert(chunk.lsn(), Met { term, named: None });
     }
 
-    /// A commit has named a chunk.
+    /// Records that a commit references a chunk.
     pub(crate) fn name(&mut self, chunk: Lsn, commit: Timestamp) {
         if let Some(met) = self.met.get_mut(&chunk) {
             met.named = Some(commit.lsn());
         }
     }
 
-    /// The log is cut here.
+    /// Forgets everything at or after `at`, where the log is truncated.
     pub(crate) fn cut(&mut self, at: Lsn) {
         self.met.retain(|chunk, _| *chunk < at);
         for met in self.met.values_mut() {
@@ -60,8 +62,8 @@ impl MetChunks {
         }
     }
 
-    /// From where on the log is needed for what commits at `end` or behind. Everything before
-    /// is committed, and ends in this term.
+    /// Log offset from which the log is needed for commits at or after `end`. Everything
+    /// before `end` is committed, and ends in `term`.
     pub(crate) fn needed_from(&mut self, end: Lsn, term: Term) -> Lsn {
         self.met.retain(|chunk, met| {
             *chunk >= end || met.term >= term && met.named.is_none_or(|commit| commit >= end)
@@ -95,7 +97,7 @@ mod tests {
             Lsn(96),
             "160 is behind"
         );
-        // The commit that named it is none, and another one may.
+        // The commit that referenced it was cut off, and another one may reference it.
         chunks.cut(Lsn(160));
         assert_eq!(chunks.needed_from(Lsn(168), Term(2)), Lsn(96));
         chunks.name(Lsn(96), at(2, 168));

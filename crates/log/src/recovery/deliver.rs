@@ -1,4 +1,5 @@
-//! Handing the entries of committed transactions on, wherever in the log they stand.
+//! Replay of committed transactions: finds the entries of each commit, wherever they are
+//! in the log, and passes them to the replay workers.
 
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use crate::recovery::chain::Chain;
 use crate::recovery::chunks::MetChunks;
 use crate::recovery::dispatch::Dispatcher;
 
-/// Takes commits in the order of the log, and hands their entries to the workers.
+/// Takes commits in log order, and passes their entries to the workers.
 pub(crate) struct Delivery {
     seed: Seed,
     dispatcher: Dispatcher,
-    /// How many entries went on their way.
+    /// Number of entries passed on so far.
     entries: u64,
-    /// Chunks that were met on the way.
+    /// Chunk frames seen so far.
     pub(crate) chunks: MetChunks,
 }
 
@@ -32,17 +33,17 @@ impl Delivery {
         }
     }
 
-    /// How many entries went on their way.
+    /// Number of entries passed on so far.
     pub(crate) fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Every commit of this block has been handed in.
+    /// Called when every commit of this block has been passed in.
     pub(crate) async fn block_done(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
         self.dispatcher.block_done(block).await
     }
 
-    /// Waits until everything that was handed in has been replayed.
+    /// Waits until everything that was passed in has been replayed.
     pub(crate) async fn settle(&mut self) -> Result<(), Error> {
         self.dispatcher.settle().await
     }
@@ -52,7 +53,7 @@ impl Delivery {
         self.dispatcher.finish().await
     }
 
-    /// Hands in the commit whose frame stands at `at` of `block`.
+    /// Passes in the commit whose frame is at `at` of `block`.
     pub(crate) async fn commit(
         &mut self,
         chain: &Chain,
@@ -65,8 +66,8 @@ impl Delivery {
             .await
     }
 
-    /// Replays a payload of `block`, given by its start and length, following a commit's
-    /// references to chunks.
+    /// Replays a payload of `block`, given by its start and length, and follows a
+    /// commit's references to chunks.
     async fn entries_of(
         &mut self,
         chain: &Chain,
@@ -84,7 +85,7 @@ impl Delivery {
                     self.dispatcher.entry(commit, (storage, rid), at);
                 }
                 Ok(Skimmed::Chunk(lsn)) if may_refer => {
-                    // What was named so far comes first, and is in this block.
+                    // The entries before the reference come first, and are in this block.
                     self.dispatcher.block_done(block).await?;
                     self.chunks.name(lsn, commit);
                     self.chunk(chain, commit, lsn).await?;
@@ -100,9 +101,9 @@ impl Delivery {
         Ok(())
     }
 
-    /// Replays a chunk that the commit refers to. It was read before, as a frame;
-    /// it is read again rather than kept, because most chunks are long and those of
-    /// transactions that never committed are not needed at all.
+    /// Replays a chunk that the commit references. The scan has read it before, as a
+    /// frame; it is read again rather than kept, because most chunks are long and those
+    /// of transactions that never committed are not needed at all.
     async fn chunk(&mut self, chain: &Chain, commit: Timestamp, lsn: Lsn) -> Result<(), Error> {
         let wrong = || Error::Replay {
             timestamp: commit,

@@ -1,12 +1,13 @@
-//! Replaying on several threads, each record's entries on one of them, in order.
+//! Parallel replay: distributes entries to worker threads by record, so that each record's
+//! entries are replayed in order by one worker.
 //!
-//! The thread that reads the log looks only at what says whose an entry is and how
-//! long, and hands the places of a block's entries out; decoding and applying is
-//! the workers'. A worker decodes a group of entries and applies them together.
+//! The thread that reads the log decodes only the record and length of each entry, and
+//! hands the positions of a block's entries to the workers, which decode and apply them. A
+//! worker decodes a group of entries and applies them together.
 //!
-//! A block of few entries is applied by the thread that has read it, if no worker has
-//! anything to do: waking one takes longer than that. So a follower that replays commit by
-//! commit wakes none.
+//! If no worker is busy, the reading thread itself applies a block of few entries: waking
+//! a worker takes longer than that. So a follower that replays commit by commit wakes no
+//! worker.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,51 +19,52 @@ use crate::Error;
 use crate::entry::{Item, take_item};
 use crate::recovery::Replay;
 
-/// Batches that may wait for a worker: enough to keep it busy, few enough that
-/// reading does not run away with the memory.
+/// Batches that may be queued for a worker: enough to keep it busy, few enough to bound
+/// the memory of blocks that were read ahead.
 const QUEUE: usize = 4;
 
-/// Entries that are applied together: enough for their ways to memory to overlap,
-/// few enough for what was asked for first to be there still.
+/// Entries that are applied together: enough for their cache misses to overlap, few enough
+/// for the first prefetched lines to be still in the cache.
 const GROUP: usize = 32;
 
-/// Which records go to the same worker: so many neighbours. Commits often change
-/// neighbours, and what is next to each other in memory is fetched together.
+/// Adjacent records that go to the same worker. Commits often change adjacent records, and
+/// adjacent memory is fetched together.
 const NEIGHBOURS: u64 = 8;
 
-/// Blocks of no more entries than this may be applied without the workers.
+/// Most entries of a block that the reading thread may apply itself.
 const FEW: usize = 4 * GROUP;
 
-/// Commit and place in the block.
+/// An entry's commit timestamp, and its position in the block.
 type Place = (Timestamp, usize);
 
 /// Entries within one block of the log.
 struct Batch {
     block: Arc<Vec<u8>>,
     places: Vec<Place>,
-    /// To be told when they have been applied.
+    /// Notified when the batch has been applied.
     applied: Option<oneshot::Sender<()>>,
 }
 
 struct Worker {
-    /// `None` for the one whose thread is the caller's.
+    /// The worker's queue and thread; `None` if its entries are applied on the caller's
+    /// thread.
     running: Option<(mpsc::Sender<Batch>, JoinHandle<()>)>,
     gathering: Vec<Place>,
 }
 
-/// What all workers share.
+/// State that all workers share.
 struct Shared {
     replay: Arc<dyn Replay>,
     /// The first error of any worker.
     failed: Mutex<Option<Error>>,
-    /// Vectors of batches that are done, to be filled again.
+    /// Empty vectors of finished batches, for reuse.
     spare: Mutex<Vec<Vec<Place>>>,
 }
 
 pub(crate) struct Dispatcher {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
-    /// Whether a worker may have something that it has not applied.
+    /// Whether a worker may hold entries that it has not applied yet.
     busy: bool,
 }
 
@@ -100,10 +102,11 @@ impl Shared {
                 failed.get_or_insert(error);
                 return;
             }
-            // Before the vector: who reads the log waits for blocks, not for vectors.
+            // Dropped before the vector is returned: the reading thread waits for blocks,
+            // not for vectors.
             drop(block);
             if let Some(applied) = applied {
-                // Whoever waited may have gone.
+                // The waiting caller may have been dropped.
                 let _ = applied.send(());
             }
             places.clear();
@@ -117,7 +120,7 @@ impl Shared {
         spare.pop().unwrap_or_default()
     }
 
-    /// Why a worker has ended early.
+    /// The error with which a worker has ended early.
     fn failure(&self) -> Error {
         self.failed
             .lock()
@@ -152,14 +155,15 @@ impl Dispatcher {
         }
     }
 
-    /// Names the place of an entry in the present block.
+    /// Assigns an entry of the present block, given by its position, to a worker.
     #[inline]
     pub(crate) fn entry(&mut self, timestamp: Timestamp, record: (StorageId, Rid), at: usize) {
         let worker = worker_of(record, self.workers.len());
         self.workers[worker].gathering.push((timestamp, at));
     }
 
-    /// Every entry of this block has been named: off they go.
+    /// Sends the entries assigned since the last block, all of this block, to their
+    /// workers.
     pub(crate) async fn block_done(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
         let named: usize = (self.workers.iter())
             .map(|worker| worker.gathering.len())
@@ -181,14 +185,14 @@ impl Dispatcher {
                 applied: None,
             };
             if sender.send(batch).await.is_err() {
-                // A worker ends early only when it has failed; `finish` says why.
+                // A worker ends early only when it has failed; `finish` returns the error.
                 return Err(self.shared.failure());
             }
         }
         Ok(())
     }
 
-    /// Waits until everything that went off has been replayed.
+    /// Waits until everything that was sent has been replayed.
     pub(crate) async fn settle(&mut self) -> Result<(), Error> {
         if !std::mem::take(&mut self.busy) {
             return Ok(());
@@ -217,7 +221,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Waits until everything has been replayed.
+    /// Waits until everything has been replayed, and ends the workers.
     pub(crate) async fn finish(self) -> Result<(), Error> {
         for worker in self.workers {
             let Some((sender, task)) = worker.running else {
@@ -233,7 +237,7 @@ impl Dispatcher {
     }
 }
 
-/// Which worker replays this record.
+/// Index of the worker that replays this record.
 #[inline]
 fn worker_of((storage, rid): (StorageId, Rid), workers: usize) -> usize {
     let neighbours = rid.0 / NEIGHBOURS;

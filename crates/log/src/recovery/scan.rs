@@ -1,5 +1,5 @@
-//! Reading the log from its first frame, or from where a checkpoint says, to the
-//! first place that holds none.
+//! The recovery scan: reads the log's frames from its first, or from the checkpoint's
+//! end, to the first offset without a valid frame, and replays its commits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,35 +18,36 @@ use crate::recovery::deliver::Delivery;
 use crate::recovery::{RecoveryProgress, Replay};
 use crate::replica::Landmarks;
 
-/// How much is read at once.
+/// Bytes of log that are read at once.
 const BLOCK_BYTES: usize = 4 << 20;
 /// How often progress is reported.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// What was found.
+/// Result of the scan.
 pub(crate) struct Scan {
-    /// Where the first place is that holds no frame.
+    /// Log offset of the first position without a valid frame: the log's end.
     pub(crate) end: Lsn,
-    /// What is there instead.
+    /// Why the bytes there are no frame.
     pub(crate) stopped_by: NotAFrame,
-    /// Whether that is exactly where the log was closed in order.
+    /// Whether the log was closed in order at exactly that offset.
     pub(crate) clean: bool,
-    /// The greatest durable offset that a frame carries.
+    /// The greatest durable offset in any frame.
     pub(crate) durable: Lsn,
     pub(crate) commits: u64,
     pub(crate) entries: u64,
     pub(crate) last_commit: Timestamp,
-    /// The term of the last frame, or of what came before.
+    /// The term of the last frame, or the one in which the log before the scan ended.
     pub(crate) last_term: Term,
     /// The newest term that began without a mark.
     pub(crate) unmarked_term: Term,
-    /// What consensus wrote.
+    /// Marks and memberships: the frames that consensus wrote.
     pub(crate) landmarks: Landmarks,
-    /// Chunks before what was replayed ends, and which commits there have named them.
+    /// Chunks before the end of the replayed part, with the commits there that reference
+    /// them.
     pub(crate) chunks: MetChunks,
 }
 
-/// How one frame was taken.
+/// Result of parsing the next frame.
 enum Taken {
     Frame(Header),
     /// The block ends within the frame.
@@ -60,18 +61,19 @@ struct Reader<'log> {
     seed: Seed,
     replay: Arc<dyn Replay>,
     delivery: Delivery,
-    /// Commits from here on are not replayed.
+    /// Log offset from which commits are not replayed, as they are not known to be
+    /// committed.
     replay_until: Option<Lsn>,
-    /// Where it began.
+    /// Log offset at which the scan began.
     start: Lsn,
-    /// What the wall clock said at the last commit.
+    /// Wall-clock time of the last replayed commit.
     latest: u64,
     scan: Scan,
 }
 
 impl Scan {
-    /// Reads and replays from `start` on, where what came before ended in `term`.
-    /// All of that was durable.
+    /// Reads and replays from `start` on. The log before it ended in `term`, and all of
+    /// it was durable.
     pub(crate) async fn run(
         chain: &Chain,
         control: &Control,
@@ -86,7 +88,8 @@ impl Scan {
             seed,
             delivery: Delivery::new(seed, Arc::clone(&replay), threads),
             replay,
-            // Whatever a node of a cluster does not know to be committed waits.
+            // On a cluster's node, commits after the stored commit index wait until the
+            // cluster commits them.
             replay_until: control.member.map(|member| member.commit),
             start,
             latest: 0,
@@ -107,22 +110,22 @@ impl Scan {
         let read = reader.read().await;
         reader.scan.entries = reader.delivery.entries();
         reader.scan.chunks = std::mem::take(&mut reader.delivery.chunks);
-        // The workers are waited for in any case, so that none outlives the call.
+        // Waited for even after an error, so that no worker outlives the call.
         let replayed = reader.delivery.finish().await;
         read.and(replayed)?;
         Ok(reader.scan)
     }
 }
 
-/// Blocks that were read, to be filled again when their entries have been replayed:
-/// memory that was just used is still in a cache, and new memory has to be zeroed.
-/// As many as the dispatcher's queues hold, and a few.
+/// Blocks to reuse once their entries have been replayed: recently used memory is still
+/// in a cache, and new memory would have to be zeroed. Holds as many as the dispatcher's
+/// queues, and a few more.
 #[derive(Default)]
 struct Blocks(VecDeque<Arc<Vec<u8>>>);
 
 impl Blocks {
-    /// A block that begins with what is left of the one before it, and has room for
-    /// `count` bytes more. What it holds there is anything.
+    /// Returns a block that begins with `left`, the unparsed rest of the previous block,
+    /// and has `count` more bytes of unspecified contents.
     fn next(&mut self, left: &[u8], count: usize) -> Vec<u8> {
         let done = self
             .0
@@ -137,7 +140,7 @@ impl Blocks {
         block
     }
 
-    /// Notes a block whose entries are being replayed.
+    /// Keeps a block, whose entries are being replayed, for later reuse.
     fn read(&mut self, block: &Arc<Vec<u8>>) {
         self.0.push_back(Arc::clone(block));
     }
@@ -147,7 +150,7 @@ impl Reader<'_> {
     async fn read(&mut self) -> Result<(), Error> {
         let mut blocks = Blocks::default();
         let mut last = Arc::new(Vec::new());
-        // Where in the last block the part begins that has not been taken.
+        // Offset in the last block of the part that has not been parsed.
         let mut taken = 0;
         let mut reported = coeval_env::now();
         loop {
@@ -196,11 +199,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the frame that should be at the end of the scan so far.
+    /// Parses the frame that should be at the end of the scan so far.
     fn take(&self, bytes: &[u8]) -> Result<Taken, Error> {
         let lsn = self.scan.end;
         if self.control.clean_end == Some(lsn) {
-            // Nothing was written behind it.
+            // Nothing was written after an orderly close.
             return Ok(Taken::End(NotAFrame::Empty));
         }
         let header = match Header::parse(bytes, lsn, self.seed) {

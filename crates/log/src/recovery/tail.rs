@@ -1,5 +1,5 @@
-//! What is behind the end of the log: judged, then repaired. The rules are in the
-//! module above.
+//! The log's tail: classifies the bytes after the log's end as torn writes or damage, and
+//! repairs a torn tail. The rules are in the module above.
 
 use coeval_memory::ring::AppendRing;
 use coeval_types::{Lsn, Timestamp};
@@ -11,21 +11,21 @@ use crate::recovery::chain::Chain;
 use crate::recovery::scan::Scan;
 use crate::segment::SegmentKind;
 
-/// How much is looked at, or written, at once.
+/// Bytes that are read, or written, at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// What is behind the end of a log that may be opened.
+/// The bytes after the end of a log that may be opened.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    /// End of the last word that is not zero; the log's end when all are.
+    /// End of the last nonzero word; the log's end when all words are zero.
     pub(crate) written_end: Lsn,
-    /// Where the first segment begins that lies wholly behind the log's end and is
-    /// not all zeros.
+    /// Log offset of the first segment that lies wholly after the log's end and is not all
+    /// zeros.
     first_written_spare: Option<Lsn>,
 }
 
-/// Looks at everything behind the scan's end, and refuses if any of it says that
-/// what stood there had been durable.
+/// Scans everything after the log's end, and refuses to open the log if any of it shows
+/// that the bytes at the end had been durable.
 pub(crate) async fn judge(
     chain: &Chain,
     control: &Control,
@@ -46,8 +46,8 @@ pub(crate) async fn judge(
             ),
         ));
     }
-    // Nothing was written behind an orderly end but by a start, which makes itself known in
-    // CONTROL first. (A restore may leave log there, of terms that are known.)
+    // After an orderly end only a later start writes, and that start first raises the term
+    // in CONTROL. (A restore may leave log there, of known terms.)
     if scan.clean
         && let Some(header) = frame_at(chain, end, seed).await?
         && header.timestamp.term() > control.term
@@ -82,7 +82,7 @@ pub(crate) async fn judge(
             if segment >= end {
                 tail.first_written_spare.get_or_insert(segment);
             }
-            // A frame's second word is its stamp.
+            // A frame's second word is its timestamp.
             let Some(frame) = lsn.0.checked_sub(Lsn::ALIGNMENT).map(Lsn) else {
                 continue;
             };
@@ -113,18 +113,18 @@ pub(crate) async fn judge(
     Ok(tail)
 }
 
-/// Refuses if the log of a node of a cluster goes on behind its end in a way that says
-/// that what stood there was durable. What frames say of durability they say of another
-/// node's disk; but a segment is written only when everything before it is durable:
+/// Checks the log of a cluster's node: refuses if the bytes after its end show that the
+/// bytes at the end had been durable. Durable offsets in frames refer to another node's
+/// disk; but a node writes to a segment only when everything before it is durable:
 ///
 /// ```text
-///            p                    |  a segment that is written
+///            p                    |  a segment with data in it
 ///   frame    ?????  frame         |  ######     damage: whole frames before it
 ///   frame    ?????????????????????|??????       a frame that crosses may be torn
 /// ```
 async fn judge_order(chain: &Chain, seed: Seed, scan: &Scan, tail: &Tail) -> Result<(), Error> {
     let end = scan.end;
-    // The last segment that is written, and begins behind the end.
+    // The last segment with data in it that begins after the end.
     let written = Lsn(tail.written_end.0.saturating_sub(Lsn::ALIGNMENT));
     let written = chain.segment(written.max(end));
     if tail.written_end <= end || written.first <= end {
@@ -137,14 +137,15 @@ async fn judge_order(chain: &Chain, seed: Seed, scan: &Scan, tail: &Tail) -> Res
         None => return Ok(()),
     };
     let mut is_damage = reach.unwrap_or(Lsn(end.0 + HEADER_BYTES as u64)) <= written.first;
-    // Its length may be what is damaged. If it does not cross, others start behind it.
+    // Its length field may be damaged. If the frame does not cross the boundary, other
+    // frames start after it.
     let (mut at, mut window) = (Lsn(end.0 + Lsn::ALIGNMENT), Vec::new());
     while !is_damage && at < written.first {
         window.clear();
         let count = (written.first.0 - at.0).min(WINDOW_BYTES as u64) as usize;
         chain.read(at, count, &mut window).await?;
         for word in window.chunks_exact(Lsn::ALIGNMENT as usize) {
-            // A frame's second word is its stamp.
+            // A frame's second word is its timestamp.
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let frame = Lsn(at.0 - Lsn::ALIGNMENT);
             is_damage |= frame > end
@@ -188,7 +189,7 @@ async fn frame_at(chain: &Chain, lsn: Lsn, seed: Seed) -> Result<Option<Header>,
         .map(|(header, _)| header))
 }
 
-/// Makes what was read durable, and clears what is behind it.
+/// Makes the log that was read durable, and clears the bytes after it.
 pub(crate) async fn repair(
     chain: &mut Chain,
     kind: &SegmentKind,
@@ -219,7 +220,8 @@ pub(crate) async fn repair(
         }
         last.sync().await?;
     }
-    // A file for a term that is no part of this log, as a restore may leave one.
+    // A segment with which a term begins that is no part of this log; a restore may leave
+    // one.
     let of_term = chain.term_behind(end);
     let first = [tail.first_written_spare, of_term].into_iter().flatten();
     if let Some(first) = first.min() {
@@ -231,8 +233,8 @@ pub(crate) async fn repair(
     Ok(())
 }
 
-/// The same for a node of a cluster: behind the end there is nothing left, no segments
-/// made ahead either, for a term may begin there.
+/// Like [`repair`], for a cluster's node: it leaves nothing after the end, not even
+/// segments made ahead, because a new term may begin there.
 pub(crate) async fn repair_member(
     chain: &mut Chain,
     kind: &SegmentKind,
@@ -241,7 +243,7 @@ pub(crate) async fn repair_member(
 ) -> Result<(), Error> {
     let end = scan.end;
     if !scan.clean && !chain.is_empty() {
-        // All before the segment that was written last is durable.
+        // Everything before the last segment with data in it is durable.
         let last = chain.segment(Lsn(end.0 - Lsn::ALIGNMENT).max(chain.first()));
         let proved = last.first.max(control.start);
         rewrite(chain, proved, end).await?;
@@ -253,7 +255,7 @@ pub(crate) async fn repair_member(
     chain.clear_last_from(end).await
 }
 
-/// Writes what stands from `proved` up to `end` once more, and makes it durable.
+/// Rewrites the log from `proved` to `end`, and makes it durable.
 async fn rewrite(chain: &Chain, proved: Lsn, end: Lsn) -> Result<(), Error> {
     if proved >= end {
         return Ok(());

@@ -1,14 +1,15 @@
-//! Whether bytes that another node sent go on where a log ends.
+//! The follower's check of appended bytes: whether frames that another node sent continue the
+//! log where it ends.
 //!
 //! ```text
-//!   the log ends at 4296, in term 2; the newest term heard of is 4
+//!   the log ends at 4296, in term 2; the newest term seen is 4
 //!
 //!   4296      4344     4400
-//!   S₃        e        S₄          sound: places follow, terms rise with their marks
-//!   c(2)      S₃       e           sound
+//!   S₃        e        S₄          valid: offsets follow, terms rise with their marks
+//!   c(2)      S₃       e           valid
 //!   e(3)                           refused: term 3 begins without its mark
 //!   S₃        c(2)                 refused: terms do not fall
-//!   S₅                             refused: nobody has told of term 5
+//!   S₅                             refused: term 5 was never seen
 //! ```
 
 use coeval_types::{Lsn, Term};
@@ -20,37 +21,37 @@ use crate::frame::{Header, Kind, NotAFrame, Seed};
 use crate::recovery::chain::Chain;
 use crate::segment::Segment;
 
-/// How much of a segment is read at once.
+/// Bytes of a segment that are read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Where a log ends.
+/// The end of a log, and the term of its last frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogEnd {
-    /// Where the next frame starts.
+    /// Log offset at which the next frame starts.
     pub(super) lsn: Lsn,
     /// The term of the last frame.
     pub(super) term: Term,
 }
 
-/// Bytes that are sound.
+/// Result of a successful check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Checked {
-    /// Where the log ends with them.
+    /// The log's end after appending the bytes.
     pub(super) end: LogEnd,
-    /// What consensus wrote in them.
+    /// Marks and memberships in the bytes: the frames that consensus wrote.
     pub(super) landmarks: Landmarks,
 }
 
-/// Whether checksums have been looked at.
+/// Whether the frames' checksums have been verified already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checksums {
-    /// Not yet.
+    /// They have not.
     Unknown,
-    /// They are right.
+    /// They have, and are right.
     Right,
 }
 
-/// Checks frames that are to be put behind `end`. No term may be above `newest`.
+/// Checks frames that are to be appended at `end`. No frame's term may be above `newest`.
 pub(super) fn check(
     bytes: &[u8],
     end: LogEnd,
@@ -104,8 +105,8 @@ pub(super) fn check(
     Ok(checked)
 }
 
-/// Looks at all of a segment that another node sent: whether it holds whole frames, up to its
-/// very end, of this one term, which has begun before.
+/// Checks a whole segment that another node sent: it must hold whole frames, up to its very
+/// end, of this one term, which began before.
 pub(crate) async fn check_segment(segment: Segment, term: Term, seed: Seed) -> Result<(), Error> {
     let mut at = LogEnd {
         lsn: segment.first,
@@ -131,7 +132,7 @@ mod tests {
 
     const SEED: u128 = 7;
 
-    /// Frames of these terms and kinds, one behind the other.
+    /// Consecutive frames of these terms and kinds.
     fn frames(at: u64, frames: &[(u32, Kind)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for &(term, kind) in frames {

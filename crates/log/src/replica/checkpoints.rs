@@ -1,10 +1,10 @@
-//! Checkpoints that a node takes while it follows, of what it has replayed.
+//! Checkpoints that a follower takes of the state it has replayed.
 //!
 //! ```text
-//!   whoever replays   Replayer::checkpoint_start: what the checkpoint shows, and from
+//!   replay thread     Replayer::checkpoint_start: the checkpoint's snapshot, and from
 //!                     where on the log is needed with it
 //!                     CheckpointPlace::write ─▶ records ─▶ CheckpointWriter::seal
-//!   who has the log   ReplicaLog::finish_checkpoint:  log durable up to there
+//!   log thread        ReplicaLog::finish_checkpoint:  log durable up to there
 //!                                                     MARKS replaced
 //!                                                     name: in force
 //!                                                     older checkpoints and log removed
@@ -20,7 +20,7 @@ use crate::control::{Control, Member};
 use crate::files::Files;
 use crate::{Checkpoint, Error};
 
-/// Where a node's checkpoints go, for whoever takes them beside the log.
+/// Creates checkpoint files of a node, for the thread that takes them beside the log's.
 #[derive(Clone, Debug)]
 pub struct CheckpointPlace {
     files: Arc<Files>,
@@ -28,7 +28,8 @@ pub struct CheckpointPlace {
 }
 
 impl CheckpointPlace {
-    /// Begins a file. At most `bytes_per_second` will be written, 0 for no limit.
+    /// Creates a checkpoint's file. The writer then writes at most `bytes_per_second`, 0
+    /// for no limit.
     pub async fn write(
         &self,
         start: CheckpointStart,
@@ -40,7 +41,7 @@ impl CheckpointPlace {
 }
 
 impl ReplicaLog {
-    /// Where its checkpoints go.
+    /// A handle with which another thread creates this node's checkpoints.
     #[must_use]
     pub fn checkpoint_place(&self) -> CheckpointPlace {
         CheckpointPlace {
@@ -49,19 +50,19 @@ impl ReplicaLog {
         }
     }
 
-    /// The snapshot that shows all before `end`, where a frame ends that is committed.
+    /// The snapshot that includes everything before `end`, where a committed frame ends.
     #[must_use]
     pub fn snapshot_before(&self, end: Lsn) -> Timestamp {
         let last = Lsn(end.0.saturating_sub(Lsn::ALIGNMENT));
         Timestamp::new(self.term_before(end), last)
     }
 
-    /// Puts a checkpoint in force whose file is whole. Everything before its end is
-    /// committed. Then removes what nobody needs any more: older checkpoints, and log but
-    /// for the last `keep` bytes, or as many as the settings say.
+    /// Puts a finished checkpoint in force. Everything before its end must be committed.
+    /// Then removes the files that are not needed any more: older checkpoints, and log
+    /// except for the last `keep` bytes, or as many as the settings say.
     ///
-    /// After an error the checkpoint before is in force, with all its log. That something
-    /// could not be removed is none, and only logged.
+    /// After an error the previous checkpoint is in force, with all its log. A failure to
+    /// remove files is no error, and only logged.
     pub async fn finish_checkpoint(
         &mut self,
         sealed: SealedCheckpoint,
@@ -81,7 +82,7 @@ impl ReplicaLog {
                 what: format!("a checkpoint of log before the one at {}", self.begin),
             });
         }
-        // A start finds the log only from here on, and must find it.
+        // A later start expects the log from this offset on, so it must be durable.
         self.flush().await?;
         self.landmarks.write(self.path()).await?;
         let member = self.member();
@@ -113,7 +114,8 @@ impl ReplicaLog {
         Ok(checkpoint)
     }
 
-    /// From where on log is in the directory: a checkpoint stands for what is before.
+    /// Log offset from which on the directory has log. A checkpoint replaces the log
+    /// before it.
     #[must_use]
     pub fn retained(&self) -> Lsn {
         let oldest = self.retention.oldest().unwrap_or(self.begin);

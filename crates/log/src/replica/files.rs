@@ -1,8 +1,8 @@
-//! Reading frames from the files of a log, beside whoever writes them.
+//! Reads of frames from a log's files, by other threads than the one that writes them.
 //!
-//! What is asked for has been written, so a place without a frame is no end: either the
-//! files are others than when they were opened (a term has begun one of its own within
-//! what was the last), and are opened again, or they are damaged.
+//! Callers ask only for log that has been written, so an offset without a frame is not
+//! the end: either the files have changed since they were opened (a term has begun a
+//! segment within the last one), and are opened again, or they are damaged.
 
 use coeval_env::fs;
 use coeval_memory::ring::AppendRing;
@@ -15,18 +15,18 @@ use crate::recovery::Leftovers;
 use crate::recovery::chain::Chain;
 use crate::segment::{SegmentKind, first_of_name};
 
-/// The files of a log, to be read.
+/// A reader of a log's files.
 #[derive(Debug)]
 pub(super) struct LogFiles {
     kind: SegmentKind,
     seed: Seed,
-    /// Commits may name chunks from here on.
+    /// Log offset from which on commits may reference chunks.
     needed: Lsn,
-    /// As they were when last opened.
+    /// The segments as they were when last opened.
     chain: Option<Chain>,
 }
 
-/// How many of the first bytes are whole frames, and why no more.
+/// How many bytes at the front of `bytes` are whole frames, and why the next one is none.
 pub(super) fn whole_frames(bytes: &[u8], from: Lsn, seed: Seed) -> (usize, Option<NotAFrame>) {
     let mut at = 0;
     while at < bytes.len() {
@@ -39,7 +39,7 @@ pub(super) fn whole_frames(bytes: &[u8], from: Lsn, seed: Seed) -> (usize, Optio
 }
 
 impl LogFiles {
-    /// Those of this directory, in which log is needed from `needed` on.
+    /// A reader for this directory, where log is needed from `needed` on.
     pub(super) fn new(files: &Files, seed: Seed, needed: Lsn) -> Self {
         Self {
             kind: SegmentKind {
@@ -54,21 +54,22 @@ impl LogFiles {
         }
     }
 
-    /// The files that the last bytes were read from.
+    /// The segments from which the last bytes were read.
     pub(super) fn chain(&self) -> Option<&Chain> {
         self.chain.as_ref()
     }
 
-    /// The log has been cut: its files are other ones now, or hold something else.
+    /// Called when the log has been truncated: its files are different now, or have other
+    /// contents.
     pub(super) fn forget(&mut self) {
         self.chain = None;
     }
 
-    /// Whole frames from `from` on, all of which end at `until` or before: as many as
-    /// `most` bytes hold, and at least one.
+    /// Reads whole frames from `from` on, all of which end at or before `until`: as many
+    /// as fit `most` bytes, and at least one.
     ///
     /// # Errors
-    /// [`Error::NotRetained`] when the log there is gone.
+    /// [`Error::NotRetained`] when the log there has been removed.
     pub(super) async fn read(
         &mut self,
         from: Lsn,
@@ -118,7 +119,7 @@ impl LogFiles {
                 self.chain = Some(chain);
                 Ok(())
             }
-            // It may have been removed meanwhile.
+            // The files may have been removed meanwhile.
             Err(error) => match self.oldest().await? {
                 Some(oldest) if oldest <= from => Err(error),
                 _ => Err(self.gone(from).await),
@@ -136,7 +137,7 @@ impl LogFiles {
         }
     }
 
-    /// Where the oldest file begins.
+    /// Log offset at which the oldest segment begins.
     async fn oldest(&self) -> Result<Option<Lsn>, Error> {
         let directory = &self.kind.directory;
         let names = fs::read_dir(directory)
@@ -146,8 +147,8 @@ impl LogFiles {
     }
 }
 
-/// Whole frames from `from` on: as many as `most` bytes hold, and at least one, but none
-/// that needs more than `room`.
+/// Reads whole frames from `from` on: as many as fit `most` bytes, and at least one, but
+/// none that needs more than `room`.
 pub(super) async fn frames_of(
     chain: &Chain,
     seed: Seed,
@@ -166,7 +167,7 @@ pub(super) async fn frames_of(
         && let Ok(header) = Header::decode(head, from, seed)
         && header.frame_bytes() <= AppendRing::MAX_REGION
     {
-        // One that is longer than what was to be read.
+        // The first frame is longer than `most`.
         bytes.clear();
         let count = header.frame_bytes() as usize;
         chain.read(from, count, &mut bytes).await?;

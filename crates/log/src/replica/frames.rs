@@ -1,4 +1,5 @@
-//! Frames as consensus sees them: entries, of which two kinds are its own.
+//! Frames as the consensus layer sees them: log entries, two kinds of which consensus
+//! writes itself.
 //!
 //! ```text
 //!   4096      4144     4200
@@ -6,9 +7,9 @@
 //!   Mark      Other    Other
 //! ```
 //!
-//! What consensus writes (marks, and who takes part) travels as what it means, and each
-//! node makes the frame itself: with no time and nothing said to be durable, so that it
-//! comes out the same everywhere. All other frames are copied as they are.
+//! Consensus entries (marks and memberships) are sent by their contents, and each node
+//! makes the frame itself: with time 0 and durable offset 0, so that its bytes are the
+//! same on every node. All other frames are copied as they are.
 
 use coeval_types::{Lsn, Term, Timestamp};
 
@@ -17,20 +18,20 @@ use super::window::Frames;
 use crate::Error;
 use crate::frame::{HEADER_BYTES, Header, KIND_AT, Kind, Seed};
 
-/// What a frame is to consensus.
+/// Kind of a frame for consensus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// A leader's term begins.
+    /// A mark: the beginning of a leader's term.
     Mark,
-    /// Who takes part changes.
+    /// A change of the cluster's membership.
     Membership,
-    /// Anything else.
+    /// Any other frame: commit, chunk or skip.
     Other,
 }
 
-/// What a frame means, of its bytes: of one that was given up the header, which says how
-/// long it is. What stands behind that was never written whole, no checksum covers it, and
-/// copies of it may differ.
+/// The bytes of a frame that replicas must agree on: for a skip frame only the header,
+/// which has its length. The rest of a skip frame is unspecified: no checksum covers it,
+/// and it may differ between copies.
 #[must_use]
 pub fn meaning(frame: &[u8]) -> &[u8] {
     match frame.get(KIND_AT).copied() == Some(Kind::Skip.to_byte()) {
@@ -39,26 +40,26 @@ pub fn meaning(frame: &[u8]) -> &[u8] {
     }
 }
 
-/// Where a frame is in some bytes of the log, and what it is.
+/// One frame in a run of bytes of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<'bytes> {
-    /// Its first place.
+    /// Log offset at which the frame starts.
     pub start: Lsn,
     /// The term of the leader that made it.
     pub term: Term,
-    /// What it is.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// All of it.
+    /// The whole frame.
     pub bytes: &'bytes [u8],
-    /// What it holds.
+    /// Its payload, without header and padding.
     pub payload: &'bytes [u8],
 }
 
 impl<'bytes> Frame<'bytes> {
-    /// The frame of this database's log that these bytes are, all of them, at this place.
+    /// Parses `bytes` as exactly one frame of this database's log at the offset `start`.
     ///
     /// # Errors
-    /// When they are anything else, its checksum included.
+    /// When the bytes are anything else, or the checksum differs.
     pub fn only(database: u128, start: Lsn, bytes: &'bytes [u8]) -> Result<Self, Error> {
         let refused = |what: &str| Error::Refused {
             at: start,
@@ -88,10 +89,10 @@ impl<'bytes> Frame<'bytes> {
 }
 
 impl Frames {
-    /// Each of them, of this database's log.
+    /// Parses all frames, of this database's log.
     ///
     /// # Errors
-    /// When the bytes are not whole frames that belong there.
+    /// When the bytes are not whole frames that belong at their offset.
     pub fn each(&self, database: u128) -> Result<Vec<Frame<'_>>, Error> {
         let seed = Seed::of_database(database);
         let (mut at, mut rest) = (self.start, &self.bytes[..]);
@@ -111,18 +112,18 @@ impl Frames {
 }
 
 impl ReplicaLog {
-    /// Puts a mark of this term behind the end, as its leader has done.
+    /// Appends the mark of this term at the end, as the term's leader has done.
     ///
     /// # Errors
-    /// As [`ReplicaLog::append`].
+    /// Those of [`ReplicaLog::append`].
     pub async fn append_mark(&mut self, term: Term, members: &[u8]) -> Result<(), Error> {
         self.append_own(Kind::Mark, term, members).await
     }
 
-    /// Puts behind the end who takes part from there on.
+    /// Appends a new membership at the end, as the leader has done.
     ///
     /// # Errors
-    /// As [`ReplicaLog::append`].
+    /// Those of [`ReplicaLog::append`].
     pub async fn append_membership(&mut self, term: Term, members: &[u8]) -> Result<(), Error> {
         self.append_own(Kind::Membership, term, members).await
     }
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// No checksum covers what stands in a frame that was given up.
+    /// No checksum covers the payload of a skip frame.
     #[test]
     fn of_a_frame_that_was_given_up_only_the_header_means_something() {
         let mut header = Header {

@@ -1,24 +1,24 @@
-//! A checkpoint that another node sent takes the place of the whole log.
+//! Installation of a checkpoint that another node sent, in place of the whole log.
 //!
 //! ```text
-//!   MARKS replaced             says more of log before the commit point, and all of it true
-//!   CONTROL: install P         from here on the log is what the checkpoint stands for
+//!   MARKS replaced             lists more of the committed log, and only true facts
+//!   CONTROL: install P         from here on the checkpoint replaces the log
 //!   checkpoints/P gets its name
 //!   log files removed
-//!   log/L gets its name        where the checkpoint needs log from before P, which came with it
+//!   log/L gets its name        if the checkpoint needs log before P, which was sent with it
 //!   other checkpoints removed
 //!   CONTROL: no install; the log ends at P, and everything before is committed
 //! ```
 //!
-//! A crash before the second step leaves the log as it was; one behind it is gone on with
-//! by the next start. What came with the checkpoint is whole and durable before the second
-//! step. That log/L has its name says that nothing of the old log is left: as long as it has
-//! not, all log files are removed, once more if need be.
+//! A crash before the second step leaves the log as it was; after a crash later on, the next
+//! start continues the installation. All received files are whole and durable before the second
+//! step. Once log/L has its final name, no file of the old log is left: as long as it has not,
+//! all log files are removed, again if necessary.
 //!
 //! Term and vote are in CONTROL, and stay. The term of the last entry before P is the
-//! snapshot's, and where terms began before is in MARKS: what votes and recovery compare
-//! outlives the log that it stood in. Of the log before P only the parts are read that
-//! commits behind P name, as with a checkpoint of one's own.
+//! snapshot's, and MARKS has the beginnings of earlier terms: what votes and recovery compare
+//! outlives the log that contained it. Of the log before P only the chunks are read that
+//! commits after P reference, as with a checkpoint taken locally.
 
 use std::path::Path;
 
@@ -34,12 +34,12 @@ use crate::control::{Control, DataDirectory, Member};
 use crate::segment::{Name, first_of_name, is_unfinished};
 
 impl ReplicaLog {
-    /// Puts a checkpoint that was received in the place of this log and of what was
-    /// replayed from it: the directory is to be opened anew, with empty tables.
+    /// Installs a received checkpoint in place of this log and of the state replayed from it:
+    /// the caller opens the directory anew, with empty tables.
     ///
     /// # Errors
-    /// [`Error::Refused`] when this log's own committed part reaches further, or the
-    /// checkpoint is of a term that this node has not noted.
+    /// [`Error::Refused`] when this log's own committed part reaches further, or the checkpoint
+    /// is of a term that this node has not recorded.
     pub async fn install(mut self, received: &ReceivedCheckpoint) -> Result<(), Error> {
         self.check_failed()?;
         let (now, at) = (self.hard_state(), received.end());
@@ -57,7 +57,7 @@ impl ReplicaLog {
                 now.term
             ));
         }
-        // From then on a start goes on with them, or not at all.
+        // From then on a start continues with these files, or fails.
         for path in received.paths() {
             must_be_there(&path).await?;
         }
@@ -77,7 +77,7 @@ impl ReplicaLog {
     }
 }
 
-/// Goes on with an installation that CONTROL names, to its end. What CONTROL says then.
+/// Continues an installation that CONTROL names, to its end, and returns the new control data.
 pub(super) async fn go_on(directory: &DataDirectory, control: &Control) -> Result<Control, Error> {
     let Some((member, at)) = control
         .member
@@ -123,8 +123,8 @@ async fn must_be_there(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Puts the log that came with a checkpoint in the place of every segment; nothing if it
-/// needs none.
+/// Replaces every segment by the log that was sent with a checkpoint, or by nothing if it needs
+/// none.
 async fn replace_log(folder: &Path, start: CheckpointStart) -> Result<(), Error> {
     if start.log_start == start.replay_from() {
         return remove_log(folder, None).await;
@@ -139,7 +139,7 @@ async fn replace_log(folder: &Path, start: CheckpointStart) -> Result<(), Error>
     must_be_there(&to).await
 }
 
-/// Removes every segment, and durably, but for one that came with a checkpoint.
+/// Removes every segment, durably, except the one that was sent with a checkpoint.
 async fn remove_log(folder: &Path, kept: Option<&Path>) -> Result<(), Error> {
     let names = fs::read_dir(folder)
         .await

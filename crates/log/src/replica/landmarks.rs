@@ -1,21 +1,21 @@
-//! What consensus has to find again of a log without reading it: where terms begin, and
-//! who took part from where on.
+//! Landmarks: the beginnings of terms and the cluster's memberships, which consensus
+//! needs without reading the log.
 //!
-//! The log is the truth for as long as it is there. What a checkpoint stands for is read
-//! no more, so before a checkpoint is put in force the file MARKS is replaced:
+//! While the log exists, it is authoritative. The part that a checkpoint replaces is not
+//! read any more, so before a checkpoint is put in force the file MARKS is replaced:
 //!
 //! ```text
 //! coeval marks 1
 //! mark 3 9000 9048          term 3 begins at 9000, its mark ends at 9048
-//! members 9048 01a0ff       from 9048 on these take part, as consensus wrote it
+//! members 9048 01a0ff       members from 9048 on, as consensus encoded them
 //! sum 5e1d2c9a
 //! ```
 //!
-//! Invariant: what MARKS says of places before the checkpoint in force is true for ever,
-//! for a checkpoint covers only what is committed. What it says of later places may have
-//! been cut since, and is not believed.
+//! Invariant: the entries of MARKS for offsets before the checkpoint in force are true
+//! for ever, because a checkpoint covers only committed log. Entries for later offsets
+//! may have been truncated since, and are ignored.
 //!
-//! Source: FRS §6.6.1 (marks are kept in memory) and its rule that they outlive
+//! Source: FRS §6.6.1 (marks are kept in memory) and its rule that marks outlive
 //! truncation.
 
 use std::fmt::Write as _;
@@ -32,27 +32,27 @@ use crate::frame::{Header, Kind};
 const MARKS: &str = "MARKS";
 const FIRST_LINE: &str = "coeval marks 1";
 
-/// Where a leader's term begins.
+/// The mark with which a leader's term begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The term.
     pub term: Term,
-    /// The place of its mark, which is its first frame.
+    /// Log offset of the mark, the term's first frame.
     pub start: Lsn,
-    /// Where the mark ends.
+    /// Log offset at which the mark ends.
     pub end: Lsn,
 }
 
-/// Who takes part in the cluster from a place on.
+/// A membership of the cluster, valid from a log offset on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// From where on.
+    /// Log offset from which on it is valid: the end of its frame.
     pub end: Lsn,
-    /// Who, as consensus wrote it.
+    /// The members, as consensus encoded them.
     pub payload: Vec<u8>,
 }
 
-/// All of them, in the order of the log.
+/// All marks and memberships, in log order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Landmarks {
     pub(crate) marks: Vec<Mark>,
@@ -60,7 +60,7 @@ pub(crate) struct Landmarks {
 }
 
 impl Landmarks {
-    /// Notes a frame that follows on those before.
+    /// Adds the landmark of a frame that follows the previous ones, if it is one.
     pub(crate) fn note(&mut self, header: &Header, payload: &[u8]) {
         let end = header.end();
         match header.kind {
@@ -78,13 +78,13 @@ impl Landmarks {
         }
     }
 
-    /// Adds what follows on these.
+    /// Appends later landmarks.
     pub(crate) fn append(&mut self, mut later: Self) {
         self.marks.append(&mut later.marks);
         self.memberships.append(&mut later.memberships);
     }
 
-    /// Forgets what stands at `end` or behind it.
+    /// Drops every landmark whose frame ends after `end`.
     pub(crate) fn cut(&mut self, end: Lsn) {
         self.marks.retain(|mark| mark.end <= end);
         self.memberships.retain(|membership| membership.end <= end);
@@ -96,7 +96,7 @@ impl Landmarks {
         before.map(|mark| mark.term)
     }
 
-    /// Whether all of it stands before `end`.
+    /// Whether every landmark's frame ends at or before `end`.
     pub(crate) fn end_by(&self, end: Lsn) -> bool {
         self.marks.iter().all(|mark| mark.end <= end)
             && self
@@ -167,13 +167,13 @@ impl Landmarks {
         Some(())
     }
 
-    /// Replaces the file in a data directory, durably.
+    /// Replaces the file MARKS in a data directory, durably.
     pub(crate) async fn write(&self, directory: &Path) -> Result<(), Error> {
         replace(directory, MARKS, self.encode().as_bytes()).await
     }
 
-    /// What the file in a data directory says of places up to `end`; nothing when there
-    /// is no file.
+    /// Reads the file MARKS of a data directory, up to `end`; empty when there is no
+    /// file.
     pub(crate) async fn read(directory: &Path, end: Lsn) -> Result<Self, Error> {
         let path: PathBuf = directory.join(MARKS);
         let exists = fs::exists(&path).await;

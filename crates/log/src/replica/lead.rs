@@ -1,22 +1,24 @@
-//! A node that leads: its [`Log`] is open for commits, which count when others have them.
+//! A leader's log: a [`Log`] that is open for commits, which become durable when a quorum has
+//! them.
 //!
 //! ```text
 //!   ReplicaLog::lead ──▶ Log  mark written, commits refused
 //!                         │    set_committed(the mark's end or more)
 //!                         ▼
-//!                        Log  commits taken; acknowledged as set_committed moves on
+//!                        Log  commits accepted; acknowledged as set_committed advances
 //!                         │
-//!   Log::retire ──────▶ ReplicaLog   another one leads
+//!   Log::retire ──────▶ ReplicaLog   another node leads
 //! ```
 //!
-//! Two ends that are one in a log alone are two here. How far the log is *flushed* on
-//! this disk is reported by [`Log::progress`], to consensus. How far it is *committed*,
-//! consensus says by [`Log::set_committed`]; that is what [`Log::poll_durable`] waits for,
-//! and what [`Log::durable`] says. A commit may be committed before it is flushed here.
+//! In a cluster the durable end of a log splits into two. [`Log::progress`] reports to
+//! consensus how far the log is *flushed* to this node's disk. Consensus calls
+//! [`Log::set_committed`] with how far it is *committed*; [`Log::poll_durable`] waits for
+//! that, and [`Log::durable`] returns it. A commit may be committed before it is flushed
+//! here.
 //!
-//! Until the mark of the term is committed, nothing in the log counts as durable, what was
-//! replayed from earlier terms included: some of that may not be committed, and it is the
-//! mark that commits it (Raft never counts copies of an earlier term's entries).
+//! Until the mark of the term is committed, no commit in the log counts as durable, not even
+//! those replayed from earlier terms: some of them may not be committed, and the mark commits
+//! them (Raft never counts copies of an earlier term's entries).
 
 use std::future::poll_fn;
 use std::sync::atomic::AtomicU64;
@@ -45,24 +47,24 @@ use crate::segment::SegmentKind;
 use crate::space::SpaceWait;
 use crate::{Error, RecoverySummary};
 
-/// What a leader's log has that a log alone has not.
+/// State of a leader's log that an unreplicated log lacks.
 #[derive(Debug)]
 pub(crate) struct Leading {
     pub(crate) window: Window,
     /// The mark of the leader's term.
     pub(crate) mark: Mark,
-    /// What was known to be committed as the term began.
+    /// The commit index known when the term began.
     pub(crate) commit: Lsn,
     landmarks: Mutex<Landmarks>,
-    /// Where the log began to be replicated.
+    /// Log offset at which replication of the log began.
     base: Lsn,
-    /// Where the log that was read began, and where its first segment does.
+    /// Log offset at which the log that recovery read began, and that of its first segment.
     begin: Lsn,
     needed: Lsn,
     unmarked_term: Term,
-    /// From here on the log is kept for those who follow.
+    /// Log offset from which on the log is retained for followers.
     kept_for_followers: AtomicU64,
-    /// What the flusher had, when it has ended in order.
+    /// Directory and control data, which the flusher returns when it has ended in order.
     retired: Mutex<Option<Retired>>,
 }
 
@@ -77,7 +79,7 @@ impl Leading {
         self.landmarks.lock().expect("no panic under this lock")
     }
 
-    /// What consensus wrote, as of now.
+    /// A copy of the current marks and memberships.
     pub(crate) fn all_landmarks(&self) -> Landmarks {
         self.landmarks().clone()
     }
@@ -86,7 +88,7 @@ impl Leading {
         self.retired.lock().expect("no panic under this lock")
     }
 
-    /// Places at which it is known that a frame starts, in no order.
+    /// Log offsets at which frames are known to start, in no order.
     pub(super) fn starts(&self) -> impl Iterator<Item = Lsn> {
         let marks: Vec<Lsn> = self
             .landmarks()
@@ -97,12 +99,12 @@ impl Leading {
         marks.into_iter().chain([self.base, self.begin])
     }
 
-    /// From where on those who follow need the log.
+    /// Log offset from which on followers need the log.
     pub(crate) fn kept_for_followers(&self) -> Lsn {
         Lsn(self.kept_for_followers.load(Relaxed))
     }
 
-    /// Waits until everything before `end` is durable here.
+    /// Waits until everything before `end` is durable on this node.
     pub(crate) async fn wait_flushed(&self, end: Lsn) -> Result<(), Error> {
         let mut progress = self.window.progress();
         let reached = progress.wait_for(|now| now.flushed >= end || now.ended);
@@ -119,17 +121,17 @@ impl Leading {
 }
 
 impl ReplicaLog {
-    /// Becomes the log of the leader of the present term: writes the term's mark, which
-    /// carries `members`, into a file of its own, and opens for commits as soon as that
-    /// is [committed](Log::set_committed).
+    /// Becomes the log of the present term's leader: writes the term's mark, which carries
+    /// `members`, into a segment of its own, and accepts commits once the mark is
+    /// [committed](Log::set_committed).
     ///
     /// # Errors
-    /// When the log has frames of the present term already: it is another one's.
+    /// When the log already has frames of the present term: another node led it.
     pub async fn lead(mut self, members: &[u8]) -> Result<Log, Error> {
         let term = self.control.term;
         if term <= self.end.term {
             return Err(Error::Setting(format!(
-                "the log has frames of term {} already, so nobody can begin to lead in term {term}",
+                "the log has frames of term {} already, so no node can begin to lead in term {term}",
                 self.end.term
             )));
         }
@@ -165,7 +167,7 @@ impl ReplicaLog {
             begin: self.begin,
             needed: self.chain.first(),
             unmarked_term: self.unmarked_term,
-            // Until somebody knows better.
+            // Retain everything until [`Log::keep_for_followers`] is called.
             kept_for_followers: AtomicU64::new(0),
             retired: Mutex::new(None),
         };
@@ -211,30 +213,31 @@ impl Log {
         self.shared.leading.as_deref()
     }
 
-    /// Where leaders' terms begin, this one's included, in the order of the log. None in a
-    /// log alone.
+    /// Marks of all leaders' terms, this one's included, in log order. Empty for an
+    /// unreplicated log.
     #[must_use]
     pub fn marks(&self) -> Vec<Mark> {
         let leading = self.leading();
         leading.map_or(Vec::new(), |leading| leading.landmarks().marks.clone())
     }
 
-    /// How far the log can be sent and is flushed here, to be watched. `None` of a log
-    /// alone.
+    /// Watches how far the log can be sent to followers, and is flushed on this node. `None`
+    /// for an unreplicated log.
     #[must_use]
     pub fn progress(&self) -> Option<watch::Receiver<Progress>> {
         Some(self.leading()?.window.progress())
     }
 
-    /// What whoever drives consensus has to hear of the log. `None` of a log alone.
+    /// Notifications of the log's progress for the thread that drives consensus. `None` for
+    /// an unreplicated log.
     #[must_use]
     pub fn news(&self) -> Option<LogNews> {
         self.leading()?;
         Some(LogNews::new(Arc::clone(&self.shared)))
     }
 
-    /// The log from `from` on, where a frame starts, for a follower. `None` of a log
-    /// alone.
+    /// A stream of the log for a follower, from `from` on, where a frame must start. `None`
+    /// for an unreplicated log.
     #[must_use]
     pub fn stream(&self, from: Lsn) -> Option<LogStream> {
         let leading = self.leading()?;
@@ -243,36 +246,37 @@ impl Log {
         Some(LogStream::new(shared, files, leading.base, from))
     }
 
-    /// Everything before is committed: whoever waits for it is answered. Never goes back.
-    /// With the mark of the term commits begin to be taken. Does nothing to a log alone.
+    /// Sets the commit index: everything before `end` is committed, and waiters for it are
+    /// woken. Never decreases. The log begins to accept commits when the term's mark is
+    /// committed. Does nothing to an unreplicated log.
     pub fn set_committed(&self, end: Lsn) {
         self.shared.set_committed(end);
     }
 
-    /// Everything before is committed, or, of a log alone, durable.
+    /// The commit index; for an unreplicated log, the durable end.
     #[must_use]
     pub fn committed(&self) -> Lsn {
         self.shared.durable_end()
     }
 
-    /// From here on the log is kept for those who follow, whatever checkpoints stand for.
-    /// Until this is called for the first time, all of it is.
+    /// Retains the log from `from` on for followers, whatever checkpoints cover. Until the
+    /// first call all log is retained.
     pub fn keep_for_followers(&self, from: Lsn) {
         if let Some(leading) = self.leading() {
             leading.kept_for_followers.store(from.0, Relaxed);
         }
     }
 
-    /// From where on log is in the directory: a checkpoint stands for what is before. Of a
-    /// log alone its beginning.
+    /// Log offset from which on the directory has log: a checkpoint replaces the log before
+    /// it. For an unreplicated log its beginning.
     #[must_use]
     pub fn retained(&self) -> Lsn {
         let base = self.leading().map_or(Lsn(0), |leading| leading.base);
         self.retention.oldest().unwrap_or_default().max(base)
     }
 
-    /// The checkpoint in force, to be sent to another node with the log that it needs; `None`
-    /// when there is none, and so all log is here.
+    /// The checkpoint in force, for sending it to another node with the log that it needs;
+    /// `None` when there is none, and so the directory has all log.
     pub async fn checkpoint_source(&self) -> Result<Option<CheckpointSource>, Error> {
         let (Some(leading), Some(files)) = (self.leading(), &self.files) else {
             return Ok(None);
@@ -289,8 +293,8 @@ impl Log {
         Ok(Some(source))
     }
 
-    /// Puts into the log who takes part from here on, and says where that stands. Waits
-    /// for room. Refused as commits are.
+    /// Appends a new membership to the log, and returns its offset. Waits for space in the
+    /// ring. Refused in the same cases as commits.
     pub async fn put_membership(&self, members: &[u8]) -> Result<Lsn, Error> {
         let Some(leading) = self.leading() else {
             return Err(Error::Setting("a log alone has no members".to_owned()));
@@ -302,7 +306,7 @@ impl Log {
         }
         let mut wait = SpaceWait::new();
         let credit = poll_fn(|context| self.poll_space(bytes, &mut wait, context)).await?;
-        // Under the lock, so that they stand in the order of the log.
+        // Reserved under the lock, so that memberships are in log order.
         let mut landmarks = leading.landmarks();
         let reservation = self.reserve(credit);
         let start = reservation.timestamp().lsn();
@@ -314,11 +318,11 @@ impl Log {
         Ok(start)
     }
 
-    /// Ends to lead: makes durable what has its place, refuses everything new, and goes
-    /// on as a log that follows. What was not committed is in it, and may be replaced.
+    /// Ends leadership: makes all reserved commits durable, refuses new ones, and returns the
+    /// log as a follower's. Its uncommitted frames may be replaced by another leader.
     ///
-    /// Whoever waits for a commit hears that the log has stopped: whether it will be
-    /// committed nobody knows yet.
+    /// Waiters for commits get the error that the log has stopped: whether their commits will
+    /// be committed is not known yet.
     pub async fn retire(&self) -> Result<ReplicaLog, Error> {
         self.close().await?;
         let not_here = || Error::Stopped("it did not lead, or has retired".into());
@@ -357,7 +361,7 @@ impl Log {
             },
             unmarked_term: leading.unmarked_term,
             landmarks: leading.all_landmarks(),
-            // Nobody replays it before it is opened anew.
+            // No replay runs before the log is opened anew.
             chunks: MetChunks::default(),
             flushed: end,
             synced: end,

@@ -1,4 +1,5 @@
-//! A follower's log: a copy of the leader's, kept as it comes.
+//! A follower's log: a byte-for-byte copy of the leader's, to which received frames are
+//! appended.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,44 +21,44 @@ use crate::retention::Retention;
 use crate::segment::{Name, SegmentKind};
 use crate::{Checkpoint, Error, Settings};
 
-/// What consensus must find again, whatever happens.
+/// The hard state of Raft: the consensus state that must survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HardState {
-    /// The newest term heard of.
+    /// The newest term that this node has seen.
     pub term: Term,
-    /// Who has this node's vote in that term.
+    /// The node that has this node's vote in that term.
     pub vote: Option<u64>,
-    /// Everything before is committed, as far as this node has noted it.
+    /// The commit index as this node has recorded it: everything before it is committed.
     pub commit: Lsn,
 }
 
-/// The log of a node that does not lead, open to be continued. See its module.
+/// The log of a node that does not lead, open for appending. See its module.
 ///
-/// Its calls block the thread for as long as the disk takes: it belongs on a thread of
-/// its own. After a write or a sync that failed, every call that writes does.
+/// Its calls block the thread for as long as the disk takes: it belongs on a thread of its
+/// own. After a failed write or sync, every later call that writes fails too.
 #[derive(Debug)]
 pub struct ReplicaLog {
     pub(super) directory: DataDirectory,
-    /// As it is on the disk.
+    /// The control data as it is on the disk.
     pub(super) control: Control,
     pub(super) kind: SegmentKind,
     pub(super) settings: Settings,
     pub(super) seed: Seed,
-    /// Every segment that is needed, and spare ones.
+    /// Every segment that is needed, and unused ones made ahead.
     pub(super) chain: Chain,
-    /// Where the log that is read begins.
+    /// Log offset at which the log that a start reads begins.
     pub(super) begin: Lsn,
     pub(super) end: LogEnd,
     /// The newest term that began without a mark, before the log was replicated.
     pub(super) unmarked_term: Term,
     pub(super) landmarks: Landmarks,
-    /// Chunks in what was replayed when it was opened.
+    /// Chunks in the part that was replayed when the log was opened.
     pub(super) chunks: MetChunks,
-    /// Everything before is durable: whole frames.
+    /// Durable end in whole frames: everything before it is durable.
     pub(super) flushed: Lsn,
-    /// The same in bytes: a frame may reach beyond.
+    /// Durable end in bytes; the frame at `flushed` may extend beyond it.
     pub(super) synced: Lsn,
-    /// Why nothing is written any more.
+    /// Why the log accepts no writes any more, if so.
     pub(super) failed: Option<Arc<str>>,
     pub(super) retention: Arc<Retention>,
 }
@@ -67,13 +68,13 @@ impl ReplicaLog {
         self.control.member.expect("a replica's CONTROL says so")
     }
 
-    /// The database's number, which all nodes share.
+    /// The database id, which all nodes share.
     #[must_use]
     pub fn database(&self) -> u128 {
         self.control.database
     }
 
-    /// Where the directory is, and whose.
+    /// Paths of the log's files, with the database id.
     pub(super) fn files(&self) -> Files {
         Files {
             directory: self.directory.path().to_owned(),
@@ -81,7 +82,7 @@ impl ReplicaLog {
         }
     }
 
-    /// What was last put in force.
+    /// The hard state that was last written.
     #[must_use]
     pub fn hard_state(&self) -> HardState {
         let member = self.member();
@@ -92,7 +93,7 @@ impl ReplicaLog {
         }
     }
 
-    /// Where the log ends: where the next frame goes.
+    /// The log's end: the offset at which the next frame is appended.
     #[must_use]
     pub fn end(&self) -> Lsn {
         self.end.lsn
@@ -104,33 +105,34 @@ impl ReplicaLog {
         self.end.term
     }
 
-    /// Everything before is durable.
+    /// Durable end: everything before it is durable on this node.
     #[must_use]
     pub fn flushed(&self) -> Lsn {
         self.flushed
     }
 
-    /// Where the log that a start reads begins: at its first frame, or behind the
-    /// checkpoint.
+    /// Log offset at which the log that a start reads begins: its first frame, or the end
+    /// of the checkpoint.
     #[must_use]
     pub fn begin(&self) -> Lsn {
         self.begin
     }
 
-    /// Where the log began to be replicated. What is before has no marks, and is not sent
-    /// to anybody.
+    /// Log offset at which replication of the log began. The log before it has no marks,
+    /// and is never sent to other nodes.
     #[must_use]
     pub fn base(&self) -> Lsn {
         self.member().base
     }
 
-    /// Where leaders' terms begin, in the order of the log, also in log that is gone.
+    /// Marks of all leaders' terms in log order, including those in removed log.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
         &self.landmarks.marks
     }
 
-    /// Who took part from where on, as marks and changes say.
+    /// Memberships of the cluster, from marks and membership frames, each with the offset
+    /// from which it is valid.
     #[must_use]
     pub fn memberships(&self) -> &[Membership] {
         &self.landmarks.memberships
@@ -142,7 +144,7 @@ impl ReplicaLog {
         self.retention.checkpoint()
     }
 
-    /// Whether there is nothing yet in this directory, and never was.
+    /// Whether the directory holds nothing yet, and never did.
     #[must_use]
     pub fn is_new(&self) -> bool {
         let member = self.member();
@@ -152,14 +154,14 @@ impl ReplicaLog {
             && self.checkpoint().is_none()
     }
 
-    /// Whether this node has joined with nothing, and was not admitted since.
+    /// Whether this node joined with an empty log, and has not been admitted since.
     #[must_use]
     pub fn is_newcomer(&self) -> bool {
         self.member().newcomer
     }
 
-    /// Notes that this node joins with nothing, or that it has been admitted. It survives
-    /// when this returns.
+    /// Records that this node joins with an empty log, or that it has been admitted.
+    /// Durable when this returns.
     pub async fn set_newcomer(&mut self, newcomer: bool) -> Result<(), Error> {
         if newcomer == self.is_newcomer() {
             return Ok(());
@@ -175,12 +177,12 @@ impl ReplicaLog {
         .await
     }
 
-    /// Puts a hard state in force: when this returns, it survives. Of the commit point
-    /// only what is durable here is noted.
+    /// Writes a hard state: when this returns, it is durable. Of the commit index only the
+    /// part that is durable on this node is recorded.
     ///
     /// # Errors
-    /// When it would go back behind a term, a vote or a commit point that is in force, or
-    /// names a commit point behind the log's end.
+    /// When the new state would lower the term or the commit index, change a vote within
+    /// its term, or has a commit index after the log's end.
     pub async fn set_hard_state(&mut self, state: HardState) -> Result<(), Error> {
         let now = self.hard_state();
         if state == now {
@@ -216,7 +218,7 @@ impl ReplicaLog {
         .await
     }
 
-    /// Replaces CONTROL, which also tells how far the log is durable now.
+    /// Replaces CONTROL, recording the durable end as well.
     pub(super) async fn write_control(&mut self, control: Control) -> Result<(), Error> {
         self.check_failed()?;
         let control = Control {
@@ -237,7 +239,8 @@ impl ReplicaLog {
         }
     }
 
-    /// After a write or a sync that failed nothing is known of the file any more.
+    /// Stops the log after a failed write or sync: the file's contents are unknown from
+    /// then on.
     fn poisoned_by<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             self.failed.get_or_insert(error.to_string().into());
@@ -245,7 +248,8 @@ impl ReplicaLog {
         result
     }
 
-    /// A new file for which there was no room is none, and changes nothing.
+    /// Like `poisoned_by`, except for a full disk: a file that could not be created changes
+    /// nothing.
     fn poisoned_unless_full<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         match &result {
             Err(error) if error.is_disk_full() => result,
@@ -253,22 +257,22 @@ impl ReplicaLog {
         }
     }
 
-    /// Puts a leader's bytes behind the end, whole frames that begin at `at`, which is
-    /// where the log ends. They are durable after [`ReplicaLog::flush`].
+    /// Appends a leader's bytes: whole frames that begin at `at`, which must be the log's
+    /// end. They are durable after [`ReplicaLog::flush`].
     ///
     /// # Errors
-    /// [`Error::Refused`] when they do not belong there: nothing has been changed then.
-    /// An error that [says](Error::is_disk_full) that the disk is full may be tried again
-    /// from [`ReplicaLog::end`] on.
+    /// [`Error::Refused`] when the bytes do not belong there: nothing has been changed
+    /// then. After an error [about a full disk](Error::is_disk_full) the caller may try
+    /// again from [`ReplicaLog::end`] on.
     pub async fn append(&mut self, at: Lsn, bytes: &[u8]) -> Result<(), Error> {
         self.put(at, bytes, Checksums::Unknown).await
     }
 
-    /// The same for frames that have each been [found sound](Frame::only): their checksums
-    /// are not looked at a second time.
+    /// Like [`ReplicaLog::append`], for frames that have each been
+    /// [validated](Frame::only): their checksums are not verified a second time.
     ///
     /// # Errors
-    /// As [`ReplicaLog::append`].
+    /// Those of [`ReplicaLog::append`].
     pub async fn append_sound(&mut self, at: Lsn, bytes: &[u8]) -> Result<(), Error> {
         self.put(at, bytes, Checksums::Right).await
     }
@@ -284,7 +288,7 @@ impl ReplicaLog {
             return Err(Error::Exhausted("128 TiB of offsets"));
         }
         let written = self.write_terms(bytes, &checked.landmarks.marks).await;
-        // After an error it may be some first frames.
+        // After an error only some first frames may have been written.
         let mut landmarks = checked.landmarks;
         landmarks.cut(self.end.lsn);
         self.landmarks.append(landmarks);
@@ -292,8 +296,8 @@ impl ReplicaLog {
         written
     }
 
-    /// Writes bytes that were checked behind the end, in which terms begin with these
-    /// marks: each in a file of its own.
+    /// Appends checked bytes, in which terms begin with these marks: each term in a segment
+    /// of its own.
     async fn write_terms(&mut self, bytes: &[u8], marks: &[Mark]) -> Result<(), Error> {
         let mut rest = bytes;
         for mark in marks {
@@ -310,7 +314,7 @@ impl ReplicaLog {
         marked.max(self.unmarked_term)
     }
 
-    /// Writes bytes of one term behind the end.
+    /// Appends bytes of one term.
     async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let end = Lsn(self.end.lsn.0 + bytes.len() as u64);
         self.make_room_until(end).await?;
@@ -332,7 +336,7 @@ impl ReplicaLog {
         Ok(())
     }
 
-    /// Begins a file for a term whose mark is to stand at the end.
+    /// Begins a segment for a term whose mark is to be at the log's end.
     pub(super) async fn begin_term(&mut self, term: Term) -> Result<(), Error> {
         let at = self.end.lsn;
         self.flush_until(at).await?;
@@ -345,7 +349,7 @@ impl ReplicaLog {
         self.make_segment(name).await
     }
 
-    /// Makes segments until they hold the stream up to `end`.
+    /// Creates segments until they hold the stream up to `end`.
     async fn make_room_until(&mut self, end: Lsn) -> Result<(), Error> {
         while self.chain.end() < end {
             self.make_segment(Name::following(self.chain.end())).await?;
@@ -360,19 +364,19 @@ impl ReplicaLog {
         };
         match kind.create(name, || false).await {
             Ok(segment) => {
-                self.chain.push(segment.expect("nobody stops it"));
+                self.chain.push(segment.expect("it is never stopped"));
                 Ok(())
             }
             Err(error) => {
-                // A part of the file is no use, and takes room that others may need.
+                // A partial file is of no use, and takes space that others may need.
                 let _ = kind.discard(name).await;
                 self.poisoned_unless_full(Err(error))
             }
         }
     }
 
-    /// Makes the next segment if there is none ahead of the one being written, so that
-    /// [`ReplicaLog::append`] need not. To be called when there is time.
+    /// Creates the next segment if there is none after the one being written, so that
+    /// [`ReplicaLog::append`] need not. Called when the thread is idle.
     pub async fn make_room(&mut self) -> Result<(), Error> {
         self.check_failed()?;
         if self.chain.segment(self.end.lsn).end == self.chain.end() {
@@ -381,14 +385,14 @@ impl ReplicaLog {
         Ok(())
     }
 
-    /// Makes everything durable that was appended, and says up to where that is.
+    /// Makes everything durable that was appended, and returns the durable end.
     pub async fn flush(&mut self) -> Result<Lsn, Error> {
         self.check_failed()?;
         self.flush_until(self.end.lsn).await?;
         Ok(self.flushed)
     }
 
-    /// Makes everything before `at` durable, where a frame starts.
+    /// Makes everything before `at` durable, where a frame must start.
     async fn flush_until(&mut self, at: Lsn) -> Result<(), Error> {
         self.sync_until(at).await?;
         self.flushed = self.flushed.max(at);
@@ -408,19 +412,19 @@ impl ReplicaLog {
         Ok(())
     }
 
-    /// Takes everything from `at` on out of the log, where a frame starts. When this
-    /// returns it is gone, and durably; a crash within leaves the log as it was, or as it
-    /// is then.
+    /// Removes everything from `at` on, where a frame must start, from the log. When this
+    /// returns, the truncation is durable; a crash meanwhile leaves the log either as it
+    /// was or truncated.
     ///
     /// # Errors
-    /// [`Error::Refused`] when no frame starts there, or it is committed.
+    /// [`Error::Refused`] when no frame starts there, or the frame is committed.
     pub async fn truncate(&mut self, at: Lsn) -> Result<(), Error> {
         self.check_failed()?;
         if at == self.end.lsn {
             return Ok(());
         }
         self.check_cut(at).await?;
-        // So that CONTROL can say that all before the cut is durable.
+        // CONTROL will record that everything before the cut is durable.
         self.flush_until(at).await?;
         self.write_control(Control {
             member: Some(Member {
@@ -438,7 +442,7 @@ impl ReplicaLog {
             term: self.term_before(at),
         };
         (self.flushed, self.synced) = (at, at);
-        // As long as CONTROL names the cut, nothing may be put behind it.
+        // While CONTROL names the cut, nothing may be written after it.
         let done = self.write_control(self.control.after_cut()).await;
         self.poisoned_by(done)
     }
@@ -463,16 +467,16 @@ impl ReplicaLog {
         }
     }
 
-    /// The files part of a cut that CONTROL names already.
+    /// Changes the files for a cut that CONTROL names already.
     async fn cut(&mut self, at: Lsn) -> Result<(), Error> {
         self.chain.remove_all_from(at, &self.kind).await?;
         self.chain.begin_if_empty(&self.kind).await?;
         self.chain.clear_last_from(at).await
     }
 
-    /// Puts a leader's bytes in the place of everything from `at` on, and makes that
-    /// durable. A crash within leaves the log as it was, cut at `at`, or continued there
-    /// with some first of these frames.
+    /// Replaces everything from `at` on by a leader's bytes, and makes that durable. A
+    /// crash meanwhile leaves the log as it was, truncated at `at`, or continued there with
+    /// some first of these frames.
     ///
     /// # Errors
     /// [`Error::Refused`] when the bytes do not belong there: nothing has been changed.
@@ -497,11 +501,11 @@ impl ReplicaLog {
         Ok(())
     }
 
-    /// The frames from `from` on, where one starts: about as many as `most` bytes hold, and
-    /// at least one. Nothing at the log's end.
+    /// Reads the frames from `from` on, where one must start: about as many as fit `most`
+    /// bytes, and at least one. Empty at the log's end.
     ///
     /// # Errors
-    /// [`Error::NotRetained`] when the log there is not read any more.
+    /// [`Error::NotRetained`] when the log there has been removed.
     pub async fn read(&self, from: Lsn, most: usize) -> Result<Frames, Error> {
         if from < self.begin {
             return Err(Error::NotRetained {
@@ -521,7 +525,7 @@ impl ReplicaLog {
         })
     }
 
-    /// Notes that the log is closed in order, and releases the directory.
+    /// Records in CONTROL that the log is closed in order, and releases the directory.
     pub async fn close(mut self) -> Result<(), Error> {
         self.flush().await?;
         let control = Control {

@@ -1,9 +1,9 @@
-//! The log of a node of a cluster: what consensus needs of files, and nothing of what it
-//! decides.
+//! The replicated log: the storage of a cluster node's log, as consensus needs it, without
+//! the protocol's decisions.
 //!
-//! A cluster has one log. The leader's [`Log`](crate::Log) makes it, as a server alone
-//! does; every other node keeps a copy, byte for byte, in a [`ReplicaLog`]. Consensus
-//! says who leads, what goes where, and up to where it is committed.
+//! A cluster has one log. The leader's [`Log`](crate::Log) appends to it, as on an
+//! unreplicated server; every other node keeps a copy, byte for byte, in a [`ReplicaLog`].
+//! Consensus decides which node leads, what is appended, and how far it is committed.
 //!
 //! ```text
 //!               leader                                        follower
@@ -16,7 +16,8 @@
 //!
 //! # Worked example
 //!
-//! The log of a node that led term 2 and was cut off. Its frames, with their terms:
+//! The log of a node that led term 2 and was then partitioned. Its frames, with their
+//! terms:
 //!
 //! ```text
 //!   4096      4144   4200      4296     4400
@@ -24,51 +25,51 @@
 //!   └─────── committed ──┘
 //! ```
 //!
-//! The others have gone on from 4296 in term 3, so the new leader answers the node's one
-//! request with its log from its mark at 4296 on: `S₃ e f`. The node [replaces] its own
-//! tail:
+//! The other nodes have continued from 4296 in term 3, so the new leader answers the
+//! node's one request with its log from its mark at 4296 on: `S₃ e f`. The node [replaces]
+//! its own tail:
 //!
 //! ```text
-//!   CONTROL: cut at 4296        from here on nothing at or behind 4296 is in the log
+//!   CONTROL: cut at 4296        from here on nothing at or after 4296 is in the log
 //!   clear the file from 4296 on, sync
 //!   CONTROL: no cut
 //!   make 00000000000000004296-0000003.log, write S₃ e f, sync
 //! ```
 //!
-//! A crash before the first step leaves `S₂ a b c d`, one behind it `S₂ a b` and then
-//! some of `S₃ e f`, whole frames from the first on: what was there, a prefix, or what was
-//! to be. Never a mix, because nothing is written behind a cut that has not been cleared,
-//! and because CONTROL tells a start to go on with a cut that was begun.
+//! A crash before the first step leaves `S₂ a b c d`, one after it `S₂ a b` and then a
+//! prefix of the frames `S₃ e f`: the old log, a prefix of it, or the new one. Never a
+//! mix, because nothing is written after a cut that has not been cleared, and because a
+//! start continues a cut that CONTROL names.
 //!
 //! # Invariants
 //!
-//! 1. *Mark first.* From where the log began to be replicated, the first frame of each
-//!    term is its mark, and stands at the beginning of a file named by term and place.
-//! 2. *Bytes are checked before they are written*: place, checksum, order of terms, and
-//!    that no term is newer than the newest this node has heard of, which is durable.
-//! 3. *Nothing is behind the end.* What is cut is cleared, and durably, before anything
-//!    is written in its place; so what recovery finds behind the end was being written
-//!    when the process ended.
-//! 4. *A file is written only when all before it is durable.* Frames carry what the
-//!    leader knew to be committed, which proves nothing about this disk; this order does.
-//!    A log that ends before a file that is written, or before what CONTROL says was
-//!    durable, is damaged, and refused.
+//! 1. *Mark first.* From where replication of the log began, the first frame of each term
+//!    is its mark, at the beginning of a segment named by offset and term.
+//! 2. *Bytes are checked before they are written*: offset, checksum, order of terms, and
+//!    that no term is newer than the newest this node has durably recorded.
+//! 3. *Nothing is after the end.* A cut is cleared durably before anything is written in
+//!    its place; so bytes that recovery finds after the end were being written when the
+//!    process ended.
+//! 4. *A segment is written only when everything before it is durable.* Frames carry the
+//!    leader's commit index, which proves nothing about this node's disk; this order does.
+//!    A log that ends before a segment with data in it, or before the durable end in
+//!    CONTROL, is damaged, and refused.
 //! 5. *Hard state before use*: a term, and a vote in it, are in CONTROL when
 //!    [`ReplicaLog::set_hard_state`] returns, and no vote is ever changed in its term.
-//! 6. *Committed is for ever*: nothing before the commit point is cut. A checkpoint,
-//!    taken here or sent by another node, covers what is committed and nothing else.
-//! 7. *A leader's term takes no commits until its mark is committed* (FRS §6.4). Until
-//!    then nothing of what was replayed counts as durable, either.
+//! 6. *Committed is for ever*: nothing before the commit index is cut. A checkpoint, taken
+//!    here or sent by another node, covers only committed log.
+//! 7. *A leader's term accepts no commits until its mark is committed* (FRS §6.4). Until
+//!    then no replayed commit counts as durable, either.
 //!
 //! # Not here
 //!
-//! Who is a member and what a vote is worth: crate `consensus`.
+//! Membership and votes: crate `consensus`.
 //!
 //! [replaces]: ReplicaLog::replace
 //!
-//! Sources: FRS (the fast follower recovery of chapter 6) for marks, files by term and
-//! the replacement of a tail; QuorumX for what an entry carries and for flushing many
-//! batches at once. Cutting by way of CONTROL, and the proofs of damage, are ours
+//! Sources: FRS (the fast follower recovery of chapter 6) for marks, files by term and the
+//! replacement of a tail; QuorumX for what an entry carries and for flushing many batches
+//! at once. Cutting by way of CONTROL, and the proofs of damage, are this project's
 //! (decision 0023).
 
 mod check;

@@ -1,18 +1,18 @@
-//! What a leader's log has to tell whoever drives consensus, and nothing that would only
-//! wake it.
+//! Notifications from a leader's log to the thread that drives consensus, limited to those
+//! that it can act on.
 //!
 //! ```text
 //!   group filled      news: it can be sent, before it is written
-//!   group flushed     news, if a commit waits for this disk: others have the group
-//!                     already, and were faster
-//!                     else read with the next event, mostly another node's answer
+//!   group flushed     news, if a commit waits for this disk: other nodes have
+//!                     the group already
+//!                     else seen with the next event, mostly a follower's answer
 //! ```
 //!
-//! A flush and the question whether one is wanted pass each other by: the flusher sets the
-//! flushed end and then looks at what is wanted, whoever wants it says so and then looks at
-//! the flushed end. With a fence between the two, at least one of them sees the other.
+//! A flush and a request for it may race: the flusher sets the flushed end and then reads
+//! the wanted end; the consensus thread sets the wanted end and then reads the flushed end.
+//! With a fence between the two steps on each side, at least one of them sees the other.
 //!
-//! Source: ours.
+//! Source: this project's own.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use coeval_types::Lsn;
 use super::window::Progress;
 use crate::shared::Shared;
 
-/// The news of a leader's log. For one who waits.
+/// Notifications of a leader's log, for a single waiting thread.
 #[derive(Debug)]
 pub struct LogNews(Arc<Shared>);
 
@@ -30,19 +30,19 @@ impl LogNews {
         Self(shared)
     }
 
-    /// How far the log has come.
+    /// The log's current progress.
     #[must_use]
     pub fn now(&self) -> Progress {
         self.0.leading().window.now()
     }
 
-    /// Waits for news; for none, if there were some since the last time.
+    /// Waits for a notification; returns at once if there was one since the last call.
     pub async fn next(&self) {
         self.0.leading().window.news().await;
     }
 
-    /// From now on flushes are news until everything before `end` is durable here. The
-    /// caller then looks at [`LogNews::now`].
+    /// Requests notifications of flushes until everything before `end` is durable on this
+    /// node. The caller then reads [`LogNews::now`].
     pub fn want_flushed(&self, end: Lsn) {
         self.0.leading().window.want_flushed(end);
     }

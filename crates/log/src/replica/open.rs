@@ -1,4 +1,5 @@
-//! Opening the log of a node of a cluster.
+//! Opening the log of a cluster's node: recovery, or conversion of an unreplicated
+//! directory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,17 +19,19 @@ use crate::segment::{SegmentKind, first_of_name};
 use crate::{Error, RecoverySummary, Replay, Settings};
 
 impl ReplicaLog {
-    /// Opens the log in `directory`, or makes one, and takes the directory for this
-    /// process. Hands to `replay` what the newest checkpoint holds, and what is known to
-    /// be committed behind it; a [`Replayer`](super::Replayer) goes on from there.
+    /// Opens the log in `directory`, or creates one, and locks the directory for this
+    /// process. Passes to `replay` the newest checkpoint's records, and the commits after
+    /// it that are known to be committed; a [`Replayer`](super::Replayer) continues from
+    /// there.
     ///
-    /// The directory of a database that was none of a cluster becomes one of a cluster
-    /// whose log begins where the database's ends: all before is committed.
+    /// The directory of an unreplicated database becomes a cluster's, whose replicated log
+    /// begins where the database's log ends: everything before is committed.
     ///
-    /// All nodes have one database; a new directory gets this one, or, of the first node,
-    /// one of its own. A directory of another one is refused.
+    /// All nodes have the same database id; a new directory gets `database`, or, on the
+    /// first node, a random one. A directory with another id is refused.
     ///
-    /// On an error the directory is as it was, but for a cut that had been begun.
+    /// On an error the directory is unchanged, except that a truncation that was under way
+    /// may have been completed.
     pub async fn open(
         directory: &Path,
         database: Option<u128>,
@@ -80,8 +83,8 @@ impl ReplicaLog {
             newcomer: false,
         });
         let begin = found.begin.0;
-        // A checkpoint covers committed log only, and the commit point may have been noted
-        // before it was taken.
+        // A checkpoint covers committed log only, and the commit index may have been
+        // recorded before the checkpoint was taken.
         let member = Member {
             commit: match found.checkpoint {
                 Some(_) => member.commit.max(begin),
@@ -128,13 +131,14 @@ impl ReplicaLog {
             synced: end,
             failed: None,
         };
-        // Without it more log is said to be kept than is, until something is removed.
+        // Without it statistics report more retained log than there is, until a segment is
+        // removed.
         let _ = log.retention.look(&log.files()).await;
         Ok((log, summary))
     }
 }
 
-/// Goes on with a cut that had been begun: removes the files at or behind it.
+/// Continues a truncation that was under way: removes the segments at or after `cut`.
 async fn remove_from(kind: &SegmentKind, cut: Lsn) -> Result<(), Error> {
     let directory = &kind.directory;
     let names = fs::read_dir(directory)

@@ -1,4 +1,4 @@
-//! A follower's replay: commits, as the log grows.
+//! The replayer: applies committed transactions to a follower's tables as its log grows.
 //!
 //! ```text
 //!   ReplicaLog::open replayed up to here   advance(to)
@@ -6,15 +6,15 @@
 //!                                 position ───▶
 //! ```
 //!
-//! It reads the log's files beside the one who writes them, so it may run on a thread of
-//! its own; what was just written is still in the kernel's memory. Entries go to the
-//! threads of the log's settings, those of one record always to the same one in the order
-//! of the log, and [`Replayer::advance`] returns when all of them have been applied. So
-//! whatever it has advanced to is a prefix of the commits, each of them whole.
+//! It reads the log's files while another thread writes them; recently written bytes are
+//! still in the kernel's page cache. Entries go to the replay threads of the log's
+//! settings, those of one record always to the same thread in log order, and
+//! [`Replayer::advance`] returns when all of them have been applied. So the applied state
+//! is always a prefix of the commits, each of them whole.
 //!
-//! It goes as far as it is told, which may be beyond what is committed and what is flushed;
-//! then whoever keeps the tables takes back what a cut takes away, and tells it by
-//! [`Replayer::cut`], before the log is cut.
+//! The caller chooses how far it advances, which may be beyond the committed and the
+//! flushed log; the caller then undoes the effects of frames that a truncation removes, and
+//! calls [`Replayer::cut`] before the log is truncated.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use crate::frame::{Header, Kind, Seed};
 use crate::recovery::deliver::Delivery;
 use crate::{Error, Replay};
 
-/// How much is read at once.
+/// Bytes of log that are read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Replays a log from a position on. See the module.
+/// Replays a log from a log offset on. See the module.
 pub struct Replayer {
     files: LogFiles,
     seed: Seed,
@@ -38,7 +38,8 @@ pub struct Replayer {
     at: Lsn,
     last: Timestamp,
     commits: u64,
-    /// Where it began, and where terms have begun since, each with the term from there on.
+    /// The term at its start, and each term that has begun since, with the offset from
+    /// which it holds.
     terms: Vec<(Lsn, Term)>,
 }
 
@@ -52,24 +53,24 @@ impl std::fmt::Debug for Replayer {
     }
 }
 
-/// What a replayer has done since it began.
+/// Progress of a replayer since it was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Everything before has been applied.
+    /// Log offset before which everything has been applied.
     pub end: Lsn,
-    /// The last commit that was, [`Timestamp::ZERO`] when there was none.
+    /// The last applied commit, [`Timestamp::ZERO`] when there was none.
     pub last_commit: Timestamp,
-    /// Committed transactions.
+    /// Number of committed transactions applied.
     pub commits: u64,
-    /// Their entries.
+    /// Number of their entries.
     pub entries: u64,
 }
 
 impl ReplicaLog {
-    /// Goes on where [`ReplicaLog::open`] has ended, or wherever a frame starts behind.
+    /// A replayer that continues where [`ReplicaLog::open`] has ended, or at a later frame.
     ///
     /// # Panics
-    /// When `from` is before what a start would read.
+    /// When `from` is before the log that a start would read.
     #[must_use]
     pub fn replayer(&self, replay: Arc<dyn Replay>, from: Lsn) -> Replayer {
         assert!(from >= self.begin, "the log is not read from there on");
@@ -89,22 +90,22 @@ impl ReplicaLog {
 }
 
 impl Replayer {
-    /// Up to where everything has been applied.
+    /// Log offset up to which everything has been applied.
     #[must_use]
     pub fn position(&self) -> Lsn {
         self.at
     }
 
-    /// Applies everything up to `to`, where a frame ends that [`ReplicaLog::append`] has
-    /// written. Returns when it has been applied.
+    /// Applies everything up to `to`, where a frame must end that [`ReplicaLog::append`]
+    /// has written. Returns when it has been applied.
     ///
-    /// After an error nothing is known of what was applied: the tables are to be filled
-    /// anew.
+    /// After an error it is unknown which entries were applied: the caller must rebuild the
+    /// tables.
     pub async fn advance(&mut self, to: Lsn) -> Result<Replayed, Error> {
         self.advance_by(to, u64::MAX).await
     }
 
-    /// [`Replayer::advance`], but ends after so many bytes, or a little more.
+    /// Like [`Replayer::advance`], but stops after about `bytes` bytes.
     pub async fn advance_by(&mut self, to: Lsn, bytes: u64) -> Result<Replayed, Error> {
         let enough = Lsn(self.at.0.saturating_add(bytes));
         while self.at < to.min(enough) {
@@ -120,8 +121,8 @@ impl Replayer {
         })
     }
 
-    /// The log is about to be cut at `at`, where a frame starts: it goes on there. What it
-    /// has applied of what goes is the caller's to take back.
+    /// Called before the log is truncated at `at`, where a frame starts: replay continues
+    /// there. The caller undoes the removed entries that were already applied.
     pub fn cut(&mut self, at: Lsn) {
         self.at = self.at.min(at);
         let begun = self.terms.partition_point(|(start, _)| *start < at);
@@ -130,11 +131,11 @@ impl Replayer {
         self.files.forget();
     }
 
-    /// Where a checkpoint stands that shows everything before `end`, and nothing else: a
-    /// frame ends there, all before is committed, and was replayed.
+    /// The position of a checkpoint that includes exactly the log before `end`, where a
+    /// frame ends: everything before it must be committed, and replayed.
     pub fn checkpoint_start(&mut self, end: Lsn) -> CheckpointStart {
         let begun = self.terms.partition_point(|(start, _)| *start < end);
-        // Nobody asks of an earlier place than one before.
+        // Later calls have the same or a later `end`.
         self.terms.drain(..begun.saturating_sub(1));
         let (_, term) = self.terms[0];
         CheckpointStart {
@@ -143,7 +144,7 @@ impl Replayer {
         }
     }
 
-    /// Hands in the commits of whole frames.
+    /// Passes in the commits of whole frames.
     async fn block(&mut self, block: &Arc<Vec<u8>>) -> Result<(), Error> {
         let chain = self.files.chain().expect("a block was read from it");
         let mut at = 0;
@@ -168,7 +169,7 @@ impl Replayer {
         self.delivery.block_done(block).await
     }
 
-    /// Ends its threads.
+    /// Waits for the replay threads, and ends them.
     pub async fn close(self) -> Result<(), Error> {
         self.delivery.finish().await
     }

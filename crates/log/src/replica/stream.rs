@@ -1,4 +1,4 @@
-//! A leader's log as a stream of frames, for one follower each.
+//! Log streams: each reads a leader's log as a sequence of frames for one follower.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::Error;
 use crate::frame::frame_bytes;
 use crate::shared::Shared;
 
-/// How much is read at once by whoever looks for a frame.
+/// Bytes read at once while a frame's start is searched.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Reads a leader's log from a place on: what is new from memory, what is older from its
+/// Reads a leader's log from a log offset on: new frames from memory, older ones from the
 /// files.
 #[derive(Debug)]
 pub struct LogStream {
     shared: Arc<Shared>,
     files: LogFiles,
     progress: watch::Receiver<Progress>,
-    /// What is before this is not sent.
+    /// Log before this offset is not sent.
     base: Lsn,
     at: Lsn,
 }
@@ -38,23 +38,23 @@ impl LogStream {
         }
     }
 
-    /// Where the next frame begins.
+    /// Log offset of the next frame.
     #[must_use]
     pub fn position(&self) -> Lsn {
         self.at
     }
 
-    /// Goes on at another place, where a frame starts.
+    /// Continues at another offset, where a frame must start.
     pub fn seek(&mut self, at: Lsn) {
         self.at = at;
     }
 
-    /// As [`LogStream::read`], from the frame on that holds the place `at`. Where one starts
-    /// follows from this log alone: whoever asks from within one has another log, and that
-    /// is no damage of this one.
+    /// Like [`LogStream::read`], from the frame that contains the offset `at`. A follower
+    /// that asks for an offset inside a frame has a different log, which is no damage of
+    /// this one.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when this log itself is.
+    /// [`Error::Damaged`] when this log itself is damaged.
     pub async fn read_around(&mut self, at: Lsn, most: usize) -> Result<Option<Frames>, Error> {
         let window = &self.shared.leading().window;
         self.at = window.frame_around(at).unwrap_or(at);
@@ -70,8 +70,8 @@ impl LogStream {
         }
     }
 
-    /// Walks over the frames in the files, from the last place before `at` on at which it is
-    /// known that one starts.
+    /// Reads the frames in the files, from the last known frame start at or before `at`, and
+    /// returns the start of the frame that contains `at`.
     async fn find_frame_around(&mut self, at: Lsn) -> Result<Lsn, Error> {
         let leading = self.shared.leading();
         let starts = leading.starts().filter(|start| *start <= at);
@@ -91,11 +91,12 @@ impl LogStream {
         Ok(at)
     }
 
-    /// The next frames if there are any: about as many as `most` bytes hold, and at least
-    /// one.
+    /// Reads the next frames if there are any: about as many as fit `most` bytes, and at
+    /// least one.
     ///
     /// # Errors
-    /// [`Error::NotRetained`] when the log there is gone: the follower needs a checkpoint.
+    /// [`Error::NotRetained`] when the log there has been removed: the follower needs a
+    /// checkpoint.
     pub async fn read(&mut self, most: usize) -> Result<Option<Frames>, Error> {
         if self.at < self.base {
             return Err(Error::NotRetained {
@@ -117,8 +118,8 @@ impl LogStream {
         Ok(Some(chunk))
     }
 
-    /// Waits until there are frames, and takes them as [`LogStream::read`] does. `None`
-    /// when the log has been closed, and nothing is left.
+    /// Waits until there are frames, and reads them as [`LogStream::read`] does. `None` when
+    /// the log has been closed, and nothing is left to read.
     pub async fn next(&mut self, most: usize) -> Result<Option<Frames>, Error> {
         loop {
             let ended = self.progress.borrow_and_update().ended;
@@ -132,8 +133,8 @@ impl LogStream {
     }
 }
 
-/// How many bytes the first frames of the ring have that are `most` together, or the
-/// first alone. They were made here, so their lengths are right.
+/// Length in bytes of the first frames that fit `most` bytes, or of the first frame alone.
+/// The leader made these frames itself, so their lengths are right.
 fn first_frames(bytes: &[u8], most: usize) -> usize {
     let mut end = 0;
     while let Some(length) = bytes[end..].get(4..8) {

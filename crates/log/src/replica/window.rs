@@ -1,4 +1,5 @@
-//! The newest part of a leader's log, in memory, for those who send it to followers.
+//! The send window: the newest part of a leader's log, cached in memory for sending it to
+//! followers.
 //!
 //! ```text
 //!   files ─────────────────────────────┐
@@ -7,11 +8,12 @@
 //!                     start         written        filled
 //! ```
 //!
-//! The flusher puts each group here before it writes it, so a group is on its way to
-//! the others while it goes to the disk here. It is the contiguous complete prefix of the
-//! ring, so it is whole frames. What has been written may leave when there is too much:
-//! it is read from the files then. A group is copied once, out of the ring, so that the
-//! ring has room again as soon as the kernel has its copy; whoever sends it copies nothing.
+//! The flusher puts each group here before it writes it, so that the group is sent to
+//! followers while it is written to the local disk. A group is a contiguous part of the
+//! ring's complete prefix, so it consists of whole frames. Written groups are evicted when
+//! the window exceeds its limit: followers then read them from the files. A group is copied
+//! once, out of the ring, so that the ring has space again as soon as the kernel has its
+//! copy; sending copies nothing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -23,24 +25,25 @@ use tokio::sync::{Notify, watch};
 
 use crate::frame::frame_bytes;
 
-/// Whole frames of the log.
+/// A run of whole frames of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frames {
-    /// Where they begin.
+    /// Log offset at which they begin.
     pub start: Lsn,
     /// The frames.
     pub bytes: Bytes,
 }
 
 impl Frames {
-    /// Where they end.
+    /// Log offset at which they end.
     #[must_use]
     pub fn end(&self) -> Lsn {
         Lsn(self.start.0 + self.bytes.len() as u64)
     }
 }
 
-/// Where the frames start that these bytes are. They are sound, so their lengths are right.
+/// Offsets at which the frames in `bytes` start. The frames are valid, so their lengths are
+/// right.
 pub(super) fn frame_starts(start: Lsn, bytes: &[u8]) -> impl Iterator<Item = Lsn> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -52,24 +55,24 @@ pub(super) fn frame_starts(start: Lsn, bytes: &[u8]) -> impl Iterator<Item = Lsn
     })
 }
 
-/// How far a leader's log has come.
+/// Progress of a leader's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Everything before can be sent.
+    /// Log offset before which everything can be sent to followers.
     pub filled: Lsn,
-    /// Everything before is durable here.
+    /// Log offset before which everything is durable on this node.
     pub flushed: Lsn,
-    /// Nothing more comes.
+    /// Whether the log has ended, so that nothing is added any more.
     pub ended: bool,
 }
 
-/// What a reader gets.
+/// Result of looking up a log offset in the window.
 pub(super) enum Look {
-    /// The frames from there on that are together, and what there is no more of.
+    /// The frames from the offset on that are contiguous in memory.
     Bytes(Bytes),
-    /// It stands in the files only, up to here.
+    /// The log there is in the files only, up to this offset.
     InFiles(Lsn),
-    /// There is nothing more yet.
+    /// The log has not reached the offset yet.
     Nothing,
 }
 
@@ -81,20 +84,20 @@ struct State {
     written: Lsn,
 }
 
-/// The window.
+/// The send window. See the module.
 #[derive(Debug)]
 pub(crate) struct Window {
     state: Mutex<State>,
-    /// It holds at most about so many bytes that have been written.
+    /// Approximate most bytes of written groups that it holds.
     limit: u64,
     progress: watch::Sender<Progress>,
-    /// See `news`.
+    /// Notifications; see `news`.
     news: Notify,
     wanted_flushed: AtomicU64,
 }
 
 impl Window {
-    /// An empty one at `start`, where everything before is durable.
+    /// An empty window at `start`, before which everything is durable.
     pub(super) fn new(start: Lsn, limit: u64) -> Self {
         Self {
             state: Mutex::new(State {
@@ -118,7 +121,7 @@ impl Window {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// A group is about to be written.
+    /// Called by the flusher: adds a group that is about to be written.
     pub(crate) fn push(&self, start: Lsn, (first, second): (&[u8], &[u8])) {
         let mut bytes = BytesMut::with_capacity(first.len() + second.len());
         bytes.extend_from_slice(first);
@@ -137,7 +140,7 @@ impl Window {
         self.news.notify_one();
     }
 
-    /// Everything before is in the files.
+    /// Called by the flusher: everything before `end` is in the files.
     pub(crate) fn written(&self, end: Lsn) {
         let mut state = self.state();
         state.written = end;
@@ -149,7 +152,7 @@ impl Window {
         }
     }
 
-    /// Everything before is durable here.
+    /// Called by the flusher: everything before `end` is durable on this node.
     pub(crate) fn flushed(&self, end: Lsn) {
         let mut before = end;
         self.progress
@@ -160,34 +163,34 @@ impl Window {
         }
     }
 
-    /// Flushes are news until this one.
+    /// Requests notifications of flushes until everything before `end` is durable.
     pub(super) fn want_flushed(&self, end: Lsn) {
         self.wanted_flushed.fetch_max(end.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Waits for news: see `news`.
+    /// Waits for a notification: see `news`.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
 
-    /// Nothing more comes.
+    /// Marks the log as ended: nothing is added any more.
     pub(crate) fn end(&self) {
         self.progress.send_modify(|progress| progress.ended = true);
         self.news.notify_one();
     }
 
-    /// How far the log has come.
+    /// The log's current progress.
     pub(super) fn now(&self) -> Progress {
         *self.progress.borrow()
     }
 
-    /// The same, to be watched.
+    /// The log's progress, as a channel to watch.
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
 
-    /// Where the frame starts that holds this place, if it is here.
+    /// Log offset of the frame that contains `at`, if it is in the window.
     pub(super) fn frame_around(&self, at: Lsn) -> Option<Lsn> {
         let state = self.state();
         let behind = state.groups.partition_point(|group| group.end() <= at);
@@ -196,7 +199,7 @@ impl Window {
         starts.take_while(|start| *start <= at).last()
     }
 
-    /// What there is from `from` on.
+    /// Looks up the frames from `from` on.
     pub(super) fn look(&self, from: Lsn) -> Look {
         let state = self.state();
         if from < state.start {

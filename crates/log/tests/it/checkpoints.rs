@@ -1,5 +1,6 @@
-//! Checkpoints: what is loaded and replayed, what log goes, and what damage does.
-//! Crashes while they are taken are tried where there is an engine, in `coeval-occ`.
+//! Checkpoint tests: what recovery loads and replays, which log is removed, and what
+//! damage does. Crashes while a checkpoint is taken are tested with an engine, in
+//! `coeval-occ`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ async fn open_small() -> (Log, coeval_log::RecoverySummary, Arc<Table>) {
     open(Path::new(DIRECTORY), small()).await.unwrap()
 }
 
-/// Commits a value, and tells the table.
+/// Commits a value, and records it in the table.
 async fn write(log: &Log, table: &Table, rid: u64, value: &[u8]) -> Timestamp {
     let timestamp = put(log, &[(rid, value)]).await.unwrap();
     table.note(timestamp, &[(rid, value)]);
@@ -87,7 +88,7 @@ fn one_replaces_the_other_and_none_leaves_anything() {
                         checkpoint(&log, &table).await.unwrap();
                     }
                 }
-                // One that is begun, and dropped with the process.
+                // A checkpoint that is begun, and dropped with the process.
                 let begun = begin_checkpoint(&log, &table).await.unwrap();
                 std::mem::forget(begun);
                 log.close().await.unwrap();
@@ -102,7 +103,7 @@ fn one_replaces_the_other_and_none_leaves_anything() {
     assert_eq!(files(&world, node, ".new"), Vec::<PathBuf>::new());
 }
 
-/// A transaction that has sent chunks when the snapshot is taken, and commits behind
+/// A transaction that has written chunks when the snapshot is taken, and commits after
 /// it.
 #[test]
 fn chunks_before_the_snapshot_are_kept_for_a_commit_behind_it() {
@@ -117,8 +118,8 @@ fn chunks_before_the_snapshot_are_kept_for_a_commit_behind_it() {
                 for rid in 1000..1012 {
                     entries.image(STORAGE, Rid(rid), RowRef::trusted(&large(rid as u8)));
                 }
-                // More than half the ring is chunks, which are complete; the commit
-                // has its room and is not drawn.
+                // Chunks, all complete, fill more than half of the ring; the commit has
+                // its credit and is not reserved yet.
                 let credit = log.prepare(&mut entries).await.unwrap();
                 for number in 0..300_u64 {
                     write(&log, &table, number % 10, &number.to_le_bytes()).await;
@@ -132,7 +133,8 @@ fn chunks_before_the_snapshot_are_kept_for_a_commit_behind_it() {
                     drop(credit);
                 }
                 entries.clear();
-                // The commit is behind the checkpoint, so the next one still knows.
+                // The commit is after the checkpoint's snapshot, so the next checkpoint
+                // still retains its chunks.
                 let last = write(&log, &table, 5, b"last").await;
                 log.wait_durable(last).await.unwrap();
                 log.close().await.unwrap();
@@ -144,7 +146,7 @@ fn chunks_before_the_snapshot_are_kept_for_a_commit_behind_it() {
                 if commits {
                     assert!((1000..1012).all(|rid| values[&rid] == [rid as u8; 400]));
                 }
-                // Once all of it is in a checkpoint, nothing before is needed.
+                // Once a checkpoint covers all of it, no log before is needed.
                 let taken = checkpoint(&log, &table).await.unwrap();
                 assert_eq!(taken.start.log_start, taken.start.replay_from());
                 log.close().await.unwrap();
@@ -196,8 +198,8 @@ fn log_is_kept_for_whoever_holds_it_and_as_the_settings_say() {
     );
 }
 
-/// Makes a checkpoint and a little log behind it, the log before it gone. Returns
-/// the checkpoint's file and its length.
+/// Makes a checkpoint and a little log after it, with the log before it removed. Returns
+/// the checkpoint's path and length.
 fn with_checkpoint() -> (World, Node, PathBuf, u64) {
     let world = World::new(1);
     let node = world.node();
@@ -217,7 +219,7 @@ fn with_checkpoint() -> (World, Node, PathBuf, u64) {
     (world, node, path, bytes)
 }
 
-/// Why it does not open.
+/// The error with which the log does not open.
 fn refused(world: &World, node: Node) -> Error {
     world
         .run(node, async {
@@ -234,7 +236,7 @@ fn a_damaged_checkpoint_is_refused_with_file_and_offset() {
     let (world, node, path, length) = with_checkpoint();
     assert!(length >= 6000, "header, many blocks, index, end: {length}");
     let name = path.to_str().unwrap();
-    // The zeros of the header are under its checksum, too.
+    // The header's checksum also covers its zeros.
     for at in (0..4096).step_by(97).chain(4096..length) {
         world.damage(node, name, at, |byte| byte ^ 0x20);
         let error = refused(&world, node);
@@ -294,7 +296,7 @@ fn a_missing_checkpoint_or_missing_log_is_refused() {
     }
 }
 
-/// A checkpoint under another's name, and one of another database.
+/// A checkpoint renamed to another's name, and one of another database.
 #[test]
 fn a_checkpoint_that_belongs_elsewhere_is_refused() {
     let (world, node, path, _) = with_checkpoint();
@@ -354,7 +356,7 @@ fn a_checkpoint_that_fails_leaves_what_was_in_force() {
             .run(node, async {
                 let (log, _, table) = match open(Path::new(DIRECTORY), small()).await {
                     Ok(opened) => opened,
-                    // The failure hit the repair of the log.
+                    // The injected failure hit the repair of the log.
                     Err(_) => return (false, 0),
                 };
                 let before = log.checkpoint();
@@ -370,7 +372,7 @@ fn a_checkpoint_that_fails_leaves_what_was_in_force() {
                     Err(error) => {
                         assert!(error.to_string().contains("simulated failure"), "{error}");
                         assert_eq!(log.checkpoint(), before);
-                        // And it can be tried again.
+                        // The checkpoint can be tried again.
                         checkpoint(&log, &table).await.unwrap();
                         true
                     }

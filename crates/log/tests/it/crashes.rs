@@ -1,4 +1,4 @@
-//! Crashes at every change of the disk, in the simulated world.
+//! Crash tests: the power fails at every change of the simulated disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,11 +16,11 @@ const WRITERS: u64 = 3;
 
 type Values = Vec<(u64, Vec<u8>)>;
 
-/// What the clients know.
+/// The commits that clients know to be durable.
 #[derive(Debug, Default)]
 struct Clients {
-    /// Commits that may be in the log: those recovered in earlier lives, and those
-    /// made in this one.
+    /// Commits that may be in the log: those recovered in earlier runs, and those made in
+    /// this one.
     made: BTreeMap<Timestamp, Values>,
     acknowledged: Vec<Timestamp>,
     next: u64,
@@ -28,7 +28,7 @@ struct Clients {
 
 type Shared = Arc<Mutex<Clients>>;
 
-/// One transaction, most small, some larger than a frame, some given up.
+/// One transaction: most are small, some larger than a frame, some aborted.
 async fn transaction(log: &Log, clients: &Shared, writer: u64) -> Result<(), Error> {
     let number = {
         let mut clients = clients.lock().unwrap();
@@ -64,7 +64,7 @@ async fn transaction(log: &Log, clients: &Shared, writer: u64) -> Result<(), Err
     Ok(())
 }
 
-/// One life of the process: opens, checks what came back, commits, closes.
+/// One run of the process: opens the log, checks the recovered commits, commits, closes.
 async fn life(clients: Shared, settings: Settings) {
     let (log, summary, table) = open(Path::new(DIRECTORY), settings).await.unwrap();
     {
@@ -79,7 +79,7 @@ async fn life(clients: Shared, settings: Settings) {
             made.starts_with(&recovered),
             "not the first of {made:?}, but {recovered:?}"
         );
-        // What did not come back must never do so.
+        // A commit that was not recovered must never reappear.
         let kept = recovered.last().copied().unwrap_or(Timestamp::ZERO);
         clients.made.retain(|timestamp, _| *timestamp <= kept);
         let mut expected = BTreeMap::<_, Vec<_>>::new();
@@ -114,7 +114,7 @@ async fn life(clients: Shared, settings: Settings) {
     log.close().await.unwrap();
 }
 
-/// Commits without waiting for the disk, until it is killed.
+/// Commits without waiting for the disk, until the process is killed.
 async fn reckless_life(clients: Shared) {
     let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
     loop {
@@ -196,7 +196,7 @@ fn whatever_write_the_power_fails_at() {
 #[test]
 fn whatever_write_of_a_recovery_the_power_fails_at() {
     for seed in 0..6 {
-        // A first life that is cut off where there is much to repair.
+        // A first run that is cut off where recovery has much to repair.
         let begin = || {
             let world = World::new(seed);
             let node = world.node();
@@ -222,9 +222,9 @@ fn whatever_write_of_a_recovery_the_power_fails_at() {
     }
 }
 
-/// What a killed process had written, and not synced, is there when the next one
-/// starts. That one shows it to its clients and builds on it, so it must see to it
-/// that the power can fail afterwards.
+/// Bytes that a killed process had written, and not synced, are there when the next one
+/// starts. The next process shows them to its clients and builds on them, so it must make
+/// sure that the power can fail afterwards.
 #[test]
 fn what_recovery_has_shown_survives_the_power() {
     for seed in 0..40 {
@@ -233,7 +233,7 @@ fn what_recovery_has_shown_survives_the_power() {
         let clients = Shared::default();
         let reckless = world.spawn(node, reckless_life(clients.clone()));
         let awhile = std::time::Duration::from_millis(40 + seed);
-        // Sometimes a sync has failed: the kernel then shows what the disk lacks,
+        // Sometimes a sync has failed: the kernel then shows bytes that the disk lacks,
         // and believes that there is nothing to write.
         if seed % 2 == 0 {
             world.fail_sync_at(node, Some(6 + seed / 4));
@@ -380,13 +380,13 @@ fn a_full_disk_refuses_commits_loses_nothing_and_ends() {
                     break;
                 }
             }
-            // Everything that has its place becomes durable all the same.
+            // Every commit that is reserved becomes durable all the same.
             fills.wait_durable(fills.installed()).await.unwrap();
             assert!(transaction(&fills, &seen, 1).await.is_err());
         });
         assert_eq!(filled, Ok(()), "capacity {capacity}");
         refused += 1;
-        // There is room again, and commits are taken without a restart.
+        // There is space again, and the log accepts commits without a restart.
         world.set_capacity(node, u64::MAX);
         let seen = clients.clone();
         let resumed = world.run(node, async move {
@@ -418,7 +418,7 @@ fn a_log_closes_while_the_disk_is_full() {
         .run(node, async move {
             let (log, ..) = open(Path::new(DIRECTORY), small()).await.unwrap();
             while transaction(&log, &seen, 0).await.is_ok() {}
-            // In order or not, but it ends.
+            // In order or with an error, but `close` returns.
             let _ = log.close().await;
         })
         .unwrap();

@@ -1,4 +1,5 @@
-//! Damage on the disk: cut off if it was never durable, refused if it was.
+//! Damage on the disk: recovery cuts it off if the bytes were never durable, and refuses
+//! the log if they were.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ const DIRECTORY: &str = "/data";
 const HEADER: u64 = 4096;
 const COMMITS: u64 = 6;
 
-/// A log of a few commits, each durable before the next, in one segment. Closed in
-/// order, or killed with everything still on its way to the disk.
+/// A log of a few commits, each durable before the next, in one segment. Closed in order,
+/// or killed with all writes unsynced.
 fn write(clean: bool) -> (World, Node, Vec<Timestamp>) {
     let world = World::new(1);
     let node = world.node();
@@ -42,7 +43,7 @@ fn segment() -> String {
     format!("{DIRECTORY}/log/{:020}.log", 4096)
 }
 
-/// Opens, and says which commits came back.
+/// Opens the log, and returns the commits that were recovered.
 fn reopen(world: &World, node: Node) -> Result<Vec<Timestamp>, Error> {
     world
         .run(node, async {
@@ -53,7 +54,7 @@ fn reopen(world: &World, node: Node) -> Result<Vec<Timestamp>, Error> {
         .unwrap()
 }
 
-/// Where the frame that holds this byte of the segment starts, and which it is.
+/// Start and number of the frame that contains this byte of the segment.
 fn frame_of(commits: &[Timestamp], offset: u64) -> (usize, u64) {
     let starts = commits.iter().map(|commit| HEADER + commit.lsn().0 - 4096);
     starts
@@ -205,7 +206,7 @@ fn a_tail_that_crosses_into_the_next_segment_is_cleared_in_both() {
     assert_eq!(reopen(&world, node).unwrap().len(), 9);
 }
 
-/// Opens, and ends without closing; says which commits came back.
+/// Opens the log, drops it without closing, and returns the commits that were recovered.
 fn kill_after_opening(world: &World, node: Node) -> Vec<Timestamp> {
     let commits = world
         .run(node, async {
@@ -233,7 +234,7 @@ fn a_remnant_of_a_cut_tail_is_never_taken_for_a_part_of_the_log() {
     };
     world.damage(node, &segment(), last + 40, |byte| !byte);
     kill_after_opening(&world, node);
-    // … and then, as if clearing had never reached the disk, the old frame is back.
+    // … and then, as if the clearing had never reached the disk, the old frame is back.
     assert!(end_of(&world, node) <= last, "it was cleared");
     for offset in last..last + 64 {
         world.damage(node, &segment(), offset, |_| remnant(offset));
@@ -259,7 +260,7 @@ fn a_remnant_of_a_cut_tail_is_never_taken_for_a_part_of_the_log() {
 #[test]
 fn files_of_another_version_or_database_are_told_from_damage() {
     let (world, node, _) = write(true);
-    // An older CONTROL: the term it knows is behind the log's.
+    // An older CONTROL: its term is lower than the log's newest.
     let (old_world, old_node, _) = write(true);
     let control = format!("{DIRECTORY}/CONTROL");
     assert!(reopen(&world, node).is_ok());
@@ -278,9 +279,9 @@ fn files_of_another_version_or_database_are_told_from_damage() {
     for (offset, byte) in bytes.iter().enumerate() {
         world.damage(node, &control, offset as u64, |_| *byte);
     }
-    // The same seed, so the same database: its clean end is simply too early, and
-    // what came later cannot be told from a tail that was cut. Without the clean
-    // end it can.
+    // The same seed, so the same database: the older CONTROL's clean end is simply too
+    // early, and recovery cannot distinguish the later commits from a tail that was cut.
+    // Without the clean end it can.
     let crc_at = 12;
     let clean_at = 16 + 16 + 8 + 8 + 4;
     world.damage(node, &control, clean_at, |_| 0);
@@ -313,8 +314,8 @@ fn files_of_another_version_or_database_are_told_from_damage() {
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
-/// Earlier format versions differ from this one in what may be there, not in what is
-/// written by a server alone: a directory of one is one of this version without
+/// Earlier format versions allow fewer files than this one; an unreplicated server writes
+/// the same bytes: a directory of such a version is one of this version without
 /// checkpoints (1) or without a cluster (2).
 #[test]
 fn directories_of_earlier_versions_are_opened() {
@@ -339,7 +340,7 @@ fn directories_of_earlier_versions_are_opened() {
         let files = world.files(node);
         let (_, control) = &files[0];
         assert_eq!(control[8], 3, "an older program refuses it from now on");
-        // The node of a cluster that it may become reads the same.
+        // A cluster's node made from the directory reads the same commits.
         let joined = world.run(node, async {
             let table = Arc::new(Table::default());
             let replica = ReplicaLog::open(Path::new(DIRECTORY), None, small(), table.clone());

@@ -1,4 +1,4 @@
-//! On real files.
+//! Tests of the log on real files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -201,7 +201,7 @@ fn a_log_without_files_orders_and_acknowledges_at_once() {
     });
 }
 
-/// Opens what a runtime that was dropped may still hold for a moment.
+/// Opens a log whose files a dropped runtime may still hold for a moment.
 async fn open_when_free(directory: &Path) -> Result<(Log, RecoverySummary, Arc<Table>), Error> {
     loop {
         match open(directory, small()).await {
@@ -216,7 +216,8 @@ fn a_crash_raises_the_term_and_loses_nothing_durable() {
     let directory = tempfile::tempdir().unwrap();
     let mut last = Timestamp::ZERO;
     for round in 0..5_u64 {
-        // Dropping the runtime with the log is as sudden as it gets in one process.
+        // Dropping the runtime together with the log is the closest to a crash within one
+        // process.
         real(async {
             let (log, summary, table) = open_when_free(directory.path()).await.unwrap();
             assert_eq!(log.term(), Term(round as u32 + 1));
@@ -262,7 +263,7 @@ fn a_missing_segment_or_control_file_is_named() {
     });
 }
 
-/// After a crash: what the older file says of the log's end would lose commits silently.
+/// After a crash an older CONTROL would make recovery lose commits silently.
 #[test]
 fn a_control_file_older_than_the_log_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -278,7 +279,7 @@ fn a_control_file_older_than_the_log_is_refused() {
         log.close().await.unwrap();
         older = fs::read(&control).await.unwrap();
     });
-    // Ends without a close, as a crash does.
+    // The log is dropped without a close, as in a crash.
     real(async {
         let (log, ..) = open(directory.path(), small()).await.unwrap();
         put_durably(&log, 2, b"new").await.unwrap();
@@ -310,7 +311,7 @@ fn a_credit_that_nobody_took_does_not_hold_up_the_close() {
         while let Poll::Ready(credit) = log.poll_prepare(&mut nothing, &mut wait, &mut context) {
             held.push(credit.unwrap());
         }
-        // Its turn has come, and it does not know yet.
+        // Its credit has been granted, and it has not been polled since.
         drop(held.pop());
         let closing = coeval_env::spawn("close", {
             let log = Arc::clone(&log);

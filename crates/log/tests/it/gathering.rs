@@ -1,4 +1,5 @@
-//! Groups that wait for those who are about to commit, on threads and a file.
+//! Tests of group commit that waits for transactions about to commit, on threads and a
+//! real file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,14 +10,14 @@ use coeval_types::Rid;
 
 use crate::support::{STORAGE, Table};
 
-/// Commits until it is told to end, and counts what was durable.
+/// Commits until `stop` is set, and counts the durable commits.
 async fn client(log: Arc<Log>, rid: u64, ends: Arc<AtomicBool>, durable: Arc<AtomicU64>) {
     let mut entries = log.entry_builder();
     while !ends.load(Ordering::Relaxed) {
         log.writer_begins();
         entries.clear();
         entries.delete(STORAGE, Rid(rid));
-        // As long as a few statements.
+        // As long as a few statements take.
         coeval_env::yield_now().await;
         let credit = log.prepare(&mut entries).await.expect("room");
         log.writer_ends();
@@ -41,8 +42,8 @@ async fn what_waited_for_others_is_durable_and_comes_back() {
         coeval_env::spawn("client", client(log, rid, ends, durable))
     };
     let clients: Vec<_> = (1..=64).map(begin).collect();
-    // In one window of six groups wait in any case, unless the disk is so slow that nobody
-    // is expected within a millisecond. Then this is a test of groups that do not.
+    // In one window of six groups wait in any case, unless the disk is so slow that no
+    // commit is expected within a millisecond. Then this tests groups that do not wait.
     let until = coeval_env::now() + Duration::from_secs(30);
     while log.statistics().waits.count() == 0 && coeval_env::now() < until {
         coeval_env::sleep(Duration::from_millis(10)).await;

@@ -1,5 +1,5 @@
-//! The log as its users see it: what is acknowledged survives, what is damaged is
-//! found.
+//! Tests of the log's public interface: acknowledged commits survive, and damage is
+//! detected.
 
 mod checkpoints;
 mod crashes;

@@ -1,4 +1,4 @@
-//! A table that is kept by replay, and transactions on it.
+//! Test support: a table that replay fills, and transactions on it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use coeval_types::{Rid, RowBuilder, RowRef, StorageId, Timestamp};
 
 pub const STORAGE: StorageId = StorageId(3);
 
-/// Small everything, so that every boundary is met.
+/// Small settings, so that tests cross every boundary.
 pub fn small() -> Settings {
     Settings {
         segment_bytes: 8192,
@@ -24,10 +24,11 @@ pub fn small() -> Settings {
     }
 }
 
-/// What one record went through, oldest first.
+/// The versions of one record, oldest first.
 pub type History = Vec<(Timestamp, Option<Vec<u8>>)>;
 
-/// Replays into histories, checking that entries fit what came before.
+/// A replay target that collects versions, and checks that each entry fits the previous
+/// version.
 #[derive(Debug, Default)]
 pub struct Table(Mutex<BTreeMap<(StorageId, Rid), History>>);
 
@@ -36,7 +37,7 @@ impl Table {
         self.0.lock().unwrap().clone()
     }
 
-    /// The newest value of each record that is there.
+    /// The newest value of each existing record.
     pub fn values(&self) -> BTreeMap<u64, Vec<u8>> {
         let histories = self.0.lock().unwrap();
         histories
@@ -45,7 +46,7 @@ impl Table {
             .collect()
     }
 
-    /// Learns of values that were committed after it was filled.
+    /// Adds values that were committed after the table was filled.
     pub fn note(&self, timestamp: Timestamp, values: &[(u64, &[u8])]) {
         let mut histories = self.0.lock().unwrap();
         for (rid, value) in values {
@@ -54,7 +55,7 @@ impl Table {
         }
     }
 
-    /// Every commit that left an entry.
+    /// Timestamps of all commits that changed a record.
     pub fn commits(&self) -> Vec<Timestamp> {
         let histories = self.0.lock().unwrap();
         let mut commits: Vec<_> = histories
@@ -99,7 +100,7 @@ impl Table {
     }
 }
 
-/// What a checkpoint of this state holds, block by block.
+/// Records of a checkpoint of this state, block by block.
 fn saved(block: &Block<'_>) -> Result<Vec<(Rid, Timestamp, Vec<u8>)>, String> {
     let mut records = Vec::new();
     block.each(|record| {
@@ -170,13 +171,13 @@ pub async fn put_durably(log: &Log, rid: u64, value: &[u8]) -> Result<Timestamp,
     Ok(timestamp)
 }
 
-/// Takes a checkpoint of everything that is installed, which `table` has.
+/// Takes a checkpoint of everything installed, which `table` holds.
 pub async fn checkpoint(log: &Log, table: &Table) -> Result<Checkpoint, Error> {
     let writer = begin_checkpoint(log, table).await?;
     log.finish_checkpoint(writer).await
 }
 
-/// Writes a checkpoint but for its end.
+/// Writes a checkpoint, except for its end record.
 pub async fn begin_checkpoint(log: &Log, table: &Table) -> Result<CheckpointWriter, Error> {
     let start = log
         .start_checkpoint(|| log.installed())
@@ -203,7 +204,7 @@ pub async fn begin_checkpoint(log: &Log, table: &Table) -> Result<CheckpointWrit
     Ok(writer)
 }
 
-/// Runs in the real world, with two threads.
+/// Runs the test in the real environment, with two threads.
 pub fn real<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -1,4 +1,4 @@
-//! Waiting for room and for the disk, step by step.
+//! Tests of waiting for ring space and for the disk, step by step.
 
 use std::future::{Future, poll_fn};
 use std::os::unix::process::ExitStatusExt as _;
@@ -32,7 +32,7 @@ impl Counter {
     }
 }
 
-/// A builder whose commit frame takes about this much.
+/// A builder whose commit frame has about this many bytes.
 fn entries(log: &Log, bytes: usize) -> coeval_log::EntryBuilder {
     let mut entries = log.entry_builder();
     entries.patch(
@@ -117,7 +117,7 @@ fn room_is_handed_out_in_the_order_of_asking() {
         let mut of_small = Context::from_waker(&small_waker);
         assert!(large.as_mut().poll(&mut of_large).is_pending());
         assert!(little.as_mut().poll(&mut of_small).is_pending());
-        // Room enough for the little one, which is not its turn.
+        // There is space for the small commit, whose turn it is not.
         drop(held.pop());
         assert!(little.as_mut().poll(&mut of_small).is_pending());
         assert_eq!((large_counter.count(), small_counter.count()), (0, 0));
@@ -127,7 +127,7 @@ fn room_is_handed_out_in_the_order_of_asking() {
         assert!(little.as_mut().poll(&mut of_small).is_ready());
         assert!(large.as_mut().poll(&mut of_large).is_ready());
     }
-    // Granted and never taken: the room comes back.
+    // Granted and never taken: the space is returned.
     drop(held);
     let mut taken = Vec::new();
     while let Poll::Ready(credit) = log.poll_prepare(&mut fill, &mut SpaceWait::new(), &mut context)
@@ -137,8 +137,8 @@ fn room_is_handed_out_in_the_order_of_asking() {
     assert_eq!(taken.len(), at_first);
 }
 
-/// A place that is given up would hold back every later commit for ever. Done in a
-/// process of its own, because it ends the process.
+/// A dropped reservation would hold back every later commit for ever. Tested in a process of
+/// its own, because it aborts the process.
 #[test]
 fn giving_up_a_reserved_place_ends_the_process() {
     const CHILD: &str = "COEVAL_LOG_TEST_GIVE_UP";
@@ -156,7 +156,7 @@ fn giving_up_a_reserved_place_ends_the_process() {
         match what.as_str() {
             "reservation" => drop(reservation),
             "copied" => drop(reservation.commit(&builder)),
-            // Not the entries that there is room for.
+            // Not the entries that the credit was taken for.
             "panic" => drop(reservation.commit(&entries(&log, 100))),
             _ => reservation.commit(&builder).installed(),
         }
@@ -173,7 +173,7 @@ fn giving_up_a_reserved_place_ends_the_process() {
     }
 }
 
-/// How a process ends. A test that panics and no more would end with an error.
+/// How a process ended. A test that only panics would end with an error code instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Well,
@@ -181,7 +181,7 @@ enum End {
     Aborted,
 }
 
-/// How the test of this name ends when it is run with these variables in a process of its own.
+/// Runs the named test with these variables in a process of its own, and returns how it ends.
 fn end_in_a_child(test: &str, variables: &[(&str, &str)]) -> End {
     const SIGABRT: i32 = 6;
     let output = std::process::Command::new(std::env::current_exe().unwrap())
@@ -200,8 +200,8 @@ fn end_in_a_child(test: &str, variables: &[(&str, &str)]) -> End {
     }
 }
 
-/// A row that is not the one noted would lie over what follows it in the log, or leave a
-/// hole. As above, in a process of its own.
+/// A row of another length than announced would overwrite the following bytes in the log, or
+/// leave a hole. Tested in a process of its own, as above.
 #[test]
 fn a_row_that_is_not_the_one_noted_ends_the_process() {
     const CHILD: &str = "COEVAL_LOG_TEST_ROW";
@@ -212,7 +212,7 @@ fn a_row_that_is_not_the_one_noted_ends_the_process() {
         real(async {
             let (log, ..) = open(directory.as_ref(), small()).await.unwrap();
             let mut entries = log.entry_builder();
-            // The first goes ahead as a chunk.
+            // The first part is written ahead as a chunk.
             for number in 0..2 {
                 entries.image_to_come(STORAGE, Rid(1), number, ROW);
             }

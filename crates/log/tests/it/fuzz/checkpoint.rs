@@ -1,5 +1,5 @@
-//! The fuzz target `checkpoint`: a checkpoint's file whose every byte is the input's to
-//! say, checksums excepted, beside a log that has nothing in it yet.
+//! The fuzz target `checkpoint`: a checkpoint file whose every byte the input decides,
+//! except checksums, beside an empty log.
 //!
 //! ```text
 //!  count, (offset, byte) …     changes of the header, which then gets its checksum
@@ -19,7 +19,7 @@ const END_BYTES: usize = 128;
 const BLOCK_HEADER_BYTES: usize = 32;
 const MOST_BLOCKS: usize = 16;
 
-/// A stamped block of zeros behind these fields, of the version of `control`.
+/// A stamped block of zeros with these fields, of the format version of `control`.
 fn stamped(magic: &[u8; 8], control: &[u8], bytes: usize, fields: &[&[u8]]) -> Vec<u8> {
     let mut block = magic.to_vec();
     block.extend_from_slice(&control[8..12]);
@@ -31,10 +31,10 @@ fn stamped(magic: &[u8; 8], control: &[u8], bytes: usize, fields: &[&[u8]]) -> V
     block
 }
 
-/// A block at this place of the file, and its entry in the index.
+/// A block at this offset of the file, and its entry in the index.
 fn block(seed: u32, at: u64, input: &mut Input<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let storage = u32::from(input.byte()?).to_le_bytes();
-    // The last RIDs there are, too.
+    // Also the largest row ids.
     let first = match input.byte()? {
         high @ 250.. => u64::MAX - u64::from(255 - high),
         low => u64::from(low),
@@ -61,14 +61,14 @@ fn block(seed: u32, at: u64, input: &mut Input<'_>) -> Option<(Vec<u8>, Vec<u8>)
     Some((block, entry))
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
     let mut files = made();
     let control = files.iter().find(|(path, _)| path.ends_with("CONTROL"));
     let control = control.expect("a new log has a control file").1.clone();
     let database = database(&files);
-    // Everything before the log's first byte.
+    // The snapshot right before the log's first byte.
     let snapshot = Timestamp::new(Term(0), Lsn(FIRST - 8))
         .to_bits()
         .to_le_bytes();
@@ -77,7 +77,7 @@ pub fn run(input: &[u8]) {
     let mut file = stamped(b"COEVALCP", &control, HEADER_BYTES, &fields);
     input.change(&mut file);
     stamp(&mut file);
-    // As the header says now.
+    // Computed from the header's changed fields.
     let seed = crc32c::crc32c_append(crc32c::crc32c(&file[16..32]), &file[32..40]);
 
     let mut change_of_end = [0; 17];

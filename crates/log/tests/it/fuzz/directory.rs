@@ -1,4 +1,5 @@
-//! A data directory whose files an input says, and what starts on it do.
+//! Fuzzing of a data directory: the input decides the files' contents, and the test
+//! starts on them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,7 +12,7 @@ use coeval_types::{Remedy, Timestamp};
 pub const DIRECTORY: &str = "/data";
 pub const SEGMENT_BYTES: u64 = 8192;
 pub const HEADER_BYTES: usize = 4096;
-/// Where the stream begins.
+/// Log offset at which the stream begins.
 pub const FIRST: u64 = 4096;
 
 fn settings() -> Settings {
@@ -24,7 +25,7 @@ fn settings() -> Settings {
     }
 }
 
-/// Notes what it is given.
+/// A replay target that records the entries it is given.
 #[derive(Debug, Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -74,14 +75,14 @@ pub fn made() -> Vec<(PathBuf, Vec<u8>)> {
     MADE.get_or_init(make).clone()
 }
 
-/// The database's id, as the files of [`made`] have it behind a stamp's 16 bytes.
+/// The database's id, read from the files of [`made`], after the 16 bytes of a stamp.
 pub fn database(files: &[(PathBuf, Vec<u8>)]) -> [u8; 16] {
     let control = files.iter().find(|(path, _)| path.ends_with("CONTROL"));
     let (_, control) = control.expect("a new log has a control file");
     *control[16..].first_chunk().expect("a stamp and an id")
 }
 
-/// Takes an input apart.
+/// Decodes an input into numbers and byte strings.
 pub struct Input<'input>(pub &'input [u8]);
 
 impl<'input> Input<'input> {
@@ -91,7 +92,7 @@ impl<'input> Input<'input> {
         Some(byte)
     }
 
-    /// Bytes, behind how many there are.
+    /// A byte string, preceded by its length.
     pub fn bytes(&mut self) -> Option<&'input [u8]> {
         let length = usize::from(self.byte()?).min(self.0.len());
         let (taken, rest) = self.0.split_at(length);
@@ -113,7 +114,7 @@ impl<'input> Input<'input> {
     }
 }
 
-/// Gives a stamped block the checksum of what it is now.
+/// Recomputes the checksum of a changed stamped block.
 pub fn stamp(block: &mut [u8]) {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..]);
     block[12..16].copy_from_slice(&crc.to_le_bytes());
@@ -131,9 +132,9 @@ async fn write(files: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// Starts on these files, three times. Either the log refuses them, and has changed
-/// nothing; or it opens, and what it restored and replayed is so by the next two
-/// starts, the second after an orderly stop.
+/// Starts on these files three times. Either the log refuses them, and changes nothing;
+/// or it opens, and the next two starts, the second after an orderly stop, restore and
+/// replay the same.
 pub fn start(files: Vec<(PathBuf, Vec<u8>)>) {
     let world = World::new(2);
     let node = world.node();

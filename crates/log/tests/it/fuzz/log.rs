@@ -1,5 +1,5 @@
-//! The fuzz target `log`: a data directory whose every byte is the input's to say,
-//! checksums excepted, for no search comes past those.
+//! The fuzz target `log`: a data directory whose every byte the input decides, except
+//! checksums, because no fuzzer gets past those.
 //!
 //! ```text
 //!  count, (offset, byte) …     changes of CONTROL, which then gets its checksum
@@ -9,7 +9,7 @@
 //!    2… kind durable length bytes          a frame that stands where it says
 //! ```
 //!
-//! The directory that is changed was made by the log itself.
+//! The directory that the input changes was made by the log itself.
 
 use coeval_types::{Lsn, Term, Timestamp};
 
@@ -17,12 +17,12 @@ use super::directory::{FIRST, HEADER_BYTES, Input, SEGMENT_BYTES, database, made
 
 const FRAME_HEADER_BYTES: usize = 32;
 
-/// A frame at this place of the stream.
+/// A frame at this offset of the stream.
 fn frame(database: u32, at: u64, kind: u8, durable: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; FRAME_HEADER_BYTES];
     let term = Term(u32::from(kind >> 6));
-    // One frame in eight lies about its place.
-    // A timestamp only names places a frame can stand at.
+    // One frame in eight has a wrong offset. A timestamp can only hold offsets at which a
+    // frame can be.
     let near = at & !7;
     let place = if kind & 0x38 == 0x38 { near + 8 } else { near };
     let durable = near.saturating_sub(u64::from(durable) * 8);
@@ -33,7 +33,7 @@ fn frame(database: u32, at: u64, kind: u8, durable: u8, payload: &[u8]) -> Vec<u
     bytes[24] = kind & 7;
     bytes.extend_from_slice(payload);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
-    // A skip frame's payload is whatever the ring held.
+    // A skip frame's payload is unspecified: the ring's old contents.
     let covered = if kind & 7 == 3 {
         &bytes[4..FRAME_HEADER_BYTES]
     } else {
@@ -44,7 +44,7 @@ fn frame(database: u32, at: u64, kind: u8, durable: u8, payload: &[u8]) -> Vec<u
     bytes
 }
 
-/// The pieces of the stream.
+/// The pieces of which the stream is built.
 fn stream(input: &mut Input<'_>, database: u32) -> Vec<u8> {
     let mut stream = Vec::new();
     while stream.len() < SEGMENT_BYTES as usize {
@@ -66,7 +66,7 @@ fn stream(input: &mut Input<'_>, database: u32) -> Vec<u8> {
     stream
 }
 
-/// One input.
+/// Runs one input.
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
     let mut files = made();

@@ -1,5 +1,5 @@
-//! What the fuzz targets `log` and `checkpoint` of the folder `fuzz` run, and their
-//! corpus replayed.
+//! The bodies of the fuzz targets `log` and `checkpoint` in the folder `fuzz`, and tests
+//! that replay their corpus.
 
 pub mod checkpoint;
 mod directory;

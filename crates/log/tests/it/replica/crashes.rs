@@ -1,5 +1,5 @@
-//! A follower's log under crashes at every change of its disk: what comes back is what
-//! was there, a prefix, or what was to be, and never a mix.
+//! A follower's log with crashes at every change of its disk: recovery finds the old log,
+//! a prefix of it, or the new one, and never a mix.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::support::{put, small};
 const DIRECTORY: &str = "/data";
 const STEPS: usize = 12;
 
-/// Numbers that a seed decides.
+/// Pseudo-random numbers that a seed decides.
 #[derive(Clone, Debug)]
 struct Dice(u64);
 
@@ -30,7 +30,7 @@ impl Dice {
     }
 }
 
-/// What one call was to do.
+/// The effect that one call was to have.
 #[derive(Clone, Debug)]
 enum Step {
     Append(Stretch),
@@ -41,20 +41,20 @@ enum Step {
     MakeRoom,
 }
 
-/// What must be on the disk.
+/// State that must be on the disk.
 #[derive(Clone, Debug, Default)]
 struct Known {
     content: Stretch,
     flushed: u64,
     hard_state: HardState,
     under_way: Option<Step>,
-    /// The directory has been opened once.
+    /// Whether the directory has been opened once.
     begun: bool,
 }
 
 type Shared = Arc<Mutex<Known>>;
 
-/// The frames of `stretch` that end at `end` or before.
+/// The frames of `stretch` that end at or before `end`.
 fn cut(stretch: &Stretch, end: u64) -> Stretch {
     let mut cut = stretch.clone();
     cut.ends.retain(|at| *at <= end);
@@ -70,7 +70,7 @@ fn join(one: &Stretch, other: &Stretch) -> Stretch {
     joined
 }
 
-/// The term of the frame that ends at `end`, as its stamp says.
+/// The term of the frame that ends at `end`, from its timestamp.
 fn term_at(stretch: &Stretch, end: u64) -> u32 {
     let Some(number) = stretch.ends.iter().position(|at| *at == end) else {
         return 0;
@@ -84,7 +84,7 @@ fn term_at(stretch: &Stretch, end: u64) -> u32 {
     (stamp >> 44) as u32
 }
 
-/// A few frames behind `after`, the first of them a mark if the term is new there.
+/// A few frames after `after`, the first of them a mark if the term is new there.
 fn frames(dice: &mut Dice, after: &Stretch, term: u32) -> Stretch {
     let mut stretch = Stretch::at(after.end().max(FIRST));
     if term_at(after, stretch.start) < term {
@@ -98,13 +98,14 @@ fn frames(dice: &mut Dice, after: &Stretch, term: u32) -> Stretch {
     stretch
 }
 
-/// The next step, and what is known when it is done.
+/// Chooses the next step, and returns it with the state that must be on the disk once it
+/// is done.
 fn choose(dice: &mut Dice, known: &Known) -> (Step, Known) {
     let mut then = known.clone();
     let log = &known.content;
     let state = known.hard_state;
     let term = state.term.0;
-    // Where a frame starts, or the end, behind the commit point.
+    // A frame's start, or the end, at or after the commit index.
     let starts: Vec<u64> = [FIRST]
         .into_iter()
         .chain(log.ends.iter().copied())
@@ -158,7 +159,7 @@ fn choose(dice: &mut Dice, known: &Known) -> (Step, Known) {
     (step, then)
 }
 
-/// Whether this is what may be there.
+/// Checks that recovery may return this log.
 fn check(known: &Known, found: &[u8], hard_state: HardState) {
     let is_first_frames = |of: &Stretch, least: u64| {
         let end = FIRST + found.len() as u64;
@@ -182,7 +183,7 @@ fn check(known: &Known, found: &[u8], hard_state: HardState) {
     assert!(kept || set, "{hard_state:?} of {known:?}");
 }
 
-/// Opens, checks what came back, and then takes steps.
+/// Opens the log, checks what was recovered, and then takes steps.
 async fn life(shared: Shared, mut dice: Dice, steps: usize) {
     let (mut log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
     let found = content(&log).await;
@@ -195,7 +196,7 @@ async fn life(shared: Shared, mut dice: Dice, steps: usize) {
             known.hard_state.commit = Lsn(FIRST);
         }
         check(&known, &found, log.hard_state());
-        // What is shown now stays.
+        // Everything that was recovered now must stay.
         let whole = match &known.under_way {
             Some(Step::Append(more)) => join(&known.content, more),
             Some(Step::Replace(at, more)) if !known.content.bytes.starts_with(&found) => {
@@ -273,7 +274,8 @@ fn run(
 
 #[test]
 fn whatever_write_the_power_fails_at() {
-    // Each seed another script and every fourth of its changes, not always the same.
+    // Each seed runs another script and every fourth of its disk changes, offset by the
+    // seed.
     for seed in 0..8 {
         let loss = [Loss::Random, Loss::Random, Loss::Everything, Loss::Nothing][seed as usize % 4];
         let mut crash_at = (seed + seed / 4) % 4;
@@ -325,7 +327,7 @@ fn many_lives() {
     }
 }
 
-/// After a sync that failed nothing is promised any more.
+/// After a failed sync the log promises nothing any more.
 #[test]
 fn a_failed_sync_ends_the_promises() {
     let mut failed = 0;
@@ -401,7 +403,7 @@ fn a_full_disk_is_said_and_the_log_goes_on_when_there_is_room() {
                 return (log, false);
             };
             assert!(error.is_disk_full(), "{error}");
-            // Some first frames may have found their room.
+            // Some first frames may have been written before the disk was full.
             assert!(log.end() == Lsn(FIRST) || more.ends.contains(&log.end().0));
             log.flush().await.unwrap();
             (log, true)
@@ -430,14 +432,14 @@ fn a_full_disk_is_said_and_the_log_goes_on_when_there_is_room() {
     assert!(refused > 5, "most of the capacities let it open: {refused}");
 }
 
-/// What a leader has sent, and what it has said is on its disk.
+/// Log that a leader has sent, and the part that it has reported durable.
 #[derive(Clone, Debug, Default)]
 struct Led {
     sent: Vec<u8>,
     flushed: usize,
 }
 
-/// Opens what the lives before have left, leads for a while, and follows again.
+/// Opens the log that earlier runs have left, leads for a while, and follows again.
 async fn leaders_life(led: Arc<Mutex<Led>>) {
     let (mut log, _) = open(Path::new(DIRECTORY), small()).await.unwrap();
     let found = content(&log).await;

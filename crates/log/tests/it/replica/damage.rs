@@ -1,4 +1,4 @@
-//! Damage: of what is sent, and of a follower's disk.
+//! Damage to received bytes, and to a follower's disk.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::support::small;
 
 const DIRECTORY: &str = "/data";
 
-/// Four stretches of a term, each appended and flushed, over several files; closed or
-/// killed with everything on the disk.
+/// Four stretches of one term, each appended and flushed, over several segments; then the
+/// log is closed, or killed with everything on the disk.
 fn written(closed: bool) -> (World, Node, Stretch) {
     let world = World::new(1);
     let node = world.node();
@@ -140,7 +140,8 @@ fn every_flipped_bit_of_a_closed_log_is_refused() {
     assert_eq!(reopen(&world, node).unwrap(), all.bytes);
 }
 
-/// Frames say nothing of a follower's disk; that the next file is written does.
+/// Durable offsets in frames do not refer to a follower's disk; data in the next segment
+/// proves durability instead.
 #[test]
 fn after_a_crash_damage_before_the_last_file_is_told_from_a_torn_tail() {
     let (world, node, all) = written(false);

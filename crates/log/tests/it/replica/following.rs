@@ -78,7 +78,7 @@ fn what_a_leader_sends_comes_back_with_its_marks_and_members() {
             );
         };
         check(&log).await;
-        // Only what is known to be committed is replayed by a start.
+        // A start replays only commits that are known to be committed.
         let commit = Lsn(second.ends[0]);
         log.set_hard_state(HardState {
             commit,
@@ -123,7 +123,7 @@ fn the_worked_example_and_marks_that_were_never_committed() {
         log.flush().await.unwrap();
         let before = content(&log).await;
 
-        // The term is not heard of yet.
+        // The node has not seen the term yet.
         let tail = Stretch::at(kept.end())
             .mark(3, b"")
             .commit(3, 5, b"e")
@@ -132,7 +132,7 @@ fn the_worked_example_and_marks_that_were_never_committed() {
         assert!(matches!(refused, Error::Refused { .. }), "{refused}");
         assert_eq!(content(&log).await, before);
         log.set_hard_state(at_term(&log, 3)).await.unwrap();
-        // Not where a frame starts; not a tail that goes on from there.
+        // An offset where no frame starts; a tail that does not continue there.
         for at in [kept.end() + 8, lost.end() + 8] {
             let refused = log.replace(Lsn(at), &tail.bytes).await.unwrap_err();
             assert!(matches!(refused, Error::Refused { .. }), "{refused}");
@@ -151,7 +151,7 @@ fn the_worked_example_and_marks_that_were_never_committed() {
         );
         log.close().await.unwrap();
 
-        // S₃ stands where, by another leader, an entry of term 2 belongs.
+        // S₃ is where, in another leader's log, an entry of term 2 would be.
         let (mut log, _) = open(directory.path(), small()).await.unwrap();
         assert_eq!(log.marks().len(), 2);
         log.set_hard_state(at_term(&log, 4)).await.unwrap();
@@ -187,7 +187,7 @@ fn what_is_committed_is_never_cut_and_votes_are_never_changed() {
             .commit(2, 1, b"a")
             .commit(2, 2, b"b");
         log.append(Lsn(FIRST), &bytes.bytes).await.unwrap();
-        // Of the commit point only what is durable is noted.
+        // Only the durable part of the commit index is recorded.
         let commit = Lsn(bytes.ends[1]);
         log.set_hard_state(HardState { commit, ..vote })
             .await
@@ -302,7 +302,7 @@ fn a_database_that_was_alone_becomes_one_of_a_cluster_and_not_back() {
         let lead = log.lead(b"me").await.unwrap();
         lead.close().await.unwrap();
         drop(lead);
-        // It can still be looked at, and nothing is changed by that.
+        // The log can still be inspected, and the inspection changes nothing.
         let looked = Arc::new(Table::default());
         let (_, summary) = Log::inspect(directory.path(), small(), looked.clone())
             .await

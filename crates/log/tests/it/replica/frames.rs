@@ -1,4 +1,4 @@
-//! Frames as a leader would make them, and logs that take them.
+//! Test support: frames as a leader would make them, and logs that append them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ const COMMIT: u8 = 1;
 const MARK: u8 = 4;
 const MEMBERSHIP: u8 = 5;
 
-/// A stretch of log that is being made.
+/// A stretch of log under construction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
     pub start: u64,
     pub bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// Log offsets at which its frames end.
     pub ends: Vec<u64>,
 }
 
@@ -41,12 +41,12 @@ impl Stretch {
         self.frame(MARK, term, members)
     }
 
-    /// A change of members.
+    /// A membership change.
     pub fn members(self, term: u32, members: &[u8]) -> Self {
         self.frame(MEMBERSHIP, term, members)
     }
 
-    /// A commit that gives a record a value.
+    /// A commit that sets a record's value.
     pub fn commit(self, term: u32, rid: u8, value: &[u8]) -> Self {
         assert!(rid < 128, "one byte of a varint");
         let row = row(value);
@@ -82,7 +82,7 @@ pub async fn open(directory: &Path, settings: Settings) -> Result<(ReplicaLog, A
     Ok((opened?.0, table))
 }
 
-/// Everything from the first frame on.
+/// The bytes from the first frame on.
 pub async fn content(log: &ReplicaLog) -> Vec<u8> {
     let (mut at, mut bytes) = (Lsn(FIRST), Vec::new());
     loop {

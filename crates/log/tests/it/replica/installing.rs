@@ -1,5 +1,5 @@
-//! Checkpoints of a cluster's nodes: one that takes the place of another node's log, and
-//! one that a node takes while it follows.
+//! Checkpoints of a cluster's nodes: installed in place of another node's log, or taken
+//! while following.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,26 +22,27 @@ const RECORDS: u64 = 40;
 /// Records of a large transaction.
 const LARGE: std::ops::Range<u64> = 1000..1012;
 
-/// A checkpoint as it is sent.
+/// A checkpoint as the sender sends it.
 #[derive(Clone)]
 struct Sent {
     offer: CheckpointOffer,
     bytes: Vec<u8>,
     values: BTreeMap<u64, Vec<u8>>,
-    /// The log behind it, and the values with that.
+    /// The log after it, and the values including that log.
     behind: Vec<u8>,
     values_behind: BTreeMap<u64, Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// While only small transactions ran.
+    /// Only small transactions ran before the checkpoint.
     AtRest,
-    /// When the first parts of a large one were in the log, and its commit was not.
+    /// The checkpoint was taken when the first chunks of a large transaction were in the
+    /// log, and its commit was not.
     WithinALargeOne,
 }
 
-/// What a node sends that leads its second term.
+/// The checkpoint that a leader sends in its second term.
 fn sent(world: &World, taken: Taken) -> Sent {
     let node = world.node();
     let sent = world.run(node, async move {
@@ -83,7 +84,7 @@ fn sent(world: &World, taken: Taken) -> Sent {
         }
         reservation.commit(&entries).installed();
         work(300..303).await;
-        // What is behind keeps nothing of what is held.
+        // After this later checkpoint only the source's hold retains the earlier one.
         checkpoint(&log, &table).await.unwrap();
         let offer = source.offer();
         let is_large = taken == Taken::WithinALargeOne;
@@ -113,7 +114,7 @@ fn sent(world: &World, taken: Taken) -> Sent {
     sent.unwrap()
 }
 
-/// Takes the pieces of what is sent.
+/// Receives the pieces of the sent checkpoint.
 async fn receive(sent: &Sent) -> Result<ReceivedCheckpoint, Error> {
     let directory = Path::new(DIRECTORY);
     let mut receiver = CheckpointReceiver::create(directory, DATABASE, sent.offer).await?;
@@ -123,7 +124,7 @@ async fn receive(sent: &Sent) -> Result<ReceivedCheckpoint, Error> {
     receiver.finish().await
 }
 
-/// A log that belongs to an old term, and has more of it than is committed.
+/// A log of an old term that has uncommitted frames.
 async fn old_log() -> ReplicaLog {
     let (mut log, _) = open(Path::new(DIRECTORY), small()).await.unwrap();
     if log.end() > Lsn(FIRST) {
@@ -173,7 +174,7 @@ async fn is_installed(sent: &Sent) -> bool {
     assert_eq!(terms, [1, 2]);
     assert_eq!(log.memberships().len(), 2);
     assert!(table.values() == sent.values);
-    // A commit there may name what came before the end.
+    // A commit there may reference chunks from before the end.
     let mut replayer = log.replayer(table.clone(), end);
     log.append(end, &sent.behind).await.unwrap();
     replayer.advance(log.end()).await.unwrap();
@@ -215,7 +216,7 @@ fn a_checkpoint_takes_the_place_of_the_log_and_what_votes_compare_stays() {
     }
 }
 
-/// Who has put one in force starts with what committed behind it, stands for it with a
+/// A node that has installed a checkpoint starts with the commits after it, takes a
 /// checkpoint of its own, and can send what it was sent.
 #[test]
 fn what_was_sent_with_a_checkpoint_serves_as_ones_own() {
@@ -309,7 +310,7 @@ fn the_one_or_the_other(sent: &Sent) {
                 break;
             }
             assert_eq!(first, Err(JoinError::Cancelled));
-            // Once more within the start that goes on with it.
+            // Crashes also within the start that continues the installation.
             world.crash_at(node, Some(world.disk_changes(node) + crash_at % 5));
             let of_node = sent.clone();
             let _ = world.run(node, async move { is_installed(&of_node).await });
@@ -417,7 +418,7 @@ fn pieces_out_of_order_too_many_or_too_few_are_refused() {
         .unwrap();
 }
 
-/// A log whose nodes' checkpoints are taken at these places.
+/// A log whose nodes take checkpoints at these offsets.
 async fn follow(known: Arc<Mutex<Lsn>>) {
     let (mut log, table) = open(Path::new(DIRECTORY), small()).await.unwrap();
     assert!(log.begin() >= *known.lock().unwrap() || log.begin() == Lsn(FIRST));

@@ -1,4 +1,4 @@
-//! A node that leads, and those it sends its log to.
+//! A leader's log, and the followers it is sent to.
 
 use std::path::Path;
 use std::pin::pin;
@@ -28,7 +28,7 @@ pub async fn lead(mut log: ReplicaLog) -> Log {
     log.lead(b"members").await.unwrap()
 }
 
-/// Everything that has its place is committed, as if others had it.
+/// Commits everything that is reserved, as if other nodes had it.
 pub async fn commit_all(log: &Log) -> Lsn {
     let mut progress = log.progress().unwrap();
     let installed = Lsn(log.installed().lsn().0 + 8);
@@ -45,7 +45,7 @@ async fn leader(directory: &Path) -> Log {
     log
 }
 
-/// Copies a stream to its present end.
+/// Copies a stream up to its present end.
 pub async fn copy(stream: &mut LogStream, to: &mut ReplicaLog, most: usize) {
     while let Some(Frames { start, bytes }) = stream.read(most).await.unwrap() {
         to.append(start, &bytes).await.unwrap();
@@ -74,7 +74,7 @@ fn nothing_is_taken_before_the_mark_is_committed_nor_acknowledged_before_a_commi
             put(&log, &[(1, b"early")]).await.is_err(),
             "it is only flushed"
         );
-        // What was committed before says nothing of the mark.
+        // The earlier commit index does not include the mark.
         log.set_committed(Lsn(FIRST));
         assert!(put(&log, &[(1, b"early")]).await.is_err());
         log.set_committed(mark.end);
@@ -88,7 +88,7 @@ fn nothing_is_taken_before_the_mark_is_committed_nor_acknowledged_before_a_commi
             .unwrap();
         assert!(log.poll_durable(first, &mut context).is_pending());
         assert!(log.installed() > second);
-        // Those wake who are reached.
+        // Only waiters whose timestamp was reached are woken.
         {
             let mut waiting = pin!(log.wait_durable(first));
             assert!(waiting.as_mut().poll(&mut context).is_pending());
@@ -140,7 +140,7 @@ fn a_follower_gets_the_same_log_from_memory_and_from_files() {
         let end = commit_all(&log).await;
         copy(&mut live, &mut follower, 500).await;
         assert_eq!((follower.end(), live.position()), (end, end));
-        // Whoever comes late finds it in the files, and then in memory.
+        // A late reader finds the frames in the files, and then in memory.
         let late = tempfile::tempdir().unwrap();
         let (mut laggard, _) = open(late.path(), small()).await.unwrap();
         laggard.set_hard_state(term).await.unwrap();
@@ -153,7 +153,7 @@ fn a_follower_gets_the_same_log_from_memory_and_from_files() {
                 super::frames::content(&follower).await
             );
         }
-        // Who waits is woken by the next commit, and by the end.
+        // A waiting reader is woken by the next commit, and by the end.
         let waits = coeval_env::spawn("stream", async move {
             let chunk = live.next(1 << 20).await.unwrap();
             (chunk, live.next(1 << 20).await.unwrap())
@@ -181,7 +181,7 @@ fn a_place_within_a_frame_is_no_damage_and_damage_is_none_of_whoever_asks() {
             starts.push(put.lsn());
         }
         let end = commit_all(&log).await;
-        // All of it but the last 4096 bytes stands in files only.
+        // All of it but the last 4096 bytes is in files only.
         let mut stream = log.stream(Lsn(FIRST)).unwrap();
         for at in FIRST..end.0 {
             let chunk = stream.read_around(Lsn(at), 1).await.unwrap().unwrap();
@@ -223,7 +223,7 @@ fn the_leader_changes_and_each_leaves_what_nobody_had() {
         put(&first, &[(1, b"kept")]).await.unwrap();
         let shared = commit_all(&first).await;
         copy(&mut first.stream(Lsn(FIRST)).unwrap(), &mut follower, 1000).await;
-        // Its last commits get nowhere.
+        // Its last commits never reach the other node.
         for rid in 2..60 {
             put(&first, &[(rid, &[3; 100])]).await.unwrap();
         }
@@ -242,7 +242,7 @@ fn the_leader_changes_and_each_leaves_what_nobody_had() {
             commit: shared,
         };
         deposed.set_hard_state(state).await.unwrap();
-        // The new leader's mark is the first that the other does not know.
+        // The new leader's mark is the first frame that the other node does not have.
         let mark = second.marks()[1];
         assert_eq!(mark.start, shared);
         let mut stream = second.stream(mark.start).unwrap();
@@ -261,7 +261,7 @@ fn the_leader_changes_and_each_leaves_what_nobody_had() {
         let (log, table) = open(one.path(), small()).await.unwrap();
         assert_eq!(table.values()[&2], b"other");
         assert_eq!(table.values().len(), 2);
-        // And it may lead again.
+        // The node may lead again.
         let third = lead(log).await;
         assert_eq!(third.marks().len(), 3);
         commit_all(&third).await;
@@ -291,7 +291,7 @@ fn marks_outlive_the_log_and_what_is_gone_is_said_to_be() {
             }
             ends.push(commit_all(&leading).await);
             if round == 2 {
-                // Nobody needs what is before.
+                // No reader needs the log before it.
                 leading.keep_for_followers(Lsn(u64::MAX));
                 checkpoint(&leading, &table).await.unwrap();
                 let mut gone = leading.stream(Lsn(FIRST)).unwrap();
@@ -307,7 +307,7 @@ fn marks_outlive_the_log_and_what_is_gone_is_said_to_be() {
                     "{error}"
                 );
                 gone.seek(leading.marks()[2].start);
-                // Whether that is still there depends on where files end.
+                // Whether that log still exists depends on where segments end.
                 let _ = gone.read(1000).await;
                 gone.seek(ends[2]);
                 assert!(gone.read(1000).await.unwrap().is_none());
@@ -343,7 +343,7 @@ fn a_leaders_backup_is_a_database_of_its_own() {
                 put(&leading, &[(rid, &[round as u8; 200])]).await.unwrap();
             }
             commit_all(&leading).await;
-            // Not committed, so not in it.
+            // It is not committed, so the backup does not have it.
             put(&leading, &[(99, b"uncommitted")]).await.unwrap();
             if round == 2 {
                 let source = leading.backup().unwrap();
@@ -368,7 +368,7 @@ fn a_leaders_backup_is_a_database_of_its_own() {
         for (number, (target, log_from)) in [
             (RestoreTarget::End, None),
             (RestoreTarget::Timestamp(second), None),
-            // What the node does not know to be committed is not taken.
+            // Commits that the node does not know to be committed are not taken.
             (RestoreTarget::End, data),
         ]
         .into_iter()
@@ -390,7 +390,7 @@ fn a_leaders_backup_is_a_database_of_its_own() {
                 assert!(rows.clone().all(|(_, value)| value[..] == [of_last; 200]));
                 assert_eq!(rows.count(), 40);
                 assert!(!values.contains_key(&99));
-                // It goes on across where terms had files of their own.
+                // Reading continues across segments with which terms begin.
                 for rid in 100..160 {
                     put(&log, &[(rid, &[1; 200])]).await.unwrap();
                 }

@@ -1,4 +1,4 @@
-//! Logs of the nodes of a cluster: copies, cuts, leaders.
+//! Tests of the logs of a cluster's nodes: copies, truncations, leaders.
 
 mod crashes;
 mod damage;

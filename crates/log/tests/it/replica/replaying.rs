@@ -1,4 +1,4 @@
-//! A follower's tables, kept up as its log grows.
+//! A follower's tables, which the replayer updates as the log grows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn tables_follow_the_commit_point_whole_commits_at_a_time() {
                         .unwrap(),
                 };
                 commits.push(at);
-                // A chunk may have gone before its commit is committed.
+                // A chunk may be copied before its commit is committed.
                 let committed = commit_all(&log).await;
                 copy(&mut stream, &mut follower, 600).await;
                 if round % 3 == 0 {
@@ -60,7 +60,7 @@ fn tables_follow_the_commit_point_whole_commits_at_a_time() {
             }
             let committed = commit_all(&log).await;
             replayer.advance(committed).await.unwrap();
-            // The same as a start reads.
+            // The same result as a start's replay.
             let state = HardState {
                 commit: committed,
                 ..follower.hard_state()
@@ -115,7 +115,7 @@ fn an_entry_that_is_not_taken_ends_it() {
             .commit(1, 7, b"value")
             .commit(1, 8, b"value");
         log.append(Lsn(FIRST), &more.bytes).await.unwrap();
-        // The table is ahead of the log.
+        // The table has applied more than the log has.
         let later = coeval_types::Timestamp::new(Term(9), Lsn(FIRST));
         table.note(later, &[(8, b"later")]);
         let mut replayer = log.replayer(table.clone(), Lsn(FIRST));
