@@ -1,11 +1,11 @@
-//! Numbers from a seed, for the time a node waits before it stands for election.
+//! A seeded pseudo-random number generator, for randomised election timeouts.
 //!
-//! The seed comes from the caller, so that two nodes differ and a run can be repeated.
+//! The caller provides the seed, so that two nodes differ and a run can be repeated.
 //!
 //! Source: Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*,
 //! OOPSLA 2014.
 
-/// A sequence of numbers.
+/// A sequence of pseudo-random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -14,7 +14,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// A number below `limit`, which must not be 0.
+    /// The next number, uniform below `limit`, which must not be 0.
     pub(crate) const fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;

@@ -1,8 +1,8 @@
-//! One node: what it knows, and the way of each input through it.
+//! The state machine of one Raft node: its state, and the dispatch of each input.
 //!
-//! Every input is a method, changes memory only, and is answered by what the next
-//! [`Consensus::ready`] hands out. The parts stand in files of their own: `election`,
-//! `follower`, `leader`, `reads`.
+//! Every input is a method, changes memory only, and takes effect through the next
+//! [`Consensus::ready`]. The parts are in files of their own: `election`, `follower`,
+//! `leader`, `reads`.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ use crate::restored::{HardState, RestoreError, Restored};
 use crate::settings::Settings;
 use crate::shape::Shape;
 
-/// One node of a cluster, as a step function. See the crate's documentation.
+/// One node of a cluster, as a pure step function. See the crate's documentation.
 #[derive(Clone, Debug)]
 pub struct Consensus {
     pub(crate) id: NodeId,
@@ -37,21 +37,21 @@ pub struct Consensus {
     pub(crate) shape: Shape,
     pub(crate) durability: Durability,
     pub(crate) state: State,
-    /// Who leads this term, as far as is known.
+    /// The leader of this term, as far as this node knows.
     pub(crate) leader: Option<NodeId>,
-    /// Ticks since the leader was heard, or the last election began.
+    /// Ticks since this node heard from the leader, or since the last election began.
     pub(crate) elapsed: u32,
-    /// How many it takes to stand for election.
+    /// Election timeout: ticks after which this node campaigns.
     pub(crate) patience: u32,
-    /// Ticks for which no vote is given, because this node may have confirmed a lease:
-    /// before a crash, or of the leader of a term before this one.
+    /// Ticks for which this node grants no vote, because it may have confirmed a lease:
+    /// before a restart, or to the leader of an earlier term.
     pub(crate) reserved: u32,
-    /// It gives no vote, and does not stand.
+    /// Whether this node is a newcomer, which grants no votes and does not campaign.
     pub(crate) newcomer: bool,
     pub(crate) outbox: Outbox,
 }
 
-/// What a node is, and what it knows as such.
+/// Role of a node, with the state that belongs to the role.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Follower(Follower),
@@ -59,52 +59,52 @@ pub(crate) enum State {
     Leader(Box<Leader>),
 }
 
-/// How one follower stands, in a [`Status`].
+/// A leader's view of one follower, in a [`Status`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowerStatus {
-    /// Who.
+    /// The follower.
     pub node: NodeId,
-    /// How entries are sent to it.
+    /// How the leader sends it entries.
     pub stage: Stage,
-    /// Up to here the leader's log is on its disk.
+    /// Match index: the leader's log up to here is on the follower's disk.
     pub matched: Lsn,
-    /// Up to here it has been sent.
+    /// Up to here the leader has sent its log to the follower.
     pub sent: Lsn,
 }
 
-/// How a node stands.
+/// A node's status, for operators and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Which node.
+    /// The node.
     pub id: NodeId,
-    /// Its term, what it is, and who leads.
+    /// Its term, its role, and the leader it knows.
     pub role: RoleChange,
-    /// Who has its vote in this term.
+    /// The node that has its vote in this term.
     pub vote: Option<NodeId>,
     /// The end of its log.
     pub last: Position,
-    /// How much of its log is on its disk.
+    /// End of the part of its log that is on its disk.
     pub durable: Lsn,
-    /// Everything before it is committed.
+    /// Its commit index: everything before is committed.
     pub commit: Lsn,
-    /// How much of its log is known to be the leader's.
+    /// Up to here its log is known to match the leader's.
     pub verified: Lsn,
-    /// Who takes part.
+    /// The current membership.
     pub membership: Membership,
-    /// Whether that could still be rolled back.
+    /// Whether that membership is uncommitted, and could still be rolled back.
     pub membership_is_open: bool,
-    /// If it leads and is to lead no more: who is.
+    /// The node to which this leader is transferring leadership, if so.
     pub handing_over: Option<NodeId>,
-    /// If it leads: the others.
+    /// The other nodes, if this one leads.
     pub followers: Vec<FollowerStatus>,
 }
 
 impl Consensus {
-    /// A node that starts with what its disk holds. `seed` should differ between nodes:
-    /// from it come the times after which they stand for election.
+    /// A node that starts with the state on its disk. `seed` should differ between nodes:
+    /// it randomises their election timeouts.
     ///
     /// # Errors
-    /// When the settings make no sense, or what was restored contradicts itself.
+    /// When the settings are invalid, or the restored state contradicts itself.
     pub fn new(
         id: NodeId,
         settings: Settings,
@@ -140,14 +140,14 @@ impl Consensus {
         Ok(node)
     }
 
-    /// Draws anew how long this node waits before it stands for election.
+    /// Restarts the election timeout with a new random duration.
     pub(crate) fn rest(&mut self) {
         self.elapsed = 0;
         self.patience =
             self.settings.election_ticks + self.chance.below(self.settings.election_ticks);
     }
 
-    /// A tick of the clock.
+    /// Advances the node's clock by one tick.
     pub fn tick(&mut self) {
         self.reserved = self.reserved.saturating_sub(1);
         match &mut self.state {
@@ -163,11 +163,11 @@ impl Consensus {
         }
     }
 
-    /// A message has arrived.
+    /// Handles a message that has arrived.
     ///
     /// # Errors
-    /// When it is not for this node, or nothing a node would send; it is dropped. A
-    /// [`Refusal::Contradiction`] means that a node has lost data.
+    /// When the message is not for this node, or no node would send it; the message is
+    /// dropped. A [`Refusal::Contradiction`] means that a node has lost data.
     pub fn receive(&mut self, message: Message) -> Result<(), Refusal> {
         if message.to != self.id {
             return Err(Refusal::Misdirected { to: message.to });
@@ -192,7 +192,7 @@ impl Consensus {
                 Body::VoteRequest {
                     transfer: false, ..
                 } if self.holds_its_vote_back() => return Ok(()),
-                // These have a term that is not in force.
+                // These carry a term that is not in force.
                 Body::VoteRequest {
                     preliminary: true, ..
                 }
@@ -201,7 +201,7 @@ impl Consensus {
                     granted: true,
                 } => {}
                 Body::Append { .. } | Body::Heartbeat { .. } => self.follow(term, Some(from)),
-                // The leader has asked for it, and has given up its lease.
+                // The leader has asked for this election, and has given up its lease.
                 Body::VoteRequest { transfer: true, .. } => self.follow(term, None),
                 _ => self.follow_nobody(term),
             }
@@ -253,7 +253,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// The write with this number, and all before it, are on the disk.
+    /// Reports that the write with this number, and all before it, are on the disk.
     ///
     /// # Errors
     /// When no such write was handed out.
@@ -277,7 +277,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// Takes what is to be done.
+    /// Takes everything that the caller must do now.
     pub fn ready(&mut self) -> Ready {
         self.replicate();
         let commit = self.shape.commit();
@@ -317,20 +317,21 @@ impl Consensus {
         }
     }
 
-    /// The caller has removed what was before this place from its log, because a
-    /// checkpoint stands for it.
+    /// Reports that the caller has removed the log before `retained`, which a checkpoint
+    /// replaces.
     ///
     /// # Panics
-    /// When that was not all committed.
+    /// When part of that was not committed.
     pub fn removed_before(&mut self, retained: Lsn) {
         self.shape.removed_before(retained);
     }
 
-    /// A checkpoint has arrived whole, by whatever means. Says whether it is needed: if
-    /// so, the next [`Write`] puts it in force.
+    /// Reports a checkpoint that was received whole, by whatever transport. Returns whether
+    /// it is needed: if so, the next [`Write`] installs it.
     ///
     /// # Errors
-    /// When it contradicts what this node knows, so that a node has lost data.
+    /// When the checkpoint contradicts this node's committed log, so that a node has lost
+    /// data.
     pub fn install_checkpoint(&mut self, checkpoint: Checkpoint) -> Result<bool, Refusal> {
         if !checkpoint.is_sound() {
             return Err(Refusal::Malformed(
@@ -362,8 +363,8 @@ impl Consensus {
         Ok(needed)
     }
 
-    /// What is to be sent now, and must be in order with what the disk holds: this
-    /// node's term is on the disk before anybody hears of it.
+    /// Queues a message that promises nothing about log entries. It leaves only once this
+    /// node's term is on the disk, before any other node sees that term.
     pub(crate) fn send(&mut self, to: NodeId, body: Body) {
         let message = self.message(to, body);
         if self.durability.term() < self.term && !is_planted(Bug::ForgetTerm) {
@@ -373,7 +374,7 @@ impl Consensus {
         }
     }
 
-    /// What is sent of a term that is not in force, and promises nothing.
+    /// Queues a message of a term that is not in force; it promises nothing.
     pub(crate) fn send_preliminarily(&mut self, to: NodeId, term: Term, body: Body) {
         let message = Message {
             term,
@@ -382,7 +383,8 @@ impl Consensus {
         self.outbox.messages.push(message);
     }
 
-    /// What promises something about the disk: it waits until all of memory is there.
+    /// Queues a message that promises something about the disk: it is held until the write
+    /// is done that covers all of memory.
     pub(crate) fn promise(&mut self, to: NodeId, body: Body) {
         self.promise_in(to, self.term, body);
     }
@@ -410,36 +412,37 @@ impl Consensus {
         }
     }
 
-    /// The write after which the disk has all that memory has now.
+    /// Number of the write after which the disk has everything that memory has now.
     fn covering(&self) -> u64 {
         self.durability.issued() + u64::from(self.outbox.is_dirty())
     }
 
-    /// This node, a newcomer, has all that its id may ever have acknowledged: it votes from
-    /// now on. Who says so has to know that nobody else counts on what that id said before.
+    /// Admits this newcomer: it has every entry that its id may ever have acknowledged, and
+    /// votes from now on. The caller must know that no other node relies on earlier
+    /// promises of that id.
     pub fn admit(&mut self) {
         self.newcomer = false;
     }
 
-    /// Whether this node has joined with nothing, and was not admitted since.
+    /// Whether this node has joined with an empty log, and has not been admitted since.
     #[must_use]
     pub const fn is_newcomer(&self) -> bool {
         self.newcomer
     }
 
-    /// Who votes, and who did before changes that are not committed.
+    /// The voters, including those before changes that are not committed.
     #[must_use]
     pub fn voters_so_far(&self) -> BTreeSet<NodeId> {
         self.shape.voters_so_far()
     }
 
-    /// Which node this is.
+    /// This node's id.
     #[must_use]
     pub const fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Term, role and leader.
+    /// This node's term and role, and the leader it knows.
     #[must_use]
     pub fn role(&self) -> RoleChange {
         let role = match &self.state {
@@ -457,41 +460,41 @@ impl Consensus {
         }
     }
 
-    /// Who takes part, and who did before changes that are not committed: a change that
-    /// takes somebody away may come to nothing, and to be committed it may need them.
+    /// The members, including those before changes that are not committed: a change that
+    /// removes a node may be rolled back, and its commit may need that node.
     #[must_use]
     pub fn takes_part(&self) -> BTreeSet<NodeId> {
         self.shape.members_so_far()
     }
 
-    /// Grows whenever what [`Self::takes_part`], [`Self::voters_so_far`] or the membership
-    /// of [`Self::status`] says may be something else: whoever looks after every step need
-    /// not ask for them each time.
+    /// A counter that grows whenever the result of [`Self::takes_part`],
+    /// [`Self::voters_so_far`] or the membership of [`Self::status`] may have changed, so
+    /// that a caller need not read them after every step.
     #[must_use]
     pub const fn membership_changes(&self) -> u64 {
         self.shape.membership_changes()
     }
 
-    /// Everything before is known to be committed.
+    /// The commit index: everything before is known to be committed.
     #[must_use]
     pub const fn commit(&self) -> Lsn {
         self.shape.commit()
     }
 
-    /// Where the log ends.
+    /// The log's end.
     #[must_use]
     pub const fn end(&self) -> Lsn {
         self.shape.end()
     }
 
-    /// Where terms begin, from the oldest that is known.
+    /// The marks of terms, from the oldest known.
     #[must_use]
     pub fn marks(&self) -> &[Mark] {
         self.shape.marks()
     }
 
-    /// The newest entries that are in memory, from `from` on: those that are not
-    /// durable are always among them. `None` when older ones would be needed.
+    /// The newest entries in memory, from `from` on; they always include all that are not
+    /// durable. `None` when older ones would be needed.
     #[must_use]
     pub fn recent(&self, from: Lsn) -> Option<Vec<Entry>> {
         let everything = crate::shape::Limit {
@@ -501,7 +504,7 @@ impl Consensus {
         self.shape.recent.from(from, everything)
     }
 
-    /// How this node stands.
+    /// This node's status.
     #[must_use]
     pub fn status(&self) -> Status {
         let (verified, followers) = match &self.state {
@@ -532,9 +535,9 @@ impl Consensus {
 /// Why a node cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// Fix: a setting.
+    /// Fix: a setting is invalid.
     Settings(crate::settings::SettingError),
-    /// Fix: what the disk holds.
+    /// Fix: the state on the disk contradicts itself.
     Restored(RestoreError),
 }
 

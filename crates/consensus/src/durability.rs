@@ -1,23 +1,24 @@
-//! What is on the disk, while writes are under way.
+//! Tracking of durability: which prefix of the log, and which term, are on the disk while
+//! writes are under way.
 //!
-//! Writes are numbered, carried out in order, and answered by number. A number, not an
-//! end, because an end can be written twice:
+//! Writes are numbered, carried out in order, and reported by number. A number, not a log
+//! end, because the log can reach the same end twice:
 //!
 //! ```text
 //!  write 1   S₂ a b        the log ends at 3
 //!  write 2   cut to 1, S₃  ends at 2
 //!  write 3   c             ends at 3 again
-//!  write 1 done: of today's log only S₂ is known to be durable, not all up to 3
+//!  write 1 done: of the current log only S₂ is known to be durable, not all up to 3
 //! ```
 //!
-//! Invariant: the first `end` places of the log *as it is now* are on the disk, and stay
-//! there whatever prefix of the writes under way is carried out.
+//! Invariant: the log *as it is now* is on the disk up to `end`, and stays there whatever
+//! prefix of the writes under way is carried out.
 
 use std::collections::VecDeque;
 
 use coeval_types::{Lsn, Term};
 
-/// A write under way, and what will be durable with it.
+/// A write under way, with the durable end and term once it is done.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     number: u64,
@@ -25,7 +26,7 @@ struct Pending {
     term: Term,
 }
 
-/// What is durable, and what will be.
+/// The durable end and term, and the writes under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Durability {
     issued: u64,
@@ -46,7 +47,7 @@ impl Durability {
         }
     }
 
-    /// Up to where today's log is on the disk.
+    /// The end of the current log's durable prefix.
     pub(crate) const fn end(&self) -> Lsn {
         self.end
     }
@@ -66,7 +67,7 @@ impl Durability {
         number <= self.done
     }
 
-    /// The log is cut at `to`: nothing behind it counts any more.
+    /// Called when the log is truncated at `to`: entries after it do not count any more.
     pub(crate) fn truncated(&mut self, to: Lsn) {
         self.end = self.end.min(to);
         for pending in &mut self.pending {
@@ -74,13 +75,13 @@ impl Durability {
         }
     }
 
-    /// A checkpoint takes the place of the log: what it stands for is durable with its
-    /// write, and not before.
+    /// Called when a checkpoint replaces the log: its prefix is durable with the
+    /// checkpoint's write, and not before.
     pub(crate) fn replaced(&mut self) {
         self.truncated(Lsn(0));
     }
 
-    /// A write is handed out, with which the log is durable up to `end`. Its number.
+    /// Issues a write after which the log is durable up to `end`, and returns its number.
     pub(crate) fn issue(&mut self, end: Lsn, term: Term) -> u64 {
         self.issued += 1;
         self.pending.push_back(Pending {
@@ -91,7 +92,8 @@ impl Durability {
         self.issued
     }
 
-    /// This write and all before it are done. `false` when there is no such write.
+    /// Records that this write and all before it are done. `false` when there is no such
+    /// write.
     pub(crate) fn done(&mut self, number: u64) -> bool {
         if number > self.issued {
             return false;

@@ -1,30 +1,29 @@
-//! Who leads: candidates, votes, and one leader a term.
+//! Leader election: campaigns, votes, and at most one leader per term.
 //!
 //! ```text
-//!             patience is over              a majority would        a majority does
+//!             election timeout              a majority would        a majority does
 //!  Follower ───────────────────▶ PreCandidate ────────────▶ Candidate ───────────▶ Leader
 //!     ▲                              asks, promises            new term,
 //!     │                              nothing                   votes for itself
-//!     └──────── a leader is heard, or a newer term, or a majority says no ──────────┘
+//!     └──────── message of a leader or of a newer term, or a majority refuses ──────┘
 //! ```
 //!
-//! - A *preliminary* vote changes nothing at the voter, so a node that was cut off comes
-//!   back without a term that deposes everybody (pre-vote, Raft dissertation §9.6).
-//! - A voter that has heard of a leader lately does not even look at requests, unless
-//!   the leader itself asked for the election (§4.2.3). Together with a leader that steps
-//!   down when it hears of no majority (`leader`), that is also what leases rest on.
-//!   It holds in the next term, too: a node that hears of one by anything else than its
-//!   leader, say by a voter that says no, has lost its leader and not what it promised it.
-//!   With a lease, it gives no vote until the time that it would have waited is over.
-//! - A vote, and the request for one, leave when term, vote *and log* are on the disk.
-//!   The log, because a request says where the candidate's log ends: a candidate that
-//!   loses that tail in a crash must not win the same term with votes that were given for
-//!   it.
+//! - A *preliminary* vote changes nothing at the voter, so a partitioned node comes back
+//!   without a term that deposes the leader (pre-vote, Raft dissertation §9.6).
+//! - A voter that has heard from a leader within the election timeout ignores vote requests,
+//!   unless the leader itself asked for the election (§4.2.3). Leases rest on this, together
+//!   with check quorum: a leader that hears from no majority steps down (`leader`). The rule
+//!   also holds in the next term: a node that learns of that term from any other message
+//!   than its leader's, for instance a refused vote, has lost its leader but not its promise
+//!   to it. With a lease, it grants no vote until the remaining time is over.
+//! - A vote, and a vote request, leave when term, vote *and log* are on the disk. The log,
+//!   because a request names the end of the candidate's log: a candidate that loses that
+//!   tail in a crash must not win the same term with votes that were granted for it.
 //!
-//! - A *newcomer*, which has joined with nothing, gives no vote and does not stand: what its
-//!   id has promised it may have lost. That ends when it is admitted.
+//! - A *newcomer*, which has joined with an empty log, grants no votes and does not
+//!   campaign: it may have lost promises made under its id. That ends when it is admitted.
 //!
-//! Invariant (election safety): a node gives one vote a term, to a candidate whose log is
+//! Invariant (election safety): a node grants one vote per term, to a candidate whose log is
 //! at least as up to date as its own.
 
 use std::collections::BTreeMap;
@@ -37,19 +36,19 @@ use crate::follower::Follower;
 use crate::message::Body;
 use crate::position::{NodeId, Position};
 
-/// What a candidate knows.
+/// State of a candidate.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// It only asks so far.
+    /// Whether this is a pre-vote, before the term is begun.
     pub(crate) preliminary: bool,
     votes: BTreeMap<NodeId, bool>,
 }
 
-/// A term is not begun with less room in the log than this.
+/// Least room in the log, in bytes, with which a term is begun.
 const ROOM_FOR_A_TERM: u64 = 1 << 20;
 
 impl Consensus {
-    /// Whether this node gives no vote now, because a leader may be there.
+    /// Whether this node grants no votes now, because a leader may be active.
     pub(crate) fn holds_its_vote_back(&self) -> bool {
         let hears_a_leader = match self.state {
             State::Leader(_) => true,
@@ -74,8 +73,9 @@ impl Consensus {
         self.rest();
     }
 
-    /// Becomes a follower of nobody in a newer term. If it followed a leader, it may have
-    /// confirmed that one's lease, which a message of a newer term does not end.
+    /// Becomes a follower without a leader in a newer term. If this node followed a leader,
+    /// it may have confirmed that leader's lease, which a message of a newer term does not
+    /// end.
     pub(crate) fn follow_nobody(&mut self, term: Term) {
         let follows = matches!(self.state, State::Follower(_)) && self.leader.is_some();
         let promised = match self.settings.lease {
@@ -88,8 +88,8 @@ impl Consensus {
         self.reserved = self.reserved.max(promised);
     }
 
-    /// Asks whether a majority would vote for this node. One that does not know that it
-    /// may be elected has not heard of a leader all the same: others may need its vote.
+    /// Begins a pre-vote: asks whether a majority would vote for this node. A node that may
+    /// not campaign still drops its leader: other candidates may need its vote.
     pub(crate) fn stand(&mut self) {
         self.leader = None;
         if !self.may_stand() {
@@ -111,16 +111,16 @@ impl Consensus {
         self.voted(self.id, term, true, true);
     }
 
-    /// The leader has asked this node to take over.
+    /// Handles the leader's request to take over leadership.
     pub(crate) fn stand_for_transfer(&mut self, from: NodeId) {
         if self.leader == Some(from) && self.may_stand() {
             self.stand_in_earnest(true);
         }
     }
 
-    /// Whether this node may be elected, and the cluster may have another term. A node
-    /// that loses its vote may, until that is committed: the others may need its log
-    /// (Raft dissertation §4.2.2).
+    /// Whether this node may be elected, and the cluster may begin another term. A node that
+    /// loses its vote may be elected until that change is committed: the others may need its
+    /// log (Raft dissertation §4.2.2).
     fn may_stand(&self) -> bool {
         self.shape.is_voter_so_far(self.id)
             && !self.newcomer
@@ -129,7 +129,7 @@ impl Consensus {
             && !matches!(self.state, State::Leader(_))
     }
 
-    /// Begins a term, and asks for votes.
+    /// Begins a term as its candidate, and requests votes.
     fn stand_in_earnest(&mut self, transfer: bool) {
         self.term = Term(self.term.0 + 1);
         self.vote = Some(self.id);
@@ -160,8 +160,8 @@ impl Consensus {
         voters.filter(|voter| *voter != self.id).collect()
     }
 
-    /// Somebody asks for this node's vote, in this node's term or, preliminarily, in
-    /// one that may come.
+    /// Handles a vote request, for this node's term or, in a pre-vote, for a term that may
+    /// come.
     pub(crate) fn vote_requested(
         &mut self,
         from: NodeId,
@@ -202,7 +202,7 @@ impl Consensus {
         );
     }
 
-    /// A voter has answered.
+    /// Handles a voter's answer.
     pub(crate) fn voted(&mut self, from: NodeId, term: Term, preliminary: bool, granted: bool) {
         let expected = if preliminary && granted {
             Term(self.term.0 + 1)

@@ -1,17 +1,17 @@
-//! What the log is made of.
+//! Log entries as consensus sees them.
 //!
-//! To consensus an entry is a place, a term, and bytes that it does not look into.
-//! Whoever owns the log decides what an entry is: one frame, or all the frames of a
-//! group commit. Three kinds there are:
+//! To consensus an entry is a range of the log, a term, and bytes that it does not
+//! interpret. The owner of the log decides what an entry is: one frame, or all the frames
+//! of a group commit. Entries have three kinds:
 //!
-//! | content | who makes it | meaning |
+//! | content | made by | meaning |
 //! | --- | --- | --- |
-//! | mark | a new leader, as the first entry of its term | where the term begins, and who takes part |
-//! | membership | the leader, when asked | who takes part from here on |
-//! | payload | whoever proposes | not ours |
+//! | mark | a new leader, as the first entry of its term | the term begins here, with these members |
+//! | membership | the leader, on request | the members from here on |
+//! | payload | a proposal's caller | opaque to consensus |
 //!
-//! That a mark repeats the membership in force costs a few bytes a term, and gives a
-//! node that starts with nothing its members together with the log.
+//! A mark repeats the membership in force, which costs a few bytes per term, so that a
+//! node with an empty log receives its members together with the log.
 //!
 //! Invariant (the mark rule, FRS §6.4): the first entry of every term is its mark, and
 //! no other entry of a term exists before its mark is committed.
@@ -22,38 +22,38 @@ use coeval_types::{Lsn, Term};
 use crate::membership::Membership;
 use crate::position::Position;
 
-/// A piece of the log that comes and goes as a whole.
+/// A range of the log that is appended and removed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its first place.
+    /// Log offset at which it starts.
     pub start: Lsn,
-    /// The place behind its last. Always above `start`.
+    /// Log offset after its last byte. Always above `start`.
     pub end: Lsn,
     /// The term of the leader that made it.
     pub term: Term,
-    /// What it holds.
+    /// Its content.
     pub content: Content,
 }
 
-/// What an entry holds.
+/// Content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
-    /// A term begins; who takes part in it.
+    /// A mark: the term begins here, with this membership.
     Mark(Membership),
-    /// Who takes part from here on.
+    /// A membership change: the members from here on.
     Membership(Membership),
-    /// What was proposed.
+    /// A proposed payload.
     Payload(Bytes),
 }
 
 impl Entry {
-    /// How many places it takes.
+    /// Length of the entry, in log offsets.
     #[must_use]
     pub const fn space(&self) -> u64 {
         self.end.0 - self.start.0
     }
 
-    /// The prefix of the log that ends with it.
+    /// The prefix of the log that ends with this entry.
     #[must_use]
     pub const fn position(&self) -> Position {
         Position {
@@ -68,7 +68,7 @@ impl Entry {
         matches!(self.content, Content::Mark(_))
     }
 
-    /// Who takes part from its end on, if it says so.
+    /// The membership from its end on, if the entry carries one.
     #[must_use]
     pub const fn membership(&self) -> Option<&Membership> {
         match &self.content {
@@ -78,13 +78,13 @@ impl Entry {
     }
 }
 
-/// A mark as it is remembered: which term begins where.
+/// A mark without its membership: which term begins where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The term that begins.
     pub term: Term,
-    /// The mark's first place, and the term's.
+    /// Log offset at which the mark, and so the term, starts.
     pub start: Lsn,
-    /// The place behind the mark.
+    /// Log offset after the mark.
     pub end: Lsn,
 }

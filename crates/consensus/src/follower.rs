@@ -1,8 +1,9 @@
-//! What a follower does with what its leader sends.
+//! The follower's side of log replication: handling of appends and heartbeats, and
+//! acknowledgements.
 //!
-//! The centre is one number: up to where the follower's log is *verified*, that is, known
-//! to be the leader's. A follower that starts again or meets a new leader knows that of
-//! nothing behind its commit point.
+//! The central state is the end up to which the follower's log is *verified*, that is,
+//! known to match the leader's. A follower that restarts or meets a new leader has
+//! verified nothing after its commit index.
 //!
 //! ```text
 //!               commit       verified        end
@@ -11,18 +12,19 @@
 //!         every node    the leader's   old leader's
 //! ```
 //!
-//! - It is verified by an append that follows on a prefix this log has: log matching
-//!   makes everything before it the same. If it does not have that prefix, it asks, once,
-//!   what it should hold (`recovery`).
-//! - Only what is verified is acknowledged, and only what is verified becomes committed
-//!   here: that a leader's commit point covers the number of a place says nothing of what
-//!   this node has in that place.
-//! - Entries that the log has already are skipped; the first that differs replaces all
-//!   from there on. Nothing is cut without something to put in its place.
-//! - An acknowledgement leaves when what it names is on the disk, and the term too. One
-//!   answers for all writes that are done by then. What brings no entries and verifies
-//!   nothing new is not answered: it only says what is committed. If the answer before it
-//!   was lost, that to the next heartbeat says as much.
+//! - An append verifies the log if its previous position is in this log: by log matching
+//!   everything before it matches too. If the log does not have that prefix, the follower
+//!   sends one recovery request (`recovery`).
+//! - The follower acknowledges, and treats as committed, only verified log: a leader's
+//!   commit index beyond an offset says nothing of which entry this node has there.
+//! - Entries that the log already has are skipped; the first that differs replaces
+//!   everything from there on. The log is never truncated without an entry to replace the
+//!   tail.
+//! - An acknowledgement leaves when the entries it covers, and the term, are on the disk.
+//!   One acknowledgement covers all writes that are done by then. An append without
+//!   entries that verifies nothing new is not answered: it only carries the commit index.
+//!   If the previous acknowledgement was lost, the answer to the next heartbeat repeats
+//!   its content.
 //!
 //! Invariant: commit ≤ verified ≤ end, once there is a verified end.
 
@@ -36,25 +38,25 @@ use crate::position::{NodeId, Position};
 use crate::recovery;
 use crate::refusal::Refusal;
 
-/// What a follower knows of its leader.
+/// A follower's state with respect to its leader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follower {
-    /// Up to here the log is the leader's.
+    /// Up to here the log is known to match the leader's.
     verified: Option<Lsn>,
-    /// Up to here the leader was told that it is durable.
+    /// Up to here the follower has acknowledged the log as durable.
     acknowledged: Lsn,
-    /// The leader waits for an answer, even if there is nothing new in it.
+    /// Whether the leader expects an acknowledgement, even one without news.
     owes_answer: bool,
-    /// What was asked and not answered yet.
+    /// The recovery request that has not been answered yet.
     asked: Option<Asked>,
 }
 
 /// A recovery request under way.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// For so many ticks; then it is taken for lost.
+    /// Ticks since it was sent; after half an election timeout it counts as lost.
     ticks: u32,
-    /// The end that was asked about, when entries are checked one by one.
+    /// The end that the request asked about, when entries are checked one by one.
     walked: Lsn,
 }
 
@@ -67,7 +69,8 @@ impl Follower {
         self.verified
     }
 
-    /// Everything before `commit` is committed, so every leader has it.
+    /// Called after a checkpoint was installed: everything before `commit` is committed,
+    /// so every leader has it.
     pub(crate) fn installed(&mut self, commit: Lsn) {
         self.verified = self.verified.max(Some(commit));
         self.owes_answer = true;
@@ -76,7 +79,7 @@ impl Follower {
 }
 
 impl Consensus {
-    /// A tick, for a node that does not lead.
+    /// Advances the clock of a node that does not lead.
     pub(crate) fn tick_follower(&mut self) {
         let patience = (self.settings.election_ticks / 2).max(self.settings.heartbeat_ticks);
         if let State::Follower(follower) = &mut self.state
@@ -89,7 +92,7 @@ impl Consensus {
         }
     }
 
-    /// `from` leads this term.
+    /// Records a message from `from`, which leads this term.
     fn hear(&mut self, from: NodeId) -> Option<&mut Follower> {
         if let State::Candidate(_) = self.state {
             self.follow(self.term, Some(from));
@@ -102,7 +105,7 @@ impl Consensus {
         }
     }
 
-    /// The leader has sent entries.
+    /// Handles an append of the leader.
     pub(crate) fn append_received(
         &mut self,
         from: NodeId,
@@ -137,7 +140,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// Whether this log begins as the leader's does up to `previous`.
+    /// Whether this log matches the leader's up to `previous`.
     fn has_prefix(&self, previous: Position) -> bool {
         let is_trusted = is_planted(Bug::BelieveTrailingMarks)
             && matches!(&self.state, State::Follower(follower) if follower.asked.is_some())
@@ -145,7 +148,7 @@ impl Consensus {
         previous.end <= self.shape.commit() || self.shape.has(previous) || is_trusted
     }
 
-    /// Puts the leader's entries in their places.
+    /// Adds the leader's entries to the log, replacing those that differ.
     fn take(&mut self, entries: Vec<Entry>) -> Result<(), Refusal> {
         for entry in entries {
             if self.shape.has(entry.position()) || entry.end <= self.shape.base().end {
@@ -168,7 +171,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// The leader says how much is committed: of the leader's log.
+    /// Advances the commit index to the leader's, as far as this log is verified.
     fn learn_commit(&mut self, commit: Lsn) {
         if let State::Follower(follower) = &self.state
             && let Some(verified) = follower.verified
@@ -180,7 +183,7 @@ impl Consensus {
         }
     }
 
-    /// The leader lives.
+    /// Handles a heartbeat of the leader.
     pub(crate) fn heartbeat_received(&mut self, from: NodeId, commit: Lsn, round: u64) {
         let Some(follower) = self.hear(from) else {
             return;
@@ -197,7 +200,7 @@ impl Consensus {
         self.send(from, Body::HeartbeatAnswer { round, verified });
     }
 
-    /// Asks the leader what this log should hold.
+    /// Sends the leader a recovery request.
     fn ask(&mut self, leader: NodeId) {
         let walked = self.shape.end();
         let State::Follower(follower) = &mut self.state else {
@@ -208,14 +211,14 @@ impl Consensus {
         }
         follower.asked = Some(Asked { ticks: 0, walked });
         let request = match follower.verified {
-            // Only messages were lost.
+            // Only messages were lost; the log is verified.
             Some(verified) => Request::From { start: verified },
             None => recovery::request(self.settings.recovery, &self.shape, walked),
         };
         self.send(leader, Body::Recover(request));
     }
 
-    /// The leader has another entry than this node before that end.
+    /// Handles the answer that the leader has another entry than this node before `end`.
     pub(crate) fn differs_received(&mut self, from: NodeId, end: Lsn) {
         let walked = self.shape.end_before(end).max(self.shape.commit());
         let Some(follower) = self.hear(from) else {
@@ -231,7 +234,7 @@ impl Consensus {
         self.send(from, Body::Recover(request));
     }
 
-    /// Tells the leader what is on the disk, if that is news or was asked for.
+    /// Sends an acknowledgement of the durable log, if it is news or is owed.
     pub(crate) fn acknowledge(&mut self) {
         let durable = self.durability.end();
         let has_promised = self.durability.term() == self.term;
@@ -251,7 +254,7 @@ impl Consensus {
         }
     }
 
-    /// What [`Bug::AcknowledgeStaleTerm`] does: takes the entries of a leader whose term
+    /// Implements [`Bug::AcknowledgeStaleTerm`]: takes the entries of a leader whose term
     /// is over, and acknowledges them in that term.
     fn obey_stale_leader(
         &mut self,
@@ -269,8 +272,8 @@ impl Consensus {
     }
 }
 
-/// Whether entries follow on each other as a leader's do. The mark rule is part of it:
-/// a term begins with its mark, and has no other.
+/// Checks that entries follow each other as a leader's do. This includes the mark rule: a
+/// term begins with its mark, and has no other.
 fn check_entries(term: Term, previous: Position, entries: &[Entry]) -> Result<(), Refusal> {
     let mut before = previous;
     if before.term > term {

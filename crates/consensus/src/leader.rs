@@ -1,29 +1,30 @@
-//! What a leader does: a mark, then proposals, each on a majority's disks.
+//! The leader: writes the term's mark, then accepts proposals and replicates them to a
+//! quorum.
 //!
 //! ```text
 //!  elected ──▶ mark appended and sent ──▶ mark committed ──▶ serving
 //!              proposals refused                             proposals, reads, changes
 //! ```
 //!
-//! A place of the log is committed when a majority of the voters has it on disk, the
-//! leader itself included or not, *and the leader's own mark is committed with it or
-//! before*. Counting disks for an older term's entries alone would be wrong: a later
-//! leader may still replace them (Raft §5.4.2, its figure 8).
+//! An entry is committed when a majority of the voters, with or without the leader, have it
+//! on disk *and the leader's own mark is committed with it or before*. Counting disks for
+//! entries of older terms alone would be wrong: a later leader may still replace them (Raft
+//! §5.4.2, its figure 8).
 //!
-//! Proposals are sent when the caller takes a [`Ready`](crate::Ready), so all that came
-//! in between go together. Entries and heartbeats carry the commit point. Under load the
-//! next entries come at once, and a message of its own for each commit point would double
-//! the messages; so an append without entries carries it only when the caller wants that
-//! ([`Consensus::tell_commit`]). Such a one is not acknowledged.
+//! The leader sends proposals when the caller takes a [`Ready`](crate::Ready), so all
+//! proposals since the last one go together. Entries and heartbeats carry the commit index.
+//! Under load the next entries follow at once, and a separate message for each commit index
+//! would double the messages; so an append without entries carries it only at the caller's
+//! request ([`Consensus::tell_commit`]). Followers do not acknowledge such an append.
 //!
-//! Who is sent entries at once, and who may be sent them in larger pieces, is told in
+//! The rule which followers are sent entries at once, and which in larger batches, is in
 //! `unawaited`.
 //!
-//! A leader that a committed change leaves without a vote asks another voter to stand, and
-//! follows.
+//! A leader that loses its vote by a committed change asks another voter to campaign, and
+//! becomes a follower.
 //!
-//! A leader that has not heard of a majority for an election timeout steps down, so that
-//! its clients are not kept waiting by a node that can commit nothing.
+//! A leader that has not heard from a majority for an election timeout steps down (check
+//! quorum), so that its clients do not wait for a node that can commit nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -46,29 +47,29 @@ use crate::refusal::Refusal;
 use crate::shape::Limit;
 use crate::unawaited::Awaited;
 
-/// What a leader knows.
+/// State of a leader.
 #[derive(Clone, Debug)]
 pub(crate) struct Leader {
-    /// The end of its mark: it serves once that is committed.
+    /// The end of its mark: the leader serves once the mark is committed.
     pub(crate) mark_end: Lsn,
-    /// Ticks of this leadership.
+    /// Ticks since this leader was elected.
     pub(crate) now: u64,
     pub(crate) progress: BTreeMap<NodeId, Progress>,
     pub(crate) reads: Reads,
-    /// Followers that check entries one by one, and the end that each asks about.
+    /// Followers that check their logs entry by entry, and the end that each asks about.
     checks: BTreeMap<NodeId, Lsn>,
     transfer: Option<Transfer>,
     since_heartbeat: u32,
     since_majority: u32,
-    /// A membership without this node is committed.
+    /// Whether a membership without this node is committed.
     leaves: bool,
-    /// Followers are to hear what is committed even if they are sent nothing else.
+    /// Whether the next appends carry the commit index even without entries.
     tells_commit: bool,
-    /// Whose answers commits wait for.
+    /// The quorum set: followers whose acknowledgements commits wait for.
     pub(crate) awaited: Awaited,
 }
 
-/// Leadership on its way to another node.
+/// A leadership transfer that is under way.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     to: NodeId,
@@ -89,21 +90,21 @@ impl Leader {
             .collect()
     }
 
-    /// Whether leadership is being handed over, or laid down.
+    /// Whether the leader is transferring leadership, or leaving the cluster.
     pub(crate) fn is_ending(&self) -> bool {
         self.leaves || self.transfer.is_some()
     }
 
-    /// To whom leadership is being handed.
+    /// The node to which leadership is being transferred.
     pub(crate) fn handing_over(&self) -> Option<NodeId> {
         self.transfer.map(|transfer| transfer.to)
     }
 
-    /// Those who take part now are followers, and nobody else is.
+    /// Makes exactly the members other than this node its followers.
     fn adopt(&mut self, id: NodeId, membership: &Membership, end: Lsn) {
         self.progress.retain(|node, _| membership.is_member(*node));
         for member in membership.members().filter(|member| *member != id) {
-            // One that is added later has not had the time yet to be heard of.
+            // A follower that is added later counts as active: it had no time to answer yet.
             let active = self.now > 0;
             self.progress
                 .entry(member)
@@ -114,7 +115,7 @@ impl Leader {
 }
 
 impl Consensus {
-    /// This node has won its term.
+    /// Begins leadership: this node has won the election of its term.
     pub(crate) fn lead(&mut self) {
         let start = self.shape.end();
         let membership = self.shape.membership().clone();
@@ -139,7 +140,7 @@ impl Consensus {
         self.add(end, Content::Mark(membership));
     }
 
-    /// Puts an entry of this leader behind the last.
+    /// Appends an entry of this leader.
     fn add(&mut self, end: Lsn, content: Content) -> Position {
         let entry = Entry {
             start: self.shape.end(),
@@ -153,7 +154,7 @@ impl Consensus {
         position
     }
 
-    /// Whether this node leads and may put entries into the log.
+    /// Checks that this node leads and may append entries.
     pub(crate) fn check_serving(&self) -> Result<(), Refusal> {
         match &self.state {
             State::Leader(leader)
@@ -168,7 +169,7 @@ impl Consensus {
         }
     }
 
-    /// Whether an entry of this much space may be put behind the last. Its end.
+    /// Checks that an entry of `space` bytes may be appended, and returns its end.
     fn check_proposal(&self, space: u64) -> Result<Lsn, Refusal> {
         self.check_serving()?;
         if let State::Leader(leader) = &self.state
@@ -182,31 +183,33 @@ impl Consensus {
             .ok_or(Refusal::OutOfPlaces)
     }
 
-    /// Puts a payload into the log. The position tells when it is committed: once a
+    /// Appends a payload to the log. The returned position is committed once a
     /// [`Committed`](crate::Committed) reaches its end *in its term*, or later.
     ///
     /// # Errors
-    /// When this node does not lead, its term has only begun, or it is handing over.
+    /// When this node does not lead, its mark is not committed yet, or it is transferring
+    /// leadership.
     pub fn propose(&mut self, payload: Bytes) -> Result<Position, Refusal> {
         let space = self.settings.spacing.space(payload.len() as u64);
         self.propose_spanning(payload, space)
     }
 
-    /// The same for a payload that takes as much of the log as its maker says: many
-    /// frames that become durable together, say.
+    /// Like [`Self::propose`], for a payload that covers `space` of the log: for instance
+    /// many frames that become durable together.
     ///
     /// # Errors
-    /// As [`Self::propose`].
+    /// Those of [`Self::propose`].
     pub fn propose_spanning(&mut self, payload: Bytes, space: u64) -> Result<Position, Refusal> {
         let end = self.check_proposal(space)?;
         Ok(self.add(end, Content::Payload(payload)))
     }
 
-    /// Changes who takes part by one node. In force at once; done when committed.
+    /// Changes the membership by one node. The change is in force at once, and done when
+    /// committed.
     ///
     /// # Errors
-    /// As [`Self::propose`], when the change before is not committed, or when it makes
-    /// no sense.
+    /// Those of [`Self::propose`]; when the previous change is not committed; or when the
+    /// change makes no sense.
     pub fn change_membership(&mut self, change: Change) -> Result<Position, Refusal> {
         self.check_proposal(1)?;
         if self.shape.membership_is_open() {
@@ -227,11 +230,12 @@ impl Consensus {
         Ok(position)
     }
 
-    /// Hands leadership to another voter: it is brought up to date and asked to stand.
-    /// Given up after an election timeout.
+    /// Transfers leadership to another voter: the leader brings it up to date and asks it to
+    /// campaign. The transfer is given up after an election timeout.
     ///
     /// # Errors
-    /// When this node does not lead, is handing over already, or `to` is no other voter.
+    /// When this node does not lead, another transfer is under way, or `to` is no other
+    /// voter.
     pub fn transfer(&mut self, to: NodeId) -> Result<(), Refusal> {
         self.check_proposal(1)?;
         if to == self.id || !self.shape.membership().is_voter(to) {
@@ -248,7 +252,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// Asks the successor to stand, once it has everything.
+    /// Asks the successor to campaign, once it has the whole log.
     fn go_on_with_transfer(&mut self) {
         let end = self.shape.end();
         let State::Leader(leader) = &mut self.state else {
@@ -269,8 +273,8 @@ impl Consensus {
         }
     }
 
-    /// Sends a follower no entries for now, or does so again: whoever paces followers
-    /// by how fast their disks are says so here. Heartbeats go on.
+    /// Suspends or resumes sending entries to a follower; a caller that paces followers by
+    /// their disks uses it. Heartbeats continue.
     pub fn hold_back(&mut self, follower: NodeId, held_back: bool) {
         if let State::Leader(leader) = &mut self.state
             && let Some(progress) = leader.progress.get_mut(&follower)
@@ -279,7 +283,7 @@ impl Consensus {
         }
     }
 
-    /// A tick, for a node that leads.
+    /// Advances the clock of a leader.
     pub(crate) fn tick_leader(&mut self) {
         let State::Leader(leader) = &mut self.state else {
             return;
@@ -318,7 +322,7 @@ impl Consensus {
         }
     }
 
-    /// A follower has something on its disk.
+    /// Handles a follower's acknowledgement of durable log.
     pub(crate) fn appended_received(&mut self, from: NodeId, matched: Lsn) -> Result<(), Refusal> {
         let end = self.shape.end();
         let State::Leader(leader) = &mut self.state else {
@@ -339,7 +343,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// A follower has answered a heartbeat.
+    /// Handles a follower's answer to a heartbeat.
     pub(crate) fn heartbeat_answered(
         &mut self,
         from: NodeId,
@@ -362,7 +366,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// A follower asks what its log should hold.
+    /// Handles a follower's recovery request.
     pub(crate) fn recover_received(
         &mut self,
         from: NodeId,
@@ -398,7 +402,7 @@ impl Consensus {
         }
     }
 
-    /// Sends a follower that checks entry by entry this leader's entry before `end`.
+    /// Sends this leader's entry before `end` to a follower that checks entry by entry.
     fn answer_check(&mut self, to: NodeId, end: Lsn) {
         let last = Lsn(end.min(self.shape.end()).0.saturating_sub(1));
         let one = Limit {
@@ -426,10 +430,11 @@ impl Consensus {
         }
     }
 
-    /// What was asked for by a [`Fetch`]; `None` when the log does not have it any more.
+    /// Delivers the entries that a [`Fetch`] asked for; `None` when the log has been removed
+    /// there.
     ///
     /// # Errors
-    /// When that is not what was asked for.
+    /// When the entries are not those that were asked for.
     pub fn fetched(&mut self, fetch: Fetch, entries: Option<Vec<Entry>>) -> Result<(), Refusal> {
         let commit = self.shape.commit();
         let State::Leader(leader) = &mut self.state else {
@@ -465,8 +470,8 @@ impl Consensus {
         Ok(())
     }
 
-    /// A checkpoint was sent, or could not be. If the follower does not come to have it,
-    /// another one is asked for after an election timeout.
+    /// Reports that a checkpoint was sent, or could not be. If the follower does not report
+    /// that it has the checkpoint, the leader asks for another one after an election timeout.
     pub fn checkpoint_sent(&mut self, to: NodeId) {
         let retained = self.shape.retained();
         if let State::Leader(leader) = &mut self.state
@@ -484,7 +489,7 @@ impl Consensus {
         let Some(progress) = leader.progress.get_mut(&to) else {
             return;
         };
-        // Entries go whole: a follower that asks from within one gets all of it.
+        // Entries are sent whole: a follower that asks from within an entry gets all of it.
         let start = entries.first().map_or(progress.next, |first| first.start);
         let Some(previous) = self.shape.position_at(start) else {
             return;
@@ -501,8 +506,8 @@ impl Consensus {
         self.send(to, append);
     }
 
-    /// Whether there are followers who could be told more of what is committed than they
-    /// were, and for whom no entries wait that will tell them.
+    /// Whether any follower has not been sent the current commit index, and no entries wait
+    /// for it that would carry the index.
     #[must_use]
     pub fn has_commit_to_tell(&self) -> bool {
         let State::Leader(leader) = &self.state else {
@@ -517,18 +522,19 @@ impl Consensus {
         })
     }
 
-    /// With the next [`Ready`](crate::Ready) every follower is told what is committed, but
-    /// those for whom entries wait that will tell it ([`Consensus::has_unawaited_entries`]).
-    /// Without this they hear it with the next entries or the next heartbeat: whoever
-    /// wants followers to show what is committed soon calls it a moment after something
-    /// was, if no entries have followed ([`Consensus::has_commit_to_tell`]).
+    /// Sends every follower the commit index with the next [`Ready`](crate::Ready), except
+    /// those for which entries wait that will carry it
+    /// ([`Consensus::has_unawaited_entries`]). Otherwise followers receive it with the next
+    /// entries or the next heartbeat: a caller whose followers should apply commits soon
+    /// calls this a moment after a commit, if no entries have followed
+    /// ([`Consensus::has_commit_to_tell`]).
     pub fn tell_commit(&mut self) {
         if let State::Leader(leader) = &mut self.state {
             leader.tells_commit = true;
         }
     }
 
-    /// Sends everybody what it may be sent.
+    /// Queues for every follower the entries that it may be sent.
     pub(crate) fn replicate(&mut self) {
         let State::Leader(leader) = &mut self.state else {
             return;
@@ -561,7 +567,8 @@ impl Consensus {
         }
     }
 
-    /// Sends one message, if there is something to send. Whether there was.
+    /// Queues one message for a follower, if there is something to send. Returns whether
+    /// there was.
     fn replicate_to(&mut self, to: NodeId) -> bool {
         let commit = self.shape.commit();
         let State::Leader(leader) = &mut self.state else {
@@ -579,7 +586,7 @@ impl Consensus {
             return false;
         }
         if next == self.shape.end() || !progress.may_send(&self.settings) {
-            // Whoever has asked is answered in any case.
+            // A follower that has sent a recovery request is answered in any case.
             let is_told = progress.told.is_none() || leader.tells_commit;
             if is_told && progress.told < Some(commit) && progress.may_be_told() {
                 self.send_entries(to, Vec::new(), commit);
@@ -605,8 +612,8 @@ impl Consensus {
         false
     }
 
-    /// How much a majority has on its disks, if this node has everything before `own`. `None`
-    /// while this node does not lead.
+    /// End of the log that a majority has on disk, if this node has everything before `own`.
+    /// `None` while this node does not lead.
     fn reached_with(&self, own: Lsn) -> Option<Lsn> {
         let State::Leader(leader) = &self.state else {
             return None;
@@ -625,10 +632,10 @@ impl Consensus {
         })
     }
 
-    /// Up to where this node's disk is waited for: with everything before on it, a majority
-    /// would have more than is committed, or a message could go. `None` while this node does
-    /// not lead, and while what is missing is others' answers; then it is enough to report
-    /// writes that are done with whatever comes next.
+    /// The log offset up to which this node's own disk is the bottleneck: once everything
+    /// before it is durable here, the commit index advances, or a held message leaves. `None`
+    /// while this node does not lead, and while only acknowledgements of followers are
+    /// missing; then the caller may report finished writes with the next event.
     #[must_use]
     pub fn awaits_durable(&self) -> Option<Lsn> {
         let end = self.shape.end();
@@ -640,7 +647,7 @@ impl Consensus {
         waits.then_some(reached)
     }
 
-    /// Looks how much a majority has on its disks.
+    /// Advances the commit index to what a majority has on disk.
     pub(crate) fn advance_commit(&mut self) {
         let Some(reached) = self.reached_with(self.durability.end()) else {
             return;
@@ -659,8 +666,9 @@ impl Consensus {
         }
     }
 
-    /// This leader is no voter any more: whoever has most of its log is asked to stand at
-    /// once, so that nobody has to find out by silence. If that is lost, they do.
+    /// Called when this leader is no voter any more: asks the voter with the longest matching
+    /// log to campaign at once, so that the others need not wait for an election timeout. If
+    /// that message is lost, they do.
     fn name_successor(&mut self) {
         let State::Leader(leader) = &mut self.state else {
             return;

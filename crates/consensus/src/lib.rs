@@ -1,9 +1,10 @@
-//! Consensus: one log on many nodes, as long as a majority of them is there.
+//! Raft consensus: replicates one log to the nodes of a cluster, and stays available while a
+//! majority of them is.
 //!
-//! A pure step function. It has no clock, no disk, no network and no thread: messages,
-//! ticks and finished writes go in; messages, writes and committed entries come out, by
-//! [`Consensus::ready`]. Chance comes in as a seed. So a test, a simulator and a server
-//! run the same code, and a run can be repeated to the bit.
+//! A pure step function. It has no clock, no disk, no network and no thread: messages, ticks
+//! and finished writes go in; messages, writes and committed entries come out, by
+//! [`Consensus::ready`]. Randomness comes from a seed. So a test, a simulator and a server run
+//! the same code, and a run can be repeated to the bit.
 //!
 //! A cluster of one node, from a caller's point of view:
 //!
@@ -35,56 +36,58 @@
 //!     }
 //! }
 //! // The mark that begins term 1, then the entry: a header of 32 bytes each, with 3 and
-//! // 8 bytes behind it, at multiples of 8.
+//! // 8 bytes of payload, at multiples of 8.
 //! assert_eq!(applied.last().unwrap().to.to_string(), "1/80");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # The log
 //!
-//! Consensus does not keep the log; it decides what is in it. An entry has a place
-//! ([`Lsn`](coeval_types::Lsn)), a term and bytes that nobody here reads. Places are the
-//! caller's bytes of log (decision 0020), so an entry may be one frame or a thousand that
-//! are flushed together. `shape` has what is remembered of a log of any length: a line
+//! Consensus does not store the log; it decides its contents. An entry has a log offset
+//! ([`Lsn`](coeval_types::Lsn)), a term and bytes that consensus does not interpret. Offsets
+//! are the caller's bytes of log (decision 0020), so an entry may be one frame or a thousand
+//! that are flushed together. `shape` has the state that is kept of a log of any length: a line
 //! for each term.
 //!
-//! The first entry of a term is its *mark*, and nothing follows before it is committed.
-//! That costs a new leader one round trip. It buys: committed is what lies behind a mark
-//! that something follows; a follower finds out in one request what of its log is not
-//! its leader's (`recovery`); and no entry of an older term is ever counted by itself.
+//! The first entry of a term is its *mark*, and nothing follows it before it is committed. That
+//! costs a new leader one round trip. It buys: an entry that follows a mark proves that the
+//! mark, and everything before it, is committed; a follower finds with one request where its
+//! log diverges from its leader's (`recovery`); and no entry of an older term is ever counted
+//! by itself.
 //!
-//! # What the caller promises
+//! # Obligations of the caller
 //!
-//! 1. Writes are carried out in order, and reported when they survive the loss of power.
-//! 2. A node that has lost its disk does not come back under its old id; or, as long as
-//!    anybody knows that id for a voter's, nobody hears it. It is told that it has nothing
-//!    ([`Restored::newcomer`]), and neither votes nor stands until it is admitted.
-//! 3. Ticks come from a clock: if some were missed, they are made up for before anything
-//!    else is asked of the node. Without a lease nothing but liveness and
-//!    [`Consensus::unchallenged_ticks`] rests on it. With one, the ticks of any two nodes differ by no more than the stated drift.
-//! 4. What [`Write::truncate`] takes away is taken back from what was applied ahead of
-//!    its commit, before new entries are applied.
+//! 1. The caller carries out writes in order, and reports them when they survive the loss of
+//!    power.
+//! 2. A node that has lost its disk does not come back under its old id, unless no other node
+//!    treats that id as a voter's, or it starts as a newcomer ([`Restored::newcomer`]), which
+//!    neither votes nor campaigns until it is admitted.
+//! 3. Ticks come from a clock: the caller makes up for missed ticks before it calls any other
+//!    method. Without a lease only liveness and [`Consensus::unchallenged_ticks`] depend on
+//!    that. With one, the ticks of any two nodes differ by no more than the stated drift.
+//! 4. When [`Write::truncate`] removes entries that the caller has applied ahead of their
+//!    commit, it undoes them before it applies new ones.
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! The seven properties of `properties`, each checked there after every step of every
-//! simulated run: election safety, log matching, leader completeness, state machine
-//! safety, the mark rule, promises that are on the disk before they are given, commits by
-//! a majority. And liveness: while a majority lives and hears each other,
-//! somebody leads, and what is proposed to it is committed.
+//! The seven properties of `properties`, each checked there after every step of every simulated
+//! run: election safety, log matching, leader completeness, state machine safety, the mark
+//! rule, promises that are on the disk before they are given, commits by a majority. And
+//! liveness: while a majority is up and connected, it elects a leader, and the leader's
+//! proposals are committed.
 //!
-//! Bytes from outside never make it panic: a message that no node would send is refused.
+//! Malformed input never makes it panic: a message that no node would send is refused.
 //!
 //! Source: Raft (Ongaro and Ousterhout, USENIX ATC 2014; Ongaro's dissertation, 2014) for
-//! terms, votes, membership, reads; FRS for marks and recovery, with a correction
-//! (`recovery`); the shape of the interface, with writes that finish later, is that of
-//! the Raft libraries of etcd and TiKV.
+//! terms, votes, membership, reads; FRS for marks and recovery, with a correction (`recovery`);
+//! the shape of the interface, with asynchronous writes, is that of the Raft libraries of etcd
+//! and TiKV.
 //!
 //! # Words
 //!
 //! | here | elsewhere |
 //! | --- | --- |
-//! | place, LSN | log index |
+//! | LSN, log offset | log index |
 //! | append, appended | AppendEntries, its response |
 //! | preliminary vote | pre-vote |
 //! | campaign | TimeoutNow |

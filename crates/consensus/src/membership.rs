@@ -1,16 +1,17 @@
-//! Who takes part, and how that changes: one node at a time.
+//! Cluster membership: voters and learners, and its change by one node at a time.
 //!
-//! *Voters* elect, and a majority of them makes entries committed. *Learners* get the
-//! log and count for nothing: a node catches up as one before it becomes a voter.
+//! *Voters* elect the leader, and a majority of them commits entries. *Learners* receive
+//! the log and count for no quorum: a node catches up as a learner before it becomes a
+//! voter.
 //!
 //! ```text
 //!  {1,2,3}   any majority has 2      add 4      {1,2,3,4}   any majority has 3
 //! ```
 //!
-//! Changing one voter at a time keeps any majority of the old members and any majority
-//! of the new ones from missing each other: 2 + 3 > 4. So a membership is in force from
-//! the moment it is *in the log*, committed or not, and rolls back with the log. Two
-//! conditions make that sound, both kept by `leader`: the change before is committed,
+//! Changing one voter at a time keeps any majority of the old members and any majority of
+//! the new ones from missing each other: 2 + 3 > 4. So a membership is in force from the
+//! moment it is *in the log*, committed or not, and rolls back with the log. Two
+//! conditions make that safe, both checked by `leader`: the previous change is committed,
 //! and so is the leader's own mark.
 //!
 //! Source: Ongaro, *Consensus: Bridging Theory and Practice*, 2014, §4.1, with the
@@ -22,30 +23,30 @@ use std::fmt;
 
 use crate::position::NodeId;
 
-/// Who takes part. Empty at a node that does not know yet.
+/// The members of a cluster. Empty at a node that does not know them yet.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Membership {
     voters: BTreeSet<NodeId>,
     learners: BTreeSet<NodeId>,
 }
 
-/// One step from a membership to another.
+/// A change of a membership by one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A new node gets the log; a voter loses its vote.
+    /// Adds a node as a learner, or makes a voter a learner.
     Learner(NodeId),
-    /// A new node, or a learner, gets a vote.
+    /// Adds a node as a voter, or makes a learner a voter.
     Voter(NodeId),
-    /// A node is no longer a member.
+    /// Removes a node.
     Remove(NodeId),
 }
 
-/// Why a step cannot be taken.
+/// Why a membership change is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeError {
-    /// Everything is already as asked for.
+    /// The membership already is as requested.
     NothingToDo(NodeId),
-    /// Nobody would be left to decide.
+    /// No voter would be left.
     LastVoter(NodeId),
 }
 
@@ -66,7 +67,7 @@ impl fmt::Display for ChangeError {
 impl std::error::Error for ChangeError {}
 
 impl Membership {
-    /// These voters and learners. A node in both is a voter.
+    /// A membership of these voters and learners. A node in both is a voter.
     pub fn new(
         voters: impl IntoIterator<Item = NodeId>,
         learners: impl IntoIterator<Item = NodeId>,
@@ -77,47 +78,47 @@ impl Membership {
         Self { voters, learners }
     }
 
-    /// Those who elect and decide, in order.
+    /// The voters, in ascending order.
     pub fn voters(&self) -> impl ExactSizeIterator<Item = NodeId> + '_ {
         self.voters.iter().copied()
     }
 
-    /// Those who only get the log, in order.
+    /// The learners, in ascending order.
     pub fn learners(&self) -> impl ExactSizeIterator<Item = NodeId> + '_ {
         self.learners.iter().copied()
     }
 
-    /// All of them, voters first.
+    /// All members, voters first.
     pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.voters().chain(self.learners())
     }
 
-    /// Whether this node elects and decides.
+    /// Whether this node is a voter.
     #[must_use]
     pub fn is_voter(&self, node: NodeId) -> bool {
         self.voters.contains(&node)
     }
 
-    /// Whether this node takes part at all.
+    /// Whether this node is a member, as voter or learner.
     #[must_use]
     pub fn is_member(&self, node: NodeId) -> bool {
         self.is_voter(node) || self.learners.contains(&node)
     }
 
-    /// Whether nothing is known yet.
+    /// Whether the membership is not known yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.voters.is_empty() && self.learners.is_empty()
     }
 
-    /// How many voters are a majority.
+    /// Number of voters that form a majority.
     #[must_use]
     pub fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
     }
 
-    /// The largest value that a majority has reached, if each voter has reached
-    /// `reached(voter)`. `None` without voters.
+    /// The largest value that a majority has reached, where `reached(voter)` is each
+    /// voter's value. `None` without voters.
     pub fn reached_by_majority<Value: Ord>(
         &self,
         reached: impl FnMut(NodeId) -> Value,
@@ -125,7 +126,7 @@ impl Membership {
         self.reached_by(self.majority(), reached)
     }
 
-    /// The largest value that `count` voters have reached.
+    /// The largest value that at least `count` voters have reached.
     pub(crate) fn reached_by<Value: Ord>(
         &self,
         count: usize,
@@ -136,10 +137,10 @@ impl Membership {
         values.into_iter().nth(count.checked_sub(1)?)
     }
 
-    /// The membership one step away.
+    /// The membership after this change.
     ///
     /// # Errors
-    /// When the step leads nowhere, or takes the last voter.
+    /// When the change changes nothing, or removes the last voter.
     pub fn changed(&self, change: Change) -> Result<Self, ChangeError> {
         let mut after = self.clone();
         let node = match change {
@@ -175,7 +176,7 @@ impl fmt::Debug for Membership {
     }
 }
 
-/// `1 2 3 + 4`: voters, then learners.
+/// Formats as `1 2 3 + 4`: voters, then learners.
 impl fmt::Display for Membership {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |nodes: &BTreeSet<NodeId>| {

@@ -1,23 +1,24 @@
-//! What nodes say to each other.
+//! The messages that nodes exchange: Raft's requests and responses, and those of
+//! recovery.
 //!
-//! | body | from | to | says |
+//! | body | from | to | meaning |
 //! | --- | --- | --- | --- |
 //! | vote request | candidate | voters | my log ends here: may I lead this term? |
 //! | vote | voter | candidate | yes, and it is on my disk; or no |
-//! | append | leader | everybody | behind this prefix come these entries |
+//! | append | leader | followers | these entries follow this prefix |
 //! | appended | follower | leader | up to here your log is on my disk |
-//! | heartbeat | leader | everybody | I lead, and so far is committed |
-//! | heartbeat answer | follower | leader | in this round you did lead |
-//! | recover | follower | leader | here my log and yours may part: send what is yours |
-//! | differs | leader | follower | (CHK) no; mine is this |
+//! | heartbeat | leader | followers | I lead, and this is the commit index |
+//! | heartbeat answer | follower | leader | I confirm that you led in this round |
+//! | recover | follower | leader | my log may diverge from yours here: send yours |
+//! | differs | leader | follower | (CHK) no; my entry is this |
 //! | campaign | leader | voter | stand for election now |
-//! | stale | anybody | a leader | its term is over |
+//! | stale | any node | a leader | its term is over |
 //!
 //! A term is the sender's own, except that a preliminary vote request, and a vote that
 //! grants it, carry the term that the candidate would have.
 //!
-//! Messages may be lost, repeated, late and out of order. Checkpoints travel beside
-//! them, by whatever means the caller has.
+//! Messages may be lost, repeated, delayed and reordered. The caller sends checkpoints by
+//! a transport of its own.
 
 use coeval_types::{Lsn, Term};
 
@@ -27,107 +28,107 @@ use crate::position::{NodeId, Position};
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who says it.
+    /// The sender.
     pub from: NodeId,
-    /// To whom.
+    /// The receiver.
     pub to: NodeId,
-    /// In which term.
+    /// The term of the message, mostly the sender's.
     pub term: Term,
-    /// What.
+    /// The content.
     pub body: Body,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// May the sender lead?
+    /// A candidate asks for a vote.
     VoteRequest {
         /// The end of the candidate's log.
         last: Position,
-        /// Only asked whether it would be of use to stand; nothing is promised.
+        /// Whether this is a pre-vote, in which voters promise nothing.
         preliminary: bool,
-        /// The leader itself has asked for this election.
+        /// Whether the leader itself has asked for this election.
         transfer: bool,
     },
-    /// An answer to that.
+    /// The answer to a vote request.
     Vote {
-        /// Whether it was a preliminary request.
+        /// Whether the request was a pre-vote.
         preliminary: bool,
-        /// Whether the sender agrees.
+        /// Whether the sender grants its vote.
         granted: bool,
     },
-    /// Entries that follow on a prefix; none, to say what is committed.
+    /// Entries that follow a prefix; without entries it carries the commit index.
     Append {
-        /// The prefix they follow on.
+        /// The prefix that the entries follow.
         previous: Position,
-        /// Everything before it is committed.
+        /// The leader's commit index.
         commit: Lsn,
         /// The entries, without a gap.
         entries: Vec<Entry>,
     },
-    /// The receiver's log is on the sender's disk.
+    /// Acknowledges that the receiver's log is on the sender's disk.
     Appended {
-        /// Up to here.
+        /// End of the acknowledged prefix.
         matched: Lsn,
     },
-    /// The sender leads.
+    /// Asserts that the sender leads its term.
     Heartbeat {
-        /// Everything before it is committed.
+        /// The leader's commit index.
         commit: Lsn,
-        /// Rises with each that is sent.
+        /// Number of the round, which increases with each.
         round: u64,
     },
-    /// An answer to that.
+    /// The answer to a heartbeat.
     HeartbeatAnswer {
-        /// Which round.
+        /// The round that is answered.
         round: u64,
-        /// How much of the leader's log the sender has, if that is known.
+        /// How much of the leader's log the sender has, if it knows.
         verified: Option<Verified>,
     },
-    /// Asks for what the sender's log should hold.
+    /// Asks for the entries from which the sender's log may differ.
     Recover(Request),
-    /// The entry that the sender has where the receiver has another.
+    /// Carries the leader's entry where the receiver has another one.
     Differs {
-        /// The end that was asked about.
+        /// The end that the receiver asked about.
         end: Lsn,
-        /// The leader's entry before or around it.
+        /// The leader's entry that ends there or contains that offset.
         entry: Entry,
     },
-    /// Stand for election at once.
+    /// Asks the receiver to campaign at once.
     Campaign,
-    /// The receiver's term is over.
+    /// Informs the receiver that its term is over.
     Stale,
 }
 
 /// How much of a leader's log a follower has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Up to here it has it.
+    /// End of the prefix that the follower has received.
     pub received: Lsn,
-    /// Up to here it has it on its disk.
+    /// End of the prefix that is on the follower's disk.
     pub durable: Lsn,
 }
 
-/// Where the sender's log may part from the leader's. See `recovery`.
+/// A follower's question where its log diverges from the leader's. See `recovery`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// FRS: does a term begin in the leader's log from `start` on, before `end`?
+    /// FRS: does a term begin in the leader's log at or after `start`, before `end`?
     Marks {
         /// Up to here the sender's log is known to be committed.
         start: Lsn,
-        /// Here it ends, not counting marks that nothing follows.
+        /// End of the sender's log, without trailing marks.
         end: Lsn,
     },
-    /// CHK: is this prefix the leader's?
+    /// CHK: is this prefix in the leader's log?
     Check {
         /// A prefix of the sender's log.
         last: Position,
     },
-    /// Everything from here on, up to where the sender's log is known to be the
-    /// leader's. For TC that is the commit point, always; else a follower asks so only
-    /// for messages that were lost.
+    /// Everything from an offset on, up to which the sender's log is known to match the
+    /// leader's. TC always asks from its commit index; other modes use it only after lost
+    /// messages.
     From {
-        /// The first place asked for.
+        /// Log offset from which entries are requested.
         start: Lsn,
     },
 }

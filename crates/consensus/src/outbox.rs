@@ -1,8 +1,8 @@
-//! What has been decided and not yet handed out.
+//! The outbox: messages, writes and answers that a step has produced and the next
+//! [`Ready`](crate::Ready) will hand out.
 //!
-//! Invariants: the write in the making is what turns the log on the disk, after all
-//! writes handed out, into today's; a held message waits for the write that its promise
-//! rests on.
+//! Invariants: the pending write turns the log on the disk, after all writes handed out,
+//! into the current one; a held message waits for the write that its promise depends on.
 
 use std::collections::VecDeque;
 
@@ -13,29 +13,29 @@ use crate::message::Message;
 use crate::position::NodeId;
 use crate::ready::{Checkpoint, Fetch, ReadAnswer, RoleChange};
 
-/// What has been decided and not yet handed out.
+/// Pending output of a node. See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     pub(crate) messages: Vec<Message>,
-    /// Messages, each with the write it waits for. Ascending.
+    /// Messages, each with the write it waits for, in ascending order.
     held: VecDeque<(u64, Message)>,
     install: Option<Checkpoint>,
     truncate: Option<Lsn>,
     entries: Vec<Entry>,
-    /// Whether term or vote have changed.
+    /// Whether term or vote have changed since the last write.
     promised: bool,
-    /// Where the log ends once all writes that were handed out are done.
+    /// The log's end once all writes that were handed out are done.
     written: Lsn,
-    /// Up to here, what is committed has been handed out.
+    /// End of the committed log that has been handed out.
     pub(crate) applied: Lsn,
-    /// What the caller was told last that this node is.
+    /// The role that the caller was last notified of.
     pub(crate) told: RoleChange,
     pub(crate) reads: Vec<ReadAnswer>,
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) checkpoints: Vec<NodeId>,
 }
 
-/// The parts of a write.
+/// The parts of a pending write.
 pub(crate) struct Unwritten {
     pub(crate) install: Option<Checkpoint>,
     pub(crate) truncate: Option<Lsn>,
@@ -51,7 +51,7 @@ impl Outbox {
         }
     }
 
-    /// Term or vote have changed.
+    /// Records that term or vote have changed, so that they must be written.
     pub(crate) const fn promise(&mut self) {
         self.promised = true;
     }
@@ -86,7 +86,7 @@ impl Outbox {
             || !self.entries.is_empty()
     }
 
-    /// Takes the write in the making, after which the log ends at `end`.
+    /// Takes the pending write, after which the log ends at `end`.
     pub(crate) fn take_unwritten(&mut self, end: Lsn) -> Unwritten {
         self.promised = false;
         self.written = end;
@@ -97,17 +97,17 @@ impl Outbox {
         }
     }
 
-    /// Keeps a message until a write is done.
+    /// Holds a message back until a write is done.
     pub(crate) fn hold(&mut self, write: u64, message: Message) {
         self.held.push_back((write, message));
     }
 
-    /// Whether messages wait for a write.
+    /// Whether any message waits for a write.
     pub(crate) fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// The next message that waits for no more than this write.
+    /// Takes the next held message whose write is done.
     pub(crate) fn release(&mut self, done: impl Fn(u64) -> bool) -> Option<Message> {
         match self.held.front() {
             Some((write, _)) if done(*write) => self.held.pop_front().map(|(_, message)| message),

@@ -1,6 +1,6 @@
-//! Who takes part, and where in the log somebody stands.
+//! Node ids, and positions in the log.
 //!
-//! An [`Lsn`] counts from the beginning of the log; an entry takes the places from its
+//! An [`Lsn`] counts from the beginning of the log; an entry covers the offsets from its
 //! `start` up to and not including its `end`. A *position* is an end together with the
 //! term of the entry that ends there. Two logs that share a position share everything
 //! before it (log matching), so a position names a whole prefix.
@@ -15,8 +15,8 @@ use std::fmt;
 
 use coeval_types::{Lsn, Term};
 
-/// A member of the cluster. Never used again for another one, nor for one that has
-/// lost its disk.
+/// Id of a cluster member. Never reused for another node, nor for a node that has lost
+/// its disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -39,15 +39,15 @@ impl fmt::Display for NodeId {
 pub struct Position {
     /// The term of the last entry; 0 of an empty log.
     pub term: Term,
-    /// Where the next entry starts.
+    /// Log offset at which the next entry starts.
     pub end: Lsn,
 }
 
 impl Position {
-    /// The end of an empty log.
+    /// The position of an empty log.
     pub const EMPTY: Self = Self::new(0, 0);
 
-    /// A position by its numbers.
+    /// Makes a position from its numbers.
     #[must_use]
     pub const fn new(term: u32, end: u64) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! What a leader knows of one follower.
+//! Progress tracking: a leader's knowledge of one follower's log, and flow control towards
+//! it.
 //!
 //! ```text
 //!             appended, or recover
@@ -9,18 +10,18 @@
 //!     └────────────▶ Checkpoint ◀───────┘
 //! ```
 //!
-//! While a follower is in the stage `Checkpoint`, the caller sends it one. From when that
-//! is done until the follower says what it has, a second one would be sent for nothing: the
-//! leader waits for that answer, and asks its caller anew only when an election timeout has
-//! gone by without it.
+//! While a follower is in the stage `Checkpoint`, the caller sends it one. After that,
+//! until the follower acknowledges it, sending a second one would be useless: the leader
+//! waits for that answer, and asks its caller again only after an election timeout without
+//! it.
 //!
-//! A new leader assumes that a follower's log ends where its own does, and probes with
-//! one message: its mark. A follower whose log does not have what comes before the mark
-//! says so with a recovery request, whose answer is where replication goes on. So nobody
-//! is walked back entry by entry.
+//! A new leader assumes that a follower's log ends where its own does, and probes with one
+//! message: its mark. A follower whose log lacks the prefix before the mark replies with a
+//! recovery request, whose answer is where replication continues. So the leader never walks
+//! a follower back entry by entry.
 //!
 //! Invariants: `matched ≤ next`, unless the follower has asked for less; in flight is
-//! exactly what lies between the last answer and `next`, and fits the window, but for
+//! exactly the log between the last answer and `next`, and it fits the window, except for
 //! one message.
 
 use std::collections::VecDeque;
@@ -29,18 +30,18 @@ use coeval_types::Lsn;
 
 use crate::settings::Settings;
 
-/// How entries are sent.
+/// How a leader sends entries to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// One message, then wait: it is not known what the follower has.
+    /// One message, then wait for the answer: the follower's log is not known.
     Probe,
-    /// As many as the window takes.
+    /// Pipelined: as many messages as the window allows.
     Replicate,
-    /// None: the follower needs a checkpoint.
+    /// No entries: the follower needs a checkpoint.
     Checkpoint,
 }
 
-/// Messages under way, and how much they are together.
+/// Messages in flight, with their total size.
 #[derive(Clone, Debug, Default)]
 struct InFlight {
     messages: VecDeque<(Lsn, usize, u64)>,
@@ -66,44 +67,44 @@ impl InFlight {
     }
 }
 
-/// An answer to a checkpoint that was sent.
+/// A checkpoint that was sent and not yet acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
-    /// The checkpoint goes at least so far.
+    /// The checkpoint's end, or a lower bound of it.
     end: Lsn,
-    /// It was sent so many ticks ago.
+    /// Ticks since it was sent.
     ticks: u32,
 }
 
-/// What a leader knows of a follower.
+/// A leader's knowledge of one follower.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
-    /// Up to here the leader's log is on the follower's disk.
+    /// Match index: the leader's log up to here is on the follower's disk.
     pub(crate) matched: Lsn,
-    /// Where the next message begins.
+    /// Log offset at which the next message begins.
     pub(crate) next: Lsn,
-    /// The commit point it was told last; `None` when it is owed an answer.
+    /// The commit index it was sent last; `None` when an answer is owed to it.
     pub(crate) told: Option<Lsn>,
-    /// The newest round of heartbeats it has answered.
+    /// The newest round of heartbeats that it has answered.
     pub(crate) round: u64,
-    /// Has been heard of since the last look.
+    /// Whether it has sent a message since the last check for a majority.
     pub(crate) active: bool,
-    /// The caller wants nothing sent at the moment.
+    /// Whether the caller has suspended sending.
     pub(crate) held_back: bool,
-    /// Entries are being fetched for it, from here on.
+    /// Log offset from which entries are being fetched for it.
     pub(crate) fetching: Option<Lsn>,
-    /// A probe is under way.
+    /// Whether a probe is in flight.
     probing: bool,
-    /// A checkpoint was sent, and what the follower has then is not known yet.
+    /// The checkpoint that was sent, and is not acknowledged yet.
     awaited: Option<Awaited>,
-    /// `next` at the time of the last heartbeat, and its round.
+    /// The newest round of heartbeats, and `next` when it was sent.
     mark_of_round: (u64, Lsn),
     in_flight: InFlight,
 }
 
 impl Progress {
-    /// A follower of whom nothing is known but where the leader's own log ends.
+    /// Progress of a follower whose log is assumed to end at the leader's end.
     pub(crate) fn new(next: Lsn, active: bool) -> Self {
         Self {
             stage: Stage::Probe,
@@ -121,7 +122,7 @@ impl Progress {
         }
     }
 
-    /// Whether another message of entries may go.
+    /// Whether another message with entries may be sent.
     pub(crate) fn may_send(&self, settings: &Settings) -> bool {
         if self.held_back || self.fetching.is_some() {
             return false;
@@ -136,12 +137,12 @@ impl Progress {
         }
     }
 
-    /// Whether a message without entries may go, to tell it what is committed.
+    /// Whether a message without entries may be sent, to carry the commit index.
     pub(crate) fn may_be_told(&self) -> bool {
         self.stage == Stage::Replicate && !self.held_back && self.fetching.is_none()
     }
 
-    /// A message with these entries goes.
+    /// Records that a message with these entries was sent.
     pub(crate) fn sent(&mut self, end: Lsn, entries: usize, space: u64) {
         if self.stage == Stage::Probe {
             self.probing = true;
@@ -150,7 +151,7 @@ impl Progress {
         self.in_flight.push(end, entries, space);
     }
 
-    /// The follower says what it has on its disk.
+    /// Handles the follower's acknowledgement of durable log.
     pub(crate) fn appended(&mut self, matched: Lsn) {
         let is_all_known = self.in_flight.messages.is_empty();
         self.matched = self.matched.max(matched);
@@ -166,7 +167,8 @@ impl Progress {
         self.next = self.next.max(matched);
     }
 
-    /// It is known where the follower's log stops being the leader's: there it goes on.
+    /// Resumes replication at `next`, where the follower's log is known to diverge from the
+    /// leader's or to end.
     pub(crate) fn resume(&mut self, next: Lsn) {
         self.stage = Stage::Replicate;
         self.next = next;
@@ -177,25 +179,26 @@ impl Progress {
         self.in_flight = InFlight::default();
     }
 
-    /// The follower needs a checkpoint first.
+    /// Records that the follower needs a checkpoint first.
     pub(crate) fn needs_checkpoint(&mut self) {
         self.stage = Stage::Checkpoint;
         self.fetching = None;
         self.in_flight = InFlight::default();
     }
 
-    /// A checkpoint that goes at least to `end` was sent, or could not be.
+    /// Records that a checkpoint that ends at `end` or later was sent, or could not be.
     pub(crate) fn checkpoint_sent(&mut self, end: Lsn) {
         self.probe();
         self.awaited = Some(Awaited { end, ticks: 0 });
     }
 
-    /// Whether the caller is to send a checkpoint: none is under way.
+    /// Whether the caller may be asked to send a checkpoint: none is under way.
     pub(crate) fn may_have_checkpoint(&self) -> bool {
         self.stage != Stage::Checkpoint && self.awaited.is_none()
     }
 
-    /// A tick of the leader's clock; it waits for so many.
+    /// Advances the clock: after `patience` ticks an unacknowledged checkpoint counts as
+    /// lost.
     pub(crate) fn tick(&mut self, patience: u32) {
         if let Some(awaited) = &mut self.awaited {
             awaited.ticks += 1;
@@ -205,7 +208,7 @@ impl Progress {
         }
     }
 
-    /// Nothing is known any more of what has arrived.
+    /// Returns to probing: it is unknown which messages have arrived.
     pub(crate) fn probe(&mut self) {
         self.stage = Stage::Probe;
         self.probing = false;
@@ -213,13 +216,14 @@ impl Progress {
         self.in_flight = InFlight::default();
     }
 
-    /// A heartbeat goes.
+    /// Records that a heartbeat was sent.
     pub(crate) const fn heartbeat(&mut self, round: u64) {
         self.mark_of_round = (round, self.next);
     }
 
-    /// The follower has answered a heartbeat. What was sent before that heartbeat and
-    /// has not arrived by now is taken for lost; if it was only late, it is sent twice.
+    /// Handles the follower's answer to a heartbeat. Entries that were sent before that
+    /// heartbeat and have not arrived count as lost; if they were only late, they are sent
+    /// twice.
     pub(crate) fn answered(&mut self, round: u64, verified: Option<Lsn>) {
         self.active = true;
         self.round = self.round.max(round);

@@ -1,10 +1,10 @@
-//! Reads that see everything acknowledged before them, without writing to the log.
+//! Linearizable reads without log writes: read index, and leader leases.
 //!
-//! A leader may have been deposed without knowing. So a read notes the commit point, and
-//! is answered once a majority has answered a round of heartbeats that began after it:
-//! until then nobody else can have led and committed more (read index, Raft dissertation
-//! §6.4). One round serves all reads that came before it, and the reads that come while
-//! it is under way share the next:
+//! A leader may have been deposed without knowing. So a read records the commit index, and is
+//! answered once a majority has answered a round of heartbeats that began after the read:
+//! until then no other node can have led and committed more (read index, Raft dissertation
+//! §6.4). One round serves all reads that came before it, and the reads that come while it is
+//! under way share the next:
 //!
 //! ```text
 //!  reads    a    b c d e               f
@@ -12,14 +12,15 @@
 //!             answers a        answers b c d e, not f
 //! ```
 //!
-//! With a lease (off unless set), a round that was confirmed counts for a time after its
-//! *beginning*, because none of those who confirmed it votes before that time is over,
-//! in whatever term, and whatever else it hears; [`Settings::lease_ticks`] has the sum. A
-//! leader that hands over its leadership asks another to be elected at once, so it takes no
-//! more reads on a lease in its term. So does one whose members change, until they confirm it.
+//! With a lease (off unless set), a confirmed round counts for a time after its *beginning*,
+//! because no voter that confirmed it grants a vote before that time is over, in whatever
+//! term, and whatever messages it receives; [`Settings::lease_ticks`] has the formula. A
+//! leader that transfers its leadership asks another node to be elected at once, so it serves
+//! no more reads on a lease in its term. Nor does a leader whose membership changes, until the
+//! new members confirm it.
 //!
-//! Invariant: a read is answered with a commit point no older than what any node had
-//! acknowledged when the read came. That needs a commit point of this term, so reads are
+//! Invariant: a read is answered with a commit index that includes everything any node had
+//! acknowledged when the read came. That needs a commit index of this term, so reads are
 //! refused until the mark is committed.
 
 use std::collections::VecDeque;
@@ -45,22 +46,22 @@ struct Waiting {
     round: u64,
 }
 
-/// The rounds of a leader, and who waits for them.
+/// The heartbeat rounds of a leader, and the reads that wait for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     waiting: VecDeque<Waiting>,
     /// The newest round that was sent.
     pub(crate) round: u64,
-    /// When rounds began, in ticks of this leadership.
+    /// Start of each unconfirmed round: its number, and the tick of this leadership.
     begun: VecDeque<(u64, u64)>,
-    /// When the newest confirmed round began.
+    /// Tick at which the newest confirmed round began.
     confirmed: Option<u64>,
-    /// Somebody was asked to be elected.
+    /// Whether another node was asked to campaign.
     gave_up_lease: bool,
 }
 
 impl Reads {
-    /// A round is sent.
+    /// Begins a round and returns its number.
     pub(crate) fn begin(&mut self, now: u64) -> u64 {
         self.round += 1;
         self.begun.push_back((self.round, now));
@@ -74,18 +75,19 @@ impl Reads {
             .is_some_and(|first| first.round > self.round)
     }
 
-    /// Everybody who confirmed so far may not be who counts from now on.
+    /// Drops the lease after a membership change: the nodes that confirmed it may be no
+    /// majority of the new members.
     pub(crate) fn forget_lease(&mut self) {
         self.confirmed = None;
         self.begun.clear();
     }
 
-    /// Another node may be elected before the lease is over.
+    /// Gives up the lease for this term: another node may be elected before it is over.
     pub(crate) fn give_up_lease(&mut self) {
         self.gave_up_lease = true;
     }
 
-    /// How many ticks are left of a lease of so many.
+    /// Ticks left of a lease of `ticks` ticks.
     fn lease_left(&self, now: u64, ticks: u64) -> u64 {
         match self.confirmed {
             Some(begun) if !self.gave_up_lease => ticks.saturating_sub(now - begun),
@@ -93,7 +95,7 @@ impl Reads {
         }
     }
 
-    /// A majority has answered this round.
+    /// Records that a majority has answered this round, and returns the reads it answers.
     fn confirm(&mut self, round: u64) -> impl Iterator<Item = ReadAnswer> + '_ {
         while let Some((_, begun)) = self.begun.pop_front_if(|(number, _)| *number <= round) {
             self.confirmed = Some(begun);
@@ -123,11 +125,12 @@ impl Leader {
 }
 
 impl Consensus {
-    /// Asks whether this node still leads, and how far a read must see. The answer comes
-    /// by [`Ready::reads`](crate::Ready::reads), under this `context`.
+    /// Requests a read: whether this node still leads, and up to which commit index the read
+    /// must see. The answer comes in [`Ready::reads`](crate::Ready::reads), with this
+    /// `context`.
     ///
     /// # Errors
-    /// When this node does not lead, or its term has only begun.
+    /// When this node does not lead, or its mark is not committed yet.
     pub fn read(&mut self, context: u64) -> Result<(), Refusal> {
         self.check_serving()?;
         let State::Leader(leader) = &mut self.state else {
@@ -150,28 +153,28 @@ impl Consensus {
         Ok(())
     }
 
-    /// Within how many more ticks a read needs no round: all, where nobody else votes,
-    /// since nobody else can be elected; what is left of a lease; none, if this node does
-    /// not lead or its term has only begun. Asked again after every step, for any may take
-    /// it back, and before that step's messages are sent: they may make another one leader.
+    /// For how many more ticks a read needs no round: `u64::MAX` if this node is the only
+    /// voter, since no other node can be elected; the rest of a lease; 0 if this node does not
+    /// lead or its mark is not committed. The caller asks again after every step, because any
+    /// step may end the lease, and before it sends that step's messages, because they may make
+    /// another node leader.
     #[must_use]
     pub fn certain_ticks(&self) -> u64 {
         self.confirmed_ticks(self.settings.lease_ticks())
     }
 
-    /// Within how many more ticks it is not to be expected that somebody else is elected: half
-    /// of those for which voters that have answered this leader vote for nobody. It takes a
-    /// voter that has forgotten so, because it has started again or has heard of a newer term,
-    /// one with other settings, or ticks that come twice as fast. Like
-    /// [`Consensus::certain_ticks`] it is taken back by any step. Nothing may rest on it that
-    /// is not found out for certain later.
+    /// For how many more ticks the election of another node is unlikely: half the time for
+    /// which the voters that have answered this leader grant no votes. A voter may still grant
+    /// one if it has restarted, has seen a newer term or has other settings, or if its ticks
+    /// come twice as fast. As for [`Consensus::certain_ticks`], any step may end it. A caller
+    /// may rely on it only for results that are confirmed later.
     #[must_use]
     pub fn unchallenged_ticks(&self) -> u64 {
         self.confirmed_ticks(u64::from((self.settings.election_ticks - 1) / 2))
     }
 
-    /// What is left of so many ticks, counted from the beginning of the last round that a
-    /// majority has answered.
+    /// Ticks left of `ticks`, counted from the beginning of the last round that a majority has
+    /// answered.
     fn confirmed_ticks(&self, ticks: u64) -> u64 {
         let State::Leader(leader) = &self.state else {
             return 0;
@@ -184,7 +187,7 @@ impl Consensus {
         }
     }
 
-    /// Begins a round, for reads or because it is time.
+    /// Begins a round of heartbeats, for reads or because the interval is over.
     pub(crate) fn send_heartbeats(&mut self) {
         let State::Leader(leader) = &mut self.state else {
             return;
@@ -194,7 +197,7 @@ impl Consensus {
         let followers: Vec<NodeId> = leader.progress.keys().copied().collect();
         for progress in leader.progress.values_mut() {
             progress.heartbeat(round);
-            // Whoever has asked is owed an answer of its own.
+            // A follower that has sent a recovery request is owed an answer of its own.
             if progress.told.is_some() {
                 progress.told = Some(commit);
             }
@@ -202,11 +205,11 @@ impl Consensus {
         for follower in followers {
             self.send(follower, Body::Heartbeat { commit, round });
         }
-        // Alone, it is its own majority.
+        // A single voter is its own majority.
         self.confirm_reads();
     }
 
-    /// Answers the reads whose round is over.
+    /// Answers the reads whose round is confirmed.
     pub(crate) fn confirm_reads(&mut self) {
         let State::Leader(leader) = &mut self.state else {
             return;
@@ -215,7 +218,7 @@ impl Consensus {
         self.outbox.reads.extend(leader.reads.confirm(round));
     }
 
-    /// This node leads no more: who waits is told.
+    /// Called when this node stops leading: refuses the waiting reads.
     pub(crate) fn refuse_reads(&mut self, successor: Option<NodeId>) {
         let State::Leader(leader) = &mut self.state else {
             return;

@@ -1,4 +1,4 @@
-//! What a node wants done, and what is done for it: the caller's side of each step.
+//! The output of a step: the messages, writes and commits that the caller carries out.
 //!
 //! ```text
 //!  message, tick, persisted, proposal …          messages, write, committed, role …
@@ -7,10 +7,10 @@
 //!   Consensus::receive, tick, persisted, propose …  ──▶  Consensus::ready
 //! ```
 //!
-//! A [`Ready`] may be carried out in any order and in parallel, but for two rules: writes
-//! are carried out in the order of their numbers, and what is committed is applied in
-//! order. A message never has to wait for the write beside it: those that promise
-//! something about the disk are held inside until that write is reported done.
+//! A caller may carry out the parts of a [`Ready`] in any order and in parallel, with two
+//! restrictions: writes in the order of their numbers, and committed entries in log order.
+//! A message never has to wait for the write beside it: messages that promise something
+//! about the disk are held inside until that write is reported done.
 
 use coeval_types::{Lsn, Term};
 
@@ -21,24 +21,23 @@ use crate::position::{NodeId, Position};
 use crate::refusal::Refusal;
 use crate::restored::HardState;
 
-/// What is to be done.
+/// The actions that the caller must carry out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// To be sent, in order where the way keeps order.
+    /// Messages to send, in order if the transport keeps order.
     pub messages: Vec<Message>,
-    /// To be put on the disk, and reported by
-    /// [`persisted`](crate::Consensus::persisted).
+    /// Write to carry out, and to report by [`persisted`](crate::Consensus::persisted).
     pub write: Option<Write>,
-    /// Newly committed, and to be applied.
+    /// Newly committed entries, to apply.
     pub committed: Option<Committed>,
-    /// This node has another role, term or leader than before.
+    /// The new role, term or leader of this node, if any of them changed.
     pub role: Option<RoleChange>,
-    /// Reads that may be answered, or not.
+    /// Reads that can be answered, or are refused.
     pub reads: Vec<ReadAnswer>,
     /// Entries that followers need and that are no longer in memory.
     pub fetches: Vec<Fetch>,
-    /// Followers that need a checkpoint: the log they would need is gone. To be sent by
-    /// the caller, and reported by
+    /// Followers that need a checkpoint, because the log they need has been removed. The
+    /// caller sends one, and reports it by
     /// [`checkpoint_sent`](crate::Consensus::checkpoint_sent).
     pub checkpoints: Vec<NodeId>,
 }
@@ -51,43 +50,42 @@ impl Ready {
     }
 }
 
-/// A change of what is on the disk, made in this order: term and vote, then what is taken
-/// away, then the entries, from the first on. A crash may come between any two of them. The
-/// term comes first, so that a log never holds entries of a term that its node does not
-/// know; what is promised to others waits until all of it is there. A commit point does not
-/// get there before the entries that it covers.
+/// A change of the disk, made in this order: term and vote, then the truncation, then the
+/// entries, from the first on. A crash may come between any two of them. The term comes
+/// first, so that a log never holds entries of a term that its node does not know; promises
+/// to other nodes wait until all of it is durable. A commit index is not written before the
+/// entries that it covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Rises by one from write to write.
+    /// Number of the write, one more than the previous one's.
     pub number: u64,
-    /// All log goes, and the checkpoint that was received takes its place, and that of
-    /// the state that was applied so far.
+    /// A received checkpoint that replaces the whole log, and the state applied so far.
     pub install: Option<Checkpoint>,
-    /// Everything in the log from here on goes, and what was applied of it is taken
-    /// back.
+    /// Log offset from which the log is removed; the caller undoes what it applied of it.
     pub truncate: Option<Lsn>,
-    /// To be put behind what is left.
+    /// Entries to append after the truncation.
     pub entries: Vec<Entry>,
-    /// To be kept in place of the one before.
+    /// Hard state that replaces the previous one.
     pub hard_state: HardState,
 }
 
 /// The state after a committed prefix of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Which prefix.
+    /// The prefix.
     pub position: Position,
-    /// Who took part at its end.
+    /// The membership at its end.
     pub membership: Membership,
-    /// From where on it is known where terms began: at the latest from its end.
+    /// Position from which on all marks are known: its end at the latest.
     pub base: Position,
-    /// Where they began, from the base on to its end. They outlive the log in which they
-    /// stood, so that who recovers is not sent a checkpoint for want of them.
+    /// The marks of terms from the base to its end. They outlive the log that contained
+    /// them, so that a recovering follower need not be sent a checkpoint only for lack of
+    /// marks.
     pub marks: Vec<Mark>,
 }
 
 impl Checkpoint {
-    /// One of which no more is known.
+    /// A checkpoint whose earlier marks are not known.
     #[must_use]
     pub fn new(position: Position, membership: Membership) -> Self {
         Self {
@@ -114,64 +112,64 @@ impl Checkpoint {
     }
 }
 
-/// A stretch of the log that is committed now.
+/// A newly committed range of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Where it begins: where the one before ended.
+    /// Log offset at which it begins: the end of the previous one.
     pub from: Lsn,
     /// Its end, and the term of its last entry.
     pub to: Position,
 }
 
-/// What a node is.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
-    /// It follows a leader, or waits for one.
+    /// The node follows a leader, or waits for one.
     #[default]
     Follower,
-    /// It asks whether it would be elected.
+    /// The node runs a pre-vote.
     PreCandidate,
-    /// It stands for election.
+    /// The node campaigns in its term.
     Candidate,
-    /// It leads.
+    /// The node leads its term.
     Leader {
-        /// Whether its mark is committed: only then does it take proposals and reads.
+        /// Whether its mark is committed: only then does it accept proposals and reads.
         serving: bool,
     },
 }
 
-/// What a node has become.
+/// A node's role in its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RoleChange {
-    /// In this term.
+    /// The node's term.
     pub term: Term,
-    /// What it is.
+    /// Its role.
     pub role: Role,
-    /// Who leads, as far as it knows.
+    /// The leader, as far as the node knows.
     pub leader: Option<NodeId>,
 }
 
-/// What has become of a read.
+/// The answer to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadAnswer {
-    /// What the caller named it.
+    /// The context that the caller gave the read.
     pub context: u64,
-    /// It may be answered from a state that has everything before this; or not here.
+    /// The log offset before which the state must be applied for the read; or the refusal.
     pub outcome: Result<Lsn, Refusal>,
 }
 
-/// A follower needs entries that are no longer in memory. To be read from the log and
-/// handed to [`fetched`](crate::Consensus::fetched).
+/// A request for entries that a follower needs and that are no longer in memory. The caller
+/// reads them from the log and delivers them by [`fetched`](crate::Consensus::fetched).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Who needs them.
+    /// The follower that needs them.
     pub to: NodeId,
-    /// From the entry that holds this place on.
+    /// Log offset within or at the start of the first entry.
     pub from: Lsn,
-    /// No further than this.
+    /// Log offset at which the entries must end at the latest.
     pub end: Lsn,
-    /// Not more space than this, but at least one entry.
+    /// Most space of the entries; one entry is always allowed.
     pub space: u64,
-    /// Not more entries than this.
+    /// Most entries.
     pub entries: usize,
 }

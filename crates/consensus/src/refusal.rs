@@ -1,4 +1,4 @@
-//! Why something that was asked for is not done.
+//! Refusals: why consensus rejects a request or a message.
 
 use std::fmt;
 
@@ -7,45 +7,45 @@ use coeval_types::{Lsn, Remedy, Term};
 use crate::membership::ChangeError;
 use crate::position::NodeId;
 
-/// Why something that was asked for is not done. Nothing has changed then.
+/// Why consensus rejects a request or a message. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Retry, elsewhere: this node does not lead.
     NotLeader {
-        /// Who does, as far as it knows.
+        /// The leader, as far as this node knows.
         leader: Option<NodeId>,
     },
-    /// Retry: the term's mark is not committed yet, and nothing enters the log before.
+    /// Retry: the term's mark is not committed yet, and the log accepts nothing before.
     TermBegins {
-        /// Which term.
+        /// The term.
         term: Term,
     },
-    /// Retry: leadership is being handed over.
+    /// Retry: a leadership transfer is under way.
     HandingOver {
-        /// To whom.
+        /// The node that leadership is being transferred to.
         to: NodeId,
     },
-    /// Retry: the change of members before this one is not committed yet.
+    /// Retry: the previous membership change is not committed yet.
     ChangeUnderWay,
-    /// Fix: the change makes no sense.
+    /// Fix: the membership change makes no sense.
     Change(ChangeError),
-    /// Fix: leadership can only be handed to another voter.
+    /// Fix: leadership can only be transferred to another voter.
     NotAVoter(NodeId),
-    /// Fix: a log of so much space cannot be numbered.
+    /// Fix: the log's offsets are used up by an entry of this size.
     OutOfPlaces,
-    /// Fix: a message that no node sends. It was dropped.
+    /// Fix: no node would send this message. It was dropped.
     Malformed(&'static str),
-    /// Fix: a message for somebody else. It was dropped.
+    /// Fix: the message is for another node. It was dropped.
     Misdirected {
-        /// For whom.
+        /// The node that the message is for.
         to: NodeId,
     },
-    /// Fatal: a leader's log contradicts what is committed here. One of the two nodes
-    /// has lost what it had promised to keep.
+    /// Fatal: a leader's log contradicts this node's committed log. One of the two nodes
+    /// has lost state that it had promised to keep.
     Contradiction {
-        /// Where the leader's entry is another.
+        /// Log offset at which the leader's entry differs.
         at: Lsn,
-        /// What is committed here.
+        /// This node's commit index.
         commit: Lsn,
     },
     /// Fix, in the caller: no write has this number.
@@ -53,7 +53,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the caller can do.
+    /// How the caller can react.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {
         match self {
@@ -79,7 +79,7 @@ impl fmt::Display for Refusal {
                 leader: Some(leader),
             } => write!(formatter, "this node does not lead; node {leader} does"),
             Self::NotLeader { leader: None } => {
-                formatter.write_str("this node does not lead, and knows nobody who does; try again")
+                formatter.write_str("this node does not lead, and knows no leader; try again")
             }
             Self::TermBegins { term } => write!(
                 formatter,

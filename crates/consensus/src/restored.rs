@@ -1,8 +1,9 @@
-//! What a node starts with: what its disk holds.
+//! The state with which a node starts: the hard state and the outline of the log on its
+//! disk.
 //!
-//! The caller reads its log and hands over its shape. [`Restored::from_entries`] does so
-//! for entries in memory; a log with files of its own keeps marks and memberships where
-//! it finds them without reading everything.
+//! The caller reads its log and provides this outline. [`Restored::from_entries`] makes
+//! it from entries in memory; a log with files of its own stores marks and memberships
+//! where it can read them without the whole log.
 
 use std::fmt;
 
@@ -12,48 +13,49 @@ use crate::entry::{Entry, Mark};
 use crate::membership::Membership;
 use crate::position::{NodeId, Position};
 
-/// What must be on the disk before anybody is told.
+/// Raft's hard state: it must be on the disk before other nodes see its effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HardState {
-    /// The newest term heard of. A crash may have kept an entry of a newer one: then that
-    /// is the term, and nobody has the vote.
+    /// The newest term seen. If a crash preserved an entry of a newer term, that term
+    /// counts, without a vote.
     pub term: Term,
-    /// Who has this node's vote in that term.
+    /// The node that has this node's vote in that term.
     pub vote: Option<NodeId>,
-    /// Everything before it is committed. May be older than the truth, or lost (0):
-    /// recovery by marks does not depend on it.
+    /// The commit index. It may be older than the cluster's, or lost (0): recovery by
+    /// marks does not depend on it.
     pub commit: Lsn,
 }
 
-/// What a node starts with.
+/// The state with which a node starts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// What it promised.
+    /// Its term, vote and commit index.
     pub hard_state: HardState,
-    /// The end of the checkpoint that stands for the beginning of the log; marks are
-    /// known from here on.
+    /// The end of the checkpoint that replaces the beginning of the log; marks are known
+    /// from here on.
     pub base: Position,
-    /// Who takes part as of the base.
+    /// The membership at the base.
     pub membership: Membership,
-    /// The log can be read from here on; at least the base's end.
+    /// Log offset from which the log can be read; at least the base's end.
     pub retained: Lsn,
-    /// Where terms begin, from the base on.
+    /// Marks of terms, from the base on.
     pub marks: Vec<Mark>,
-    /// Who takes part from which end on, for every change behind the base.
+    /// Each membership change after the base, with the end from which it holds.
     pub memberships: Vec<(Lsn, Membership)>,
-    /// Where the log ends.
+    /// End of the log.
     pub end: Lsn,
-    /// Committed entries are handed out from here on; at least the base's end.
+    /// Log offset from which committed entries are handed out; at least the base's end.
     pub applied: Lsn,
-    /// Where entries behind the commit point end. Needed to walk back one by one
+    /// Ends of the entries after the commit index. Needed to walk back one by one
     /// ([`Recovery::Checking`](crate::Recovery::Checking)), else empty.
     pub ends: Vec<Lsn>,
-    /// It has joined with nothing, perhaps under an id that has acknowledged things: it
-    /// neither votes nor stands until it is [admitted](crate::Consensus::admit).
+    /// Whether the node joins with an empty log, perhaps under an id that has made
+    /// promises: it neither votes nor campaigns until it is
+    /// [admitted](crate::Consensus::admit).
     pub newcomer: bool,
 }
 
-/// What is wrong with what a disk is said to hold.
+/// Error: the restored state contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreError(String);
 
@@ -71,8 +73,8 @@ impl fmt::Display for RestoreError {
 impl std::error::Error for RestoreError {}
 
 impl Restored {
-    /// A node that has nothing, and the members that a new cluster begins with. A node
-    /// that joins a cluster begins with an empty membership: it hears who takes part.
+    /// A node with an empty log, in a new cluster of these members. A node that joins a
+    /// cluster starts with an empty membership, and receives the members with the log.
     #[must_use]
     pub fn empty(membership: Membership) -> Self {
         Self {
@@ -81,7 +83,7 @@ impl Restored {
         }
     }
 
-    /// The shape of a log that is at hand as entries, which follow on `base`.
+    /// The outline of a log whose entries, which follow `base`, are in memory.
     #[must_use]
     pub fn from_entries<'entry>(
         hard_state: HardState,
@@ -118,7 +120,7 @@ impl Restored {
         restored
     }
 
-    /// The term and vote that the disk stands for.
+    /// The term and vote in force: the hard state's, or the newer term of the last entry.
     pub(crate) fn promised(&self) -> (Term, Option<NodeId>) {
         let last = self.term_before(self.end);
         if last > self.hard_state.term {
@@ -138,7 +140,8 @@ impl Restored {
             .unwrap_or(self.base.term)
     }
 
-    /// A mark repeats the membership before it; only changes count.
+    /// Drops memberships equal to the one before: a mark repeats it, and only changes
+    /// count.
     pub(crate) fn forget_repeated_memberships(&mut self) {
         let mut last = &self.membership;
         let changes = self.memberships.iter().filter(|(_, membership)| {
@@ -149,10 +152,10 @@ impl Restored {
         self.memberships = changes.cloned().collect();
     }
 
-    /// Whether it can be true.
+    /// Checks that the state is consistent.
     ///
     /// # Errors
-    /// Says what contradicts what.
+    /// When it is not; the text names the contradiction.
     pub fn check(&self) -> Result<(), RestoreError> {
         let mut before = self.base;
         for mark in &self.marks {

@@ -1,68 +1,69 @@
-//! What whoever runs a node may choose.
+//! Settings of a consensus node.
 //!
-//! Durations are counted in ticks, which the caller sends at the pace it likes. All
-//! nodes of a cluster have the same settings, but for those of one follower's window.
+//! Durations are counted in ticks, whose length the caller chooses. All nodes of a cluster
+//! must have the same settings, except for the size of the send window.
 
 use std::fmt;
 
 /// The settings of one node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A follower that has heard nothing of a leader for this many ticks may vote for
-    /// another; it becomes a candidate itself after this many and fewer than twice as
-    /// many, drawn anew each time.
+    /// Election timeout: a follower that has heard nothing from a leader for this many
+    /// ticks may vote for another; it campaigns itself after this many and fewer than twice
+    /// as many, chosen at random each time.
     pub election_ticks: u32,
-    /// A leader says that it lives every this many ticks.
+    /// Heartbeat interval of a leader, in ticks.
     pub heartbeat_ticks: u32,
-    /// Most space of the entries in one message; one entry always fits.
+    /// Most space of the entries in one message; one entry is always allowed.
     pub message_space: u64,
     /// Most entries in one message.
     pub message_entries: usize,
-    /// Most space of entries that are under way to one follower and not yet answered.
+    /// Most space of entries that are in flight to one follower.
     pub window_space: u64,
-    /// Most entries that are under way to one follower and not yet answered.
+    /// Most entries that are in flight to one follower.
     pub window_entries: usize,
-    /// Durable entries that are kept in memory for followers: at most this much space.
+    /// Most space of durable entries that are cached in memory for followers.
     pub recent_space: u64,
-    /// How a follower finds out what of its log is not the leader's.
+    /// How a follower finds where its log diverges from the leader's.
     pub recovery: Recovery,
-    /// Whether a leader that was confirmed may answer reads without asking again.
+    /// Lease on which a confirmed leader may answer reads without another round.
     pub lease: Option<Lease>,
-    /// How much of the log a mark takes.
+    /// How much of the log an entry takes.
     pub spacing: Spacing,
-    /// Whether entries for those whose answers no commit waits for are sent when the caller
-    /// says so ([`send_to_all`](crate::Consensus::send_to_all)), and not at once.
+    /// Whether entries for non-quorum followers, whose acknowledgements no commit waits
+    /// for, are sent in batches when the caller asks for it
+    /// ([`send_to_all`](crate::Consensus::send_to_all)) instead of at once.
     pub batches_unawaited: bool,
 }
 
-/// How a follower that meets a new leader, or starts again, finds the first entry of
-/// its own log that is not in the leader's. See `recovery`.
+/// How a follower that meets a new leader, or restarts, finds the first entry of its own
+/// log that is not in the leader's. See `recovery`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// FRS: the leader looks it up in its list of marks. One request.
+    /// FRS: the leader finds it in its list of marks. One request.
     Marks,
     /// CHK: one request for each entry, from the last one back. For comparison.
     Checking,
-    /// TC: everything behind the commit point is fetched again. For comparison.
+    /// TC: everything after the commit index is fetched again. For comparison.
     Truncating,
 }
 
-/// A leader that a majority has confirmed stays the only one for a time, because those
-/// who confirmed vote for nobody else meanwhile. That rests on clocks: of any two
-/// nodes' ticks, none may come faster than the other's by more than stated here.
+/// A leader that a majority has confirmed stays the only one for a time, because the
+/// confirming voters vote for no other node meanwhile. That depends on clocks: no node's
+/// ticks may come faster than another's by more than stated here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The bound, in thousandths: with 100, ten ticks of a slow clock take no longer
-    /// than eleven of a fast one.
+    /// Bound of the clock drift, in thousandths: with 100, ten ticks of a slow clock take
+    /// no longer than eleven of a fast one.
     pub drift_per_mille: u32,
 }
 
 /// How much of the log an entry takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// Each entry takes one place: an LSN is an index.
+    /// Each entry takes one offset: an LSN is an index.
     Entries,
-    /// Places are bytes: a header before the payload, the whole a multiple of something.
+    /// Offsets are bytes: a header before the payload, the whole padded to the alignment.
     Frames {
         /// Bytes of a header.
         header: u64,
@@ -78,7 +79,7 @@ impl Spacing {
         alignment: 8,
     };
 
-    /// How many places an entry with so many bytes takes.
+    /// Space in the log of an entry with `payload_bytes` bytes.
     #[must_use]
     pub const fn space(self, payload_bytes: u64) -> u64 {
         match self {
@@ -108,7 +109,7 @@ impl Default for Settings {
     }
 }
 
-/// A setting that makes no sense.
+/// Error: a setting is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingError(&'static str);
 
@@ -121,10 +122,10 @@ impl fmt::Display for SettingError {
 impl std::error::Error for SettingError {}
 
 impl Settings {
-    /// Whether they can be meant.
+    /// Checks that the settings are valid.
     ///
     /// # Errors
-    /// Names the setting and what it must be.
+    /// When they are not; the text names the setting and the valid range.
     pub fn check(&self) -> Result<(), SettingError> {
         let wrong = if self.heartbeat_ticks == 0 {
             "heartbeat_ticks is 0; a leader must be heard: use 1 or more"
@@ -146,12 +147,13 @@ impl Settings {
         Err(SettingError(wrong))
     }
 
-    /// How many of its own ticks a leader may count on those who confirmed it.
+    /// Duration of a lease, in the leader's ticks.
     ///
-    /// They hold their vote back until they have seen `election_ticks` ticks after they
-    /// confirmed, which takes more than `election_ticks − 1` of their intervals. The
-    /// leader counts from when it asked, which was earlier, and its `n`-th tick comes
-    /// within `n` of its intervals, each at most `1 + drift` of theirs.
+    /// Voters that confirmed a round hold their vote back until they have seen
+    /// `election_ticks` ticks after that, which takes more than `election_ticks − 1` of
+    /// their intervals. The leader counts from when it began the round, which was earlier,
+    /// and its `n`-th tick comes within `n` of its intervals, each at most `1 + drift` of
+    /// theirs.
     pub(crate) fn lease_ticks(&self) -> u64 {
         let Some(Lease { drift_per_mille }) = self.lease else {
             return 0;

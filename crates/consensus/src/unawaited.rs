@@ -1,38 +1,44 @@
-//! Followers whose answers no commit waits for.
+//! Batched replication to non-quorum followers: those whose acknowledgements no commit waits
+//! for.
 //!
 //! A commit needs a majority. Of three voters the leader waits for one other, of five for
-//! two; what the rest answer changes nothing. Yet a follower that is sent each group of
-//! commits by itself is woken for it, flushes for it and answers it. So the rest, and
-//! learners, are sent what they lack at intervals, as long as those answer who are awaited:
+//! two; the answers of the rest change nothing. Yet a follower that is sent each group of
+//! commits separately wakes for it, flushes it and answers it. So the leader sends the rest,
+//! and learners, their missing entries at intervals, as long as the awaited followers (the
+//! quorum set) answer:
 //!
 //! ```text
 //!   1 leads, 2 is awaited
 //!   a, b, c   proposed     1>2: a   1>2: b   1>2: c     each is committed with 2's answer
 //!   interval                                            1>3: a b c     one flush, one answer
-//!   2 falls silent
+//!   2 stops answering
 //!   d         proposed     1>2: d
 //!   interval                                            1>3: d         and d is committed
-//!   interval               2 lacks what was offered an interval ago, 3 has it:
-//!                          3 is awaited from now on, and 2 is sent things at intervals
+//!   interval               2 lacks entries sent an interval ago, 3 has them:
+//!                          3 is awaited from now on, and 2 is sent entries at intervals
 //! ```
 //!
-//! The intervals are the caller's, since ticks are too long for them: it looks whether
-//! something waits ([`Consensus::has_unawaited_entries`]), and says when it has waited for
-//! long enough ([`Consensus::send_to_all`]). What it says holds until something was sent, so
-//! under little load nothing waits. Each second tick says it, too, if the caller has not.
+//! The caller controls the intervals, since ticks are too long for them: it checks whether
+//! entries wait ([`Consensus::has_unawaited_entries`]), and releases them once they have
+//! waited long enough ([`Consensus::send_to_all`]). The release holds until something was
+//! sent, so under little load nothing waits. Every second tick releases them too, if the
+//! caller has not.
 //!
-//! Who is awaited stays it, so that the others' pieces are large, but for two reasons. It
-//! lacks what all were offered the last time: then whoever has most takes its place. Or
-//! others were the first to have that, [`SLOWER`] times in a row: then those do.
+//! The quorum set stays the same, so that the other followers' batches are large, with two
+//! exceptions. If a member lacks the entries that all followers were last offered, the
+//! follower with the most entries replaces it. If other followers were the first to have
+//! those entries, [`SLOWER`] times in a row, they replace the set.
 //!
 //! Invariants:
-//! - As many are awaited as a commit needs besides this node, or nothing waits.
-//! - Nothing waits before the term's mark is committed, while leadership is handed over or
-//!   laid down, of what is owed to a follower that has asked, and where a message is full.
-//! - That something waits is no more than a message that is late: no rule of the log or of
-//!   elections knows of it.
+//! - The quorum set has as many followers as a commit needs besides this node, or no entries
+//!   wait.
+//! - No entries wait before the term's mark is committed, during a leadership transfer or
+//!   when the leader leaves, for a follower that is owed an answer to a recovery request, or
+//!   when a message is full.
+//! - Waiting entries are no more than a late message: no rule of the log or of elections
+//!   depends on them.
 //!
-//! Source: ours; no document has it. Decision 0032.
+//! Source: this project's own. Decision 0032.
 
 use std::cmp::Reverse;
 
@@ -42,24 +48,24 @@ use crate::consensus::{Consensus, State};
 use crate::position::NodeId;
 use crate::progress::Stage;
 
-/// How often in a row others must have been faster before they are awaited instead. Whoever
-/// is awaited has other entries on its way to the disk, so it is often the slower one by
-/// chance; and the less it changes, the more is in a piece.
+/// How often in a row other followers must have been faster before they replace the quorum
+/// set. An awaited follower has other entries on their way to its disk, so it is often the
+/// slower one by chance; and the less the set changes, the larger the batches are.
 const SLOWER: u32 = 16;
 
-/// Whose answers commits wait for.
+/// The quorum set, and its measurement against the other followers.
 #[derive(Clone, Debug)]
 pub(crate) struct Awaited {
     nodes: Vec<NodeId>,
-    /// All may be sent what they lack, the others too.
+    /// Whether all followers, not only the quorum set, may be sent their missing entries.
     all: bool,
-    /// Where the log ended when all were sent what they lacked.
+    /// End of the log when all followers were last sent their missing entries.
     offered: Lsn,
     /// Ticks since then.
     ticks: u32,
-    /// The first who had all of that, as many as are awaited.
+    /// The first followers that had the log up to `offered`, as many as the quorum set has.
     first: Vec<NodeId>,
-    /// How often in a row those were others than are awaited.
+    /// How often in a row those included a follower outside the quorum set.
     slower: u32,
 }
 
@@ -77,13 +83,13 @@ impl Default for Awaited {
 }
 
 impl Awaited {
-    /// A tick: nothing waits for longer than from one to the next but one.
+    /// Advances the clock: no entries wait for longer than two ticks.
     pub(crate) fn tick(&mut self) {
         self.ticks += 1;
         self.all |= self.ticks >= 2;
     }
 
-    /// A voter has so much.
+    /// Records that a voter has the log up to `matched`.
     pub(crate) fn reached(&mut self, from: NodeId, matched: Lsn) {
         let is_full = self.first.len() >= self.nodes.len();
         if matched >= self.offered && !is_full && !self.first.contains(&from) {
@@ -93,8 +99,7 @@ impl Awaited {
 }
 
 impl Consensus {
-    /// Whether there are entries for followers that are not awaited, which wait until
-    /// [`Consensus::send_to_all`].
+    /// Whether entries wait for non-quorum followers until [`Consensus::send_to_all`].
     #[must_use]
     pub fn has_unawaited_entries(&self) -> bool {
         let State::Leader(leader) = &self.state else {
@@ -104,9 +109,8 @@ impl Consensus {
         followers.any(|follower| self.waits(*follower))
     }
 
-    /// Where the log ended when all were sent what they lacked, if others than those who are
-    /// awaited are sent nothing now; `None` if with the next entries everybody is sent what
-    /// there is for them.
+    /// End of the log when all followers were last sent their missing entries, if only the
+    /// quorum set is sent entries now; `None` if the next entries are sent to all followers.
     #[must_use]
     pub fn offered_to_all(&self) -> Option<Lsn> {
         match &self.state {
@@ -115,15 +119,15 @@ impl Consensus {
         }
     }
 
-    /// With the next [`Ready`](crate::Ready) with entries all followers are sent what there
-    /// is for them, whether they are awaited or not.
+    /// Sends all followers their missing entries with the next [`Ready`](crate::Ready) that
+    /// has entries, whether they are in the quorum set or not.
     pub fn send_to_all(&mut self) {
         if let State::Leader(leader) = &mut self.state {
             leader.awaited.all = true;
         }
     }
 
-    /// For how many answers a commit waits.
+    /// Number of acknowledgements that a commit needs besides this node's.
     fn needed(&self) -> usize {
         let membership = self.shape.membership();
         let own = usize::from(membership.is_voter(self.id));
@@ -158,8 +162,8 @@ impl Consensus {
         has_little_to_get && awaited.nodes.iter().filter(answering).count() >= self.needed()
     }
 
-    /// Somebody who may not be awaited was sent entries, so that the next wait again, if any
-    /// are to wait.
+    /// Called when followers outside the quorum set were sent entries: chooses the quorum set
+    /// anew, and lets the next entries for the others wait.
     pub(crate) fn sent_to_all(&mut self) {
         if !self.settings.batches_unawaited {
             return;

@@ -1,4 +1,4 @@
-//! Messages and memberships as bytes.
+//! The wire encoding of consensus messages, and the encoding of memberships in the log.
 //!
 //! ```text
 //!  kind  from  to  term  body
@@ -10,16 +10,16 @@
 //! ```
 //!
 //! `v` and all other numbers are varints: seven bits a byte, the lowest first, in as few
-//! bytes as they need. Entries follow on each other and on the prefix, so starts are not
-//! sent, and terms hardly take a byte.
+//! bytes as they need. Entries follow each other and the prefix, so their starts are not
+//! encoded, and a term's difference mostly takes one byte.
 //!
-//! There is one way to write a message, and every other way is refused: what
-//! [`decode`] accepts, [`encode`] turns into the same bytes. Nothing is
-//! allocated on the word of a number alone, and payloads are slices of what came in.
+//! The encoding is canonical: what [`decode`] accepts, [`encode`] turns into the same
+//! bytes, and every other form is refused. A length field alone never causes an
+//! allocation, and payloads are slices of the input.
 //!
-//! What is refused here is what cannot be read. What can be read and makes no sense,
-//! [`Consensus::receive`](crate::Consensus::receive) refuses. Frames, checksums, versions
-//! and who may speak at all are the transport's business.
+//! The decoder refuses bytes that are malformed. Well-formed messages that make no sense
+//! are refused by [`Consensus::receive`](crate::Consensus::receive). Frames, checksums,
+//! versions and authentication are the transport's business.
 
 mod reader;
 mod writer;
@@ -35,12 +35,12 @@ use crate::position::NodeId;
 use reader::Reader;
 use writer::Writer;
 
-/// Bytes that are no message.
+/// Error: the bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// At which byte that was found.
+    /// Offset of the byte at which the decoder stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub what: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// The kinds of messages, as their first byte says.
+/// The kinds of messages, which the first byte encodes.
 mod kind {
     pub(super) const VOTE_REQUEST: u8 = 1;
     pub(super) const VOTE: u8 = 2;
@@ -70,21 +70,21 @@ mod kind {
     pub(super) const STALE: u8 = 10;
 }
 
-/// What an entry holds, as a byte says.
+/// The kinds of entries, which a byte encodes.
 mod content {
     pub(super) const PAYLOAD: u8 = 0;
     pub(super) const MARK: u8 = 1;
     pub(super) const MEMBERSHIP: u8 = 2;
 }
 
-/// How many bytes a membership takes.
+/// Number of bytes of an encoded membership.
 pub(crate) fn membership_bytes(membership: &Membership) -> u64 {
     let mut writer = Writer::new();
     writer.membership(membership);
     writer.finish().len() as u64
 }
 
-/// Who takes part, as a log keeps it in marks and changes of members.
+/// Encodes a membership, as marks and membership entries in the log carry it.
 #[must_use]
 pub fn encode_membership(membership: &Membership) -> Bytes {
     let mut writer = Writer::new();
@@ -92,10 +92,10 @@ pub fn encode_membership(membership: &Membership) -> Bytes {
     writer.finish()
 }
 
-/// What [`encode_membership`] wrote.
+/// Decodes bytes of [`encode_membership`].
 ///
 /// # Errors
-/// When it did not.
+/// When the bytes are no such membership.
 pub fn decode_membership(bytes: &Bytes) -> Result<Membership, DecodeError> {
     let mut reader = Reader::new(bytes);
     let membership = reader.membership()?;
@@ -103,7 +103,7 @@ pub fn decode_membership(bytes: &Bytes) -> Result<Membership, DecodeError> {
     Ok(membership)
 }
 
-/// A message as bytes.
+/// Encodes a message.
 #[must_use]
 pub fn encode(message: &Message) -> Bytes {
     let mut writer = Writer::new();
@@ -190,7 +190,7 @@ pub fn encode(message: &Message) -> Bytes {
     writer.finish()
 }
 
-/// An entry, but for its start and term.
+/// Writes an entry without its start and term.
 fn put_entry(writer: &mut Writer, entry: &Entry) {
     writer.number(entry.space());
     match &entry.content {
@@ -209,10 +209,10 @@ fn put_entry(writer: &mut Writer, entry: &Entry) {
     }
 }
 
-/// The message that these bytes are.
+/// Decodes a message.
 ///
 /// # Errors
-/// When they are none.
+/// When the bytes are no message.
 pub fn decode(bytes: &Bytes) -> Result<Message, DecodeError> {
     let mut reader = Reader::new(bytes);
     let kind = reader.byte()?;

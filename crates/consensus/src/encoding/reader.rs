@@ -1,5 +1,5 @@
-//! Takes numbers and what is made of them from bytes, and refuses what is not as a
-//! [`Writer`](super::Writer) writes it.
+//! The decoder's reader: decodes numbers, positions and entries, and refuses bytes that a
+//! [`Writer`](super::Writer) would not write.
 
 use bytes::Bytes;
 use coeval_types::{Lsn, Term};
@@ -9,7 +9,7 @@ use crate::entry::{Content, Entry};
 use crate::membership::Membership;
 use crate::position::{NodeId, Position};
 
-/// Bytes, and how far they have been read.
+/// The input, and the offset up to which it has been read.
 pub(super) struct Reader<'bytes> {
     bytes: &'bytes Bytes,
     at: usize,
@@ -24,7 +24,7 @@ impl<'bytes> Reader<'bytes> {
         DecodeError { at: self.at, what }
     }
 
-    /// Nothing may follow.
+    /// Checks that the whole input has been read.
     pub(super) fn finish(&self) -> Result<(), DecodeError> {
         if self.at == self.bytes.len() {
             Ok(())
@@ -71,7 +71,7 @@ impl<'bytes> Reader<'bytes> {
         self.term_above(Term(0))
     }
 
-    /// A term by how far it is above another.
+    /// Reads a term, encoded as the difference to `before`.
     pub(super) fn term_above(&mut self, before: Term) -> Result<Term, DecodeError> {
         let limit = u64::from(Term::MAX.0 - before.0);
         let above = self.limited(limit, "a term past the limit")?;
@@ -132,7 +132,7 @@ impl<'bytes> Reader<'bytes> {
         Ok(nodes)
     }
 
-    /// An entry that starts there, of this term.
+    /// Reads an entry with this start and term.
     pub(super) fn entry(&mut self, start: Lsn, term: Term) -> Result<Entry, DecodeError> {
         let limit = Lsn::LIMIT.0 - start.0;
         let space = self.limited(limit, "an entry past the last place")?;

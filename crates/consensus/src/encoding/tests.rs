@@ -34,7 +34,7 @@ fn contents() -> impl Strategy<Value = Content> {
     ]
 }
 
-/// Entries behind a position, each of the term before or a later one.
+/// Entries that follow a position, each of the previous term or a later one.
 fn entries(previous: Position, parts: Vec<(u64, u32, Content)>) -> Vec<Entry> {
     let mut before = previous;
     let mut entries = Vec::new();

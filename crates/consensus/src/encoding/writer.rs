@@ -1,4 +1,4 @@
-//! Puts numbers and what is made of them into bytes.
+//! The encoder's writer: encodes numbers, positions and memberships.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use coeval_types::{Lsn, Term};
@@ -6,7 +6,7 @@ use coeval_types::{Lsn, Term};
 use crate::membership::Membership;
 use crate::position::{NodeId, Position};
 
-/// Bytes in the making.
+/// The output buffer.
 pub(super) struct Writer(BytesMut);
 
 impl Writer {
@@ -43,7 +43,7 @@ impl Writer {
         self.place(position.end);
     }
 
-    /// At most eight, in one byte, the first lowest.
+    /// Writes at most eight flags into one byte, the first in the lowest bit.
     pub(super) fn flags(&mut self, flags: &[bool]) {
         let bits = flags.iter().rev();
         self.byte(bits.fold(0, |byte, flag| byte << 1 | u8::from(*flag)));

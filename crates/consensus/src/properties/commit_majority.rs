@@ -1,5 +1,5 @@
-//! What is committed is on the disks of a majority, at the latest when anybody hands it
-//! out as committed.
+//! The property that committed entries are on the disks of a majority, at the latest when
+//! a node hands them out as committed.
 //!
 //! Source: Raft §5.3; FRS, definition 6.1.
 
@@ -7,17 +7,19 @@ use super::Violation;
 use super::logs::Logs;
 use crate::position::{NodeId, Position};
 
-/// Looks at what becomes committed.
+/// Checks entries when they become committed.
 pub(super) struct CommitMajority;
 
 impl CommitMajority {
-    /// Everything up to here has become committed, as first seen at `node`.
+    /// Checks that the log up to `position`, first seen committed at `node`, is on a
+    /// majority's disks.
     pub(super) fn committed(
         logs: &Logs,
         node: NodeId,
         position: Position,
     ) -> Result<(), Violation> {
-        // It may have been decided before the members changed, and be handed out after.
+        // It may have been committed before a membership change, and be handed out after
+        // it.
         let mut memberships = logs.log(node).memberships_from(position.end);
         if memberships.any(|membership| logs.is_durable(membership, position)) {
             return Ok(());

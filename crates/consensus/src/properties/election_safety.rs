@@ -9,12 +9,12 @@ use coeval_types::Term;
 use super::Violation;
 use crate::position::NodeId;
 
-/// Who led which term.
+/// The leader of each term.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ElectionSafety(BTreeMap<Term, NodeId>);
 
 impl ElectionSafety {
-    /// A node leads a term. Whether that is news.
+    /// Records that a node leads a term. Returns whether that is new.
     pub(super) fn leads(&mut self, term: Term, node: NodeId) -> Result<bool, Violation> {
         match self.0.insert(term, node) {
             None => Ok(true),

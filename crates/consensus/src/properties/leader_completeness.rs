@@ -1,4 +1,4 @@
-//! Leader completeness: what is committed in a term is in the logs of the leaders of all
+//! Leader completeness: entries committed in a term are in the logs of the leaders of all
 //! later terms.
 //!
 //! Source: Raft §5.4.
@@ -9,20 +9,20 @@ use super::Violation;
 use super::logs::{Logs, Seen};
 use crate::position::NodeId;
 
-/// Looks at leaders when they are elected, and when something is committed behind the
-/// back of one.
+/// Checks leaders when they are elected, and when an entry is committed that a later
+/// leader may lack.
 ///
-/// A node may learn that it has won an election when others lead a later term already and
-/// have committed in it: that it need not have.
+/// A node may learn that it has won an election after a leader of a later term has
+/// committed entries: it need not have those.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeaderCompleteness {
-    /// By place among all that is committed: the term of the node at which that was first
-    /// seen, in which it was committed or later than that.
+    /// For each committed entry, by index: the term of the node at which it was first
+    /// seen committed, which is at least the term in which it was committed.
     seen_in: Vec<Term>,
 }
 
 impl LeaderCompleteness {
-    /// A node was elected, when this was committed.
+    /// Checks a leader's log against the committed entries when it is elected.
     pub(super) fn elected(
         &self,
         logs: &Logs,
@@ -35,7 +35,8 @@ impl LeaderCompleteness {
         Self::has(logs, before.map(|(entry, _)| entry), node)
     }
 
-    /// This has become committed, as first seen at `node`.
+    /// Checks the logs of later leaders for entries that have become committed, as first
+    /// seen at `node`.
     pub(super) fn committed(
         &mut self,
         logs: &Logs,

@@ -1,8 +1,8 @@
-//! Log matching: logs that have an entry of the same term at the same place have the same
-//! entries up to there.
+//! Log matching: logs that have an entry of the same term at the same offset have the
+//! same entries up to there.
 //!
-//! Held by induction: an entry of a term that ends at a place is the same wherever it is,
-//! and so is what comes right before it.
+//! Checked by induction: an entry of a term that ends at an offset is the same in every
+//! log, and so is the position right before it.
 //!
 //! Source: Raft §5.3; FRS, definition 6.2.
 
@@ -13,12 +13,12 @@ use super::logs::Seen;
 use crate::entry::Entry;
 use crate::position::{NodeId, Position};
 
-/// Every entry there ever was, and what came before it.
+/// Every entry that any log ever had, with the position before it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogMatching(BTreeMap<Position, (Position, Seen)>);
 
 impl LogMatching {
-    /// A node's log has this entry, behind that prefix.
+    /// Checks an entry of a node's log, which follows the prefix `before`.
     pub(super) fn has(
         &mut self,
         node: NodeId,

@@ -1,4 +1,5 @@
-//! A model of each node's log, in memory and on its disk, made of what it handed out.
+//! A model of each node's log, in memory and on its disk, built from the writes it handed
+//! out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +12,7 @@ use crate::membership::Membership;
 use crate::position::{NodeId, Position};
 use crate::ready::{Role, RoleChange, Write};
 
-/// An entry, without its bytes.
+/// An entry, with a hash in place of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) start: Lsn,
@@ -40,11 +41,11 @@ impl Seen {
     }
 }
 
-/// A log.
+/// The model of one log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     base: Position,
-    /// Who takes part as of the base, then what changed, by the ends of entries.
+    /// The membership at the base, then each change by the end of its entry.
     memberships: Vec<(Lsn, Membership)>,
     entries: Vec<Seen>,
 }
@@ -54,7 +55,7 @@ impl Log {
         self.entries.last().map_or(self.base, Seen::position)
     }
 
-    /// The first entry of a term, unless a checkpoint stands for it.
+    /// The first entry of a term, unless a checkpoint covers it.
     pub(super) fn first_of(&self, term: Term) -> Option<&Seen> {
         let first = self.entries.partition_point(|entry| entry.term < term);
         self.entries
@@ -62,21 +63,21 @@ impl Log {
             .filter(|entry| entry.term == term && self.base.term < term)
     }
 
-    /// Who took part as of that end, and whenever that changed behind it.
+    /// The membership at that end, then each later one.
     pub(super) fn memberships_from(&self, at: Lsn) -> impl Iterator<Item = &Membership> {
         let after = self.memberships.partition_point(|(end, _)| *end <= at);
         let from = self.memberships.iter().skip(after.saturating_sub(1));
         from.map(|(_, membership)| membership)
     }
 
-    /// The entries in a stretch, or those of them that are there.
+    /// The entries between two offsets, as far as the log has them.
     pub(super) fn between(&self, from: Lsn, to: Lsn) -> &[Seen] {
         let first = self.entries.partition_point(|entry| entry.start < from);
         let last = self.entries.partition_point(|entry| entry.end <= to);
         &self.entries[first..last.max(first)]
     }
 
-    /// Whether it has the prefix, or a checkpoint of more than that.
+    /// Whether the log has the prefix, or a checkpoint that covers it.
     pub(super) fn has(&self, position: Position) -> bool {
         if position.end <= self.base.end {
             return true;
@@ -87,7 +88,7 @@ impl Log {
         index.is_ok_and(|index| self.entries[index].term == position.term)
     }
 
-    /// Which entry ends there, if one does.
+    /// The position of the entry that ends there, if one does.
     pub(super) fn position_at(&self, end: Lsn) -> Option<Position> {
         let index = self.entries.binary_search_by_key(&end, |entry| entry.end);
         index.ok().map(|index| self.entries[index].position())
@@ -119,7 +120,7 @@ impl Log {
     }
 }
 
-/// What is known of one node.
+/// The model of one node.
 #[derive(Clone, Debug, Default)]
 struct Known {
     role: RoleChange,
@@ -134,7 +135,7 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Logs {
     nodes: BTreeMap<NodeId, Known>,
-    /// What was on disks that are lost, as long as their nodes have not come back.
+    /// Contents of lost disks, until their nodes have come back.
     lost: BTreeMap<NodeId, Log>,
 }
 
@@ -204,7 +205,8 @@ impl Logs {
         })
     }
 
-    /// A write was handed out. Where the log ended before its entries.
+    /// Applies a write that was handed out to the log in memory. Returns the log's end
+    /// before the write's entries.
     pub(super) fn written(&mut self, node: NodeId, write: &Write) -> Result<Position, Violation> {
         let known = self.known(node)?;
         let without_entries = Write {
@@ -264,7 +266,7 @@ impl Logs {
             .unwrap_or_default()
     }
 
-    /// Those who lead, in whatever term.
+    /// The nodes that lead, in any term.
     pub(super) fn leaders(&self) -> impl Iterator<Item = (NodeId, RoleChange)> + '_ {
         let leaders = self.nodes.iter();
         leaders
@@ -272,10 +274,10 @@ impl Logs {
             .map(|(node, known)| (*node, known.role))
     }
 
-    /// Whether a majority of these members has this prefix on its disks. One that was
-    /// acknowledged from a disk that is lost counts: its acknowledgement may be on its way,
-    /// and a leader that has it knows no better. What that costs is said by the properties
-    /// of what is elected next.
+    /// Whether a majority of these members has this prefix on disk. A prefix acknowledged
+    /// from a disk that was lost since counts: the acknowledgement may be in flight, and
+    /// the leader that receives it cannot know. Consequences of such a loss show in the
+    /// properties of the next elected leader.
     pub(super) fn is_durable(&self, membership: &Membership, position: Position) -> bool {
         let has_it = membership.reached_by_majority(|voter| {
             let disk = self.disk(voter).or_else(|| self.lost.get(&voter));

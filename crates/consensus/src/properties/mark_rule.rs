@@ -1,5 +1,6 @@
 //! The mark rule: the first entry of a term is its mark, there is no other mark in it,
-//! and its leader puts nothing behind the mark before the mark is on a majority's disks.
+//! and its leader appends nothing after the mark before the mark is on a majority's
+//! disks.
 //!
 //! Source: FRS §6.4, theorem 6.2.
 
@@ -9,11 +10,11 @@ use crate::entry::Entry;
 use crate::position::{NodeId, Position};
 use crate::ready::Role;
 
-/// Looks at entries as they enter a log.
+/// Checks entries when they enter a log.
 pub(super) struct MarkRule;
 
 impl MarkRule {
-    /// A node's log has this entry, behind that prefix.
+    /// Checks an entry of a node's log, which follows the prefix `before`.
     pub(super) fn has(
         logs: &Logs,
         node: NodeId,

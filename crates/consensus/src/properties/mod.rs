@@ -1,8 +1,8 @@
-//! What must hold after every step, checked from outside.
+//! The safety properties of Raft, checked from outside after every step of a simulated run.
 //!
-//! [`Properties`] watches what the nodes of one cluster hand out and what their disks
-//! report, and keeps for each a model of its log, in memory and on disk. It looks at no
-//! node's inside, so it holds a caller to its part as well.
+//! [`Properties`] observes the output of the nodes of one cluster and the reports of their
+//! disks, and keeps a model of each node's log, in memory and on disk. It reads no node's
+//! internal state, so it also checks that the caller fulfils its obligations.
 //!
 //! ```
 //! use coeval_consensus::properties::Properties;
@@ -29,13 +29,13 @@
 //! | at most one leader a term | `election_safety` | Raft §5.2 |
 //! | logs that share an entry share all before it | `log_matching` | Raft §5.3 |
 //! | a leader has all that was committed before | `leader_completeness` | Raft §5.4 |
-//! | nobody applies anything else at the same place | `state_machine_safety` | Raft §5.4 |
+//! | no two nodes apply different entries at the same offset | `state_machine_safety` | Raft §5.4 |
 //! | a term begins with its mark, and waits for it | `mark_rule` | FRS §6.4 |
-//! | no message says more than its sender's disk has | `promises` | Raft §5.1, figure 2 |
-//! | what is committed is on a majority's disks | `commit_majority` | Raft §5.3, FRS definition 6.1 |
+//! | no message promises more than its sender's disk has | `promises` | Raft §5.1, figure 2 |
+//! | committed entries are on a majority's disks | `commit_majority` | Raft §5.3, FRS definition 6.1 |
 //!
-//! The caller reports in the order in which things happen: `handed_out` before anything
-//! of it is carried out, `persisted` before the node is told.
+//! The caller reports events in the order in which they happen: `handed_out` before it
+//! carries out any of the output, `persisted` before it notifies the node.
 
 mod commit_majority;
 mod election_safety;
@@ -65,19 +65,19 @@ use mark_rule::MarkRule;
 use promises::Promises;
 use state_machine_safety::StateMachineSafety;
 
-/// What a disk said it had is there after a crash: a property of a node's disk, which one
-/// that is damaged need not have. It is held against each start, and a violation leaves the
-/// model with what is there.
+/// Durability: a node's disk has after a crash the state that it reported as durable. A
+/// damaged disk need not have this property. It is checked at each start; after a violation
+/// the model continues with the disk's actual state.
 pub const DURABILITY: &str = "durability";
 
-/// A property that does not hold.
+/// A violated property, with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// Name of the property.
     pub property: &'static str,
-    /// At which node it was seen.
+    /// The node at which the violation was seen.
     pub node: NodeId,
-    /// What was seen.
+    /// Description of the evidence.
     pub what: String,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The properties of one cluster, from its first step on.
+/// The checkers of one cluster's properties, from its first step on.
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
     logs: Logs,
@@ -104,10 +104,10 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// A node has started, with this on its disk.
+    /// Reports that a node has started, with this state and these entries on its disk.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The property that is violated.
     pub fn started(
         &mut self,
         node: NodeId,
@@ -130,16 +130,16 @@ impl Properties {
         durable.and(appended)
     }
 
-    /// A node's disk was lost, with all that was on it. What it had acknowledged before may
-    /// still be counted, until the node comes back.
+    /// Reports that a node's disk was lost, with everything on it. Its earlier
+    /// acknowledgements may still be counted, until the node comes back.
     pub fn lost_its_disk(&mut self, node: NodeId) {
         self.logs.lost(node);
     }
 
-    /// A node has handed this out.
+    /// Reports the output of a node's step.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The property that is violated.
     pub fn handed_out(&mut self, node: NodeId, ready: &Ready) -> Result<(), Violation> {
         if let Some(write) = &ready.write {
             if let Some(checkpoint) = &write.install {
@@ -193,15 +193,15 @@ impl Properties {
         Ok(())
     }
 
-    /// A node's write is on its disk, with all before it.
+    /// Reports that a node's write is on its disk, with all before it.
     ///
     /// # Errors
-    /// When it never handed that out.
+    /// When the node was never reported to have started.
     pub fn persisted(&mut self, node: NodeId, write: u64) -> Result<(), Violation> {
         self.logs.persisted(node, write)
     }
 
-    /// What is committed in this cluster so far.
+    /// All positions committed in this cluster so far.
     pub fn committed(&self) -> impl ExactSizeIterator<Item = Position> + '_ {
         let committed = self.state_machine_safety.committed().iter();
         committed.map(logs::Seen::position)

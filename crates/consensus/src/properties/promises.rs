@@ -1,5 +1,6 @@
-//! No vote, acknowledgement or answer leaves a node before its disk has what it says: after
-//! a crash the node would not know what others count on.
+//! The property of promises: no vote, acknowledgement or answer leaves a node before its
+//! disk has the state it promises, because after a crash the node would not know what other
+//! nodes rely on.
 //!
 //! Source: Raft §5.1 and figure 2, "updated on stable storage before responding".
 
@@ -11,11 +12,11 @@ use crate::message::{Body, Message};
 use crate::position::NodeId;
 use crate::ready::Role;
 
-/// Looks at what is sent.
+/// Checks messages when they are sent.
 pub(super) struct Promises;
 
 impl Promises {
-    /// A node hands this out to be sent.
+    /// Checks a message that a node hands out for sending.
     pub(super) fn said(logs: &Logs, node: NodeId, message: &Message) -> Result<(), Violation> {
         let broken = |what: String| {
             Err(Violation {
@@ -27,7 +28,7 @@ impl Promises {
         let (term, vote) = logs.promised(node);
         let its = message.term;
         let (vote_said, durable_said) = match &message.body {
-            // What is preliminary is of a term that is not in force.
+            // A pre-vote is of a term that is not in force.
             Body::VoteRequest {
                 preliminary: true, ..
             }
@@ -35,7 +36,8 @@ impl Promises {
                 preliminary: true, ..
             } => return Ok(()),
             Body::VoteRequest { last, .. } => {
-                // One that was held until it had another leader does not win any more.
+                // A candidate whose request was held until it had another leader cannot win
+                // any more.
                 let role = logs.role(node);
                 let may_win = role.role == Role::Candidate && role.term == its;
                 let has_log = logs.disk(node).is_some_and(|disk| disk.has(*last));
@@ -69,14 +71,14 @@ impl Promises {
         }
     }
 
-    /// Whether the log as it is in memory is on the disk up to there.
+    /// Whether the log as it is in memory is on the disk up to `end`.
     fn is_on_disk(logs: &Logs, node: NodeId, end: Lsn) -> bool {
         let Some(disk) = logs.disk(node) else {
             return false;
         };
         match logs.log(node).position_at(end) {
             Some(position) => disk.has(position),
-            // A checkpoint stands for it.
+            // A checkpoint covers it.
             None => disk.last().end >= end,
         }
     }

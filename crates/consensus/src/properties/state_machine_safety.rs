@@ -1,5 +1,5 @@
-//! State machine safety: no two nodes apply different entries at the same place, and
-//! none applies out of order, twice in one life, or takes back what it applied.
+//! State machine safety: no two nodes apply different entries at the same offset, and no
+//! node applies out of order, twice in one run, or undoes an applied committed entry.
 //!
 //! Source: Raft §5.4.
 
@@ -12,12 +12,12 @@ use super::logs::{Logs, Seen};
 use crate::position::{NodeId, Position};
 use crate::ready::Committed;
 
-/// What was applied, by anybody and by each.
+/// The committed entries, and how far each node has applied them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateMachineSafety {
-    /// All that is committed, without a gap.
+    /// All committed entries, without a gap.
     committed: Vec<Seen>,
-    /// How far each node has applied in this life.
+    /// End up to which each node has applied in its current run.
     applied: BTreeMap<NodeId, Lsn>,
 }
 
@@ -42,7 +42,7 @@ impl StateMachineSafety {
         self.applied.insert(node, applied);
     }
 
-    /// A node takes a checkpoint for what it stands for.
+    /// Checks a checkpoint that a node installs: its position must be committed.
     pub(super) fn installed(&mut self, node: NodeId, position: Position) -> Result<(), Violation> {
         let is_committed = self
             .committed
@@ -56,8 +56,8 @@ impl StateMachineSafety {
         Ok(())
     }
 
-    /// A node is about to cut its log. Before a crash it may have applied what was not on
-    /// its own disk yet, so what it applied in an earlier life says nothing.
+    /// Checks a truncation. Before a crash a node may have applied entries that were not
+    /// on its own disk yet, so entries applied in an earlier run do not count.
     pub(super) fn truncated(&self, logs: &Logs, node: NodeId, to: Lsn) -> Result<(), Violation> {
         let applied = self.applied.get(&node).copied().unwrap_or_default();
         let cut = logs.log(node).between(to, Lsn(u64::MAX)).first();
@@ -72,7 +72,8 @@ impl StateMachineSafety {
         Ok(())
     }
 
-    /// A node applies. What of it nobody had applied before.
+    /// Checks entries that a node applies, and returns those that no node had applied
+    /// before.
     pub(super) fn applied(
         &mut self,
         logs: &Logs,

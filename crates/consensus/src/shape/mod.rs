@@ -1,8 +1,9 @@
-//! The log as consensus knows it: where terms begin, who takes part, where it ends.
+//! The outline of the log that consensus keeps in memory: where terms begin, the
+//! memberships, the commit index and the end.
 //!
-//! Entries themselves are the caller's. What consensus remembers of a log of any length
-//! is a line for each term, because by the mark rule a term is one unbroken stretch that
-//! begins with its mark:
+//! The caller stores the entries themselves. Consensus keeps one line for each term of a
+//! log of any length, because by the mark rule a term is one contiguous range that begins
+//! with its mark:
 //!
 //! ```text
 //!  base 2/100
@@ -13,15 +14,16 @@
 //!  term_before 132 → 3, 250 → 3, 300 → 3, 332 → 4, 396 → 6
 //! ```
 //!
-//! Why a term and an end name a prefix although nobody remembers where entries end: a
-//! term has one leader, which made one sequence of entries. Whoever has places of that
-//! term up to `end` has the beginning of that sequence, so the same entries.
+//! A term and an end name a prefix without any record of where entries end: a term has one
+//! leader, which made one sequence of entries. A log with offsets of that term up to `end`
+//! has the beginning of that sequence, so the same entries.
 //!
-//! Marks outlive the removal of old log (`retained` moves, `base` does not). A checkpoint
-//! that replaces the log brings those before its end, from its own `base` on.
+//! Marks outlive the removal of old log (`retained` advances, `base` does not). A
+//! checkpoint that replaces the log carries the marks before its end, from its own `base`
+//! on.
 //!
-//! Invariants: `base.end ≤ retained` or the log was never shortened; marks ascend in
-//! term and place, and lie in `base.end..end`; `commit ≤ end`; nothing below `commit` is
+//! Invariants: `base.end ≤ retained` or the log was never shortened; marks ascend in term
+//! and offset, and are within `base.end..end`; `commit ≤ end`; nothing below `commit` is
 //! ever truncated.
 
 mod recent;
@@ -40,25 +42,26 @@ use crate::settings::{Recovery, Settings};
 
 pub(crate) use recent::{Limit, Recent};
 
-/// What is remembered of the log.
+/// The outline of a log. See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    /// Everything before it is a checkpoint's; marks are known from here on.
+    /// End of the part that a checkpoint replaces; marks are known from here on.
     base: Position,
-    /// The log can be read from here on.
+    /// Log offset from which the log can be read.
     retained: Lsn,
-    /// Where terms begin.
+    /// Marks of terms.
     marks: Vec<Mark>,
     end: Lsn,
-    /// Everything before it is committed.
+    /// The commit index: everything before it is committed.
     commit: Lsn,
-    /// Who takes part from each end on. Never empty; all but the first can be rolled back.
+    /// Memberships, each with the end from which it holds. Never empty; all but the first
+    /// can be rolled back.
     memberships: VecDeque<(Lsn, Membership)>,
-    /// How often they have changed.
+    /// How often the memberships have changed.
     membership_changes: u64,
-    /// Ends of the entries behind the commit point, for a follower that walks back.
+    /// Ends of the entries after the commit index, for a follower that walks back.
     ends: Option<VecDeque<Lsn>>,
-    /// The newest entries themselves.
+    /// The newest entries.
     pub(crate) recent: Recent,
 }
 
@@ -103,7 +106,7 @@ impl Shape {
         &self.marks
     }
 
-    /// The whole log, as votes compare it.
+    /// The position of the whole log, which votes compare.
     pub(crate) fn last(&self) -> Position {
         Position {
             term: self.marks.last().map_or(self.base.term, |mark| mark.term),
@@ -111,7 +114,7 @@ impl Shape {
         }
     }
 
-    /// The mark of the term whose entries lie before `end`, if it is known.
+    /// The mark of the term of the entries before `end`, if it is known.
     fn mark_before(&self, end: Lsn) -> Option<&Mark> {
         let after = self.marks.partition_point(|mark| mark.start < end);
         self.marks[..after].last()
@@ -128,7 +131,7 @@ impl Shape {
         )
     }
 
-    /// The prefix that ends there, as [`Self::term_before`].
+    /// The position at `end`; `None` in the cases of [`Self::term_before`].
     pub(crate) fn position_at(&self, end: Lsn) -> Option<Position> {
         self.term_before(end).map(|term| Position { term, end })
     }
@@ -138,18 +141,18 @@ impl Shape {
         self.term_before(position.end) == Some(position.term)
     }
 
-    /// Who takes part.
+    /// The current membership.
     pub(crate) fn membership(&self) -> &Membership {
         &self.memberships.back().expect("it is never empty").1
     }
 
-    /// Whether a node votes, or did before changes that are not committed.
+    /// Whether a node is a voter, or was one before changes that are not committed.
     pub(crate) fn is_voter_so_far(&self, node: NodeId) -> bool {
         let mut memberships = self.memberships.iter();
         memberships.any(|(_, membership)| membership.is_voter(node))
     }
 
-    /// Who takes part, or did before changes that are not committed.
+    /// The members, including those before changes that are not committed.
     pub(crate) fn members_so_far(&self) -> BTreeSet<NodeId> {
         let memberships = self.memberships.iter();
         memberships
@@ -157,7 +160,7 @@ impl Shape {
             .collect()
     }
 
-    /// Who votes, or did before changes that are not committed.
+    /// The voters, including those before changes that are not committed.
     pub(crate) fn voters_so_far(&self) -> BTreeSet<NodeId> {
         let memberships = self.memberships.iter();
         memberships
@@ -165,17 +168,17 @@ impl Shape {
             .collect()
     }
 
-    /// Grows with everything that changes what is said of who takes part.
+    /// A counter that grows with every change of the memberships.
     pub(crate) const fn membership_changes(&self) -> u64 {
         self.membership_changes
     }
 
-    /// Whether who takes part could still be rolled back.
+    /// Whether the current membership is uncommitted, and could be rolled back.
     pub(crate) fn membership_is_open(&self) -> bool {
         self.memberships.back().expect("it is never empty").0 > self.commit
     }
 
-    /// Puts an entry behind the last.
+    /// Appends an entry.
     pub(crate) fn append(&mut self, entry: Entry) {
         assert!(
             entry.start == self.end && entry.end > entry.start,
@@ -201,7 +204,7 @@ impl Shape {
         self.recent.push(entry);
     }
 
-    /// Takes everything from `to` on away.
+    /// Removes everything from `to` on.
     pub(crate) fn truncate(&mut self, to: Lsn) {
         assert!(
             self.commit <= to && to <= self.end,
@@ -223,7 +226,7 @@ impl Shape {
         self.recent.truncate(to);
     }
 
-    /// Everything before `end` is committed.
+    /// Advances the commit index to `end`.
     pub(crate) fn committed(&mut self, end: Lsn) {
         assert!(end <= self.end, "what is committed is in the log");
         self.commit = self.commit.max(end);
@@ -242,13 +245,13 @@ impl Shape {
         }
     }
 
-    /// The caller has removed what was before `retained` from its log.
+    /// Records that the caller has removed the log before `retained`.
     pub(crate) fn removed_before(&mut self, retained: Lsn) {
         assert!(retained <= self.commit, "only what is committed is removed");
         self.retained = self.retained.max(retained);
     }
 
-    /// A checkpoint takes the place of the whole log.
+    /// Replaces the whole log by a checkpoint.
     pub(crate) fn install(&mut self, checkpoint: &Checkpoint) {
         let position = checkpoint.position;
         self.base = checkpoint.base;
@@ -273,8 +276,8 @@ impl Shape {
         self.recent.clear(position.end);
     }
 
-    /// The end of the entry before the one that ends at `end`, as far as it is
-    /// remembered; never below the commit point.
+    /// End of the entry before the one that ends at `end`, as far as it is recorded; never
+    /// below the commit index.
     pub(crate) fn end_before(&self, end: Lsn) -> Lsn {
         let before = self.ends.as_ref().and_then(|ends| {
             let after = ends.partition_point(|other| *other < end);
@@ -283,7 +286,7 @@ impl Shape {
         before.unwrap_or(self.commit)
     }
 
-    /// Where the marks at the log's very end begin, if they are behind the commit point.
+    /// End of the log without its trailing uncommitted marks.
     pub(crate) fn end_without_trailing_marks(&self) -> Lsn {
         let mut end = self.end;
         for mark in self.marks.iter().rev() {
@@ -295,7 +298,7 @@ impl Shape {
         end
     }
 
-    /// The end of the mark of the term whose entries lie before `end`.
+    /// The end of the mark of the term of the entries before `end`.
     pub(crate) fn mark_end_before(&self, end: Lsn) -> Option<Lsn> {
         self.mark_before(end).map(|mark| mark.end)
     }

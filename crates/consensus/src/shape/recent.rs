@@ -1,10 +1,10 @@
-//! The newest entries, kept in memory for those who ask soon.
+//! A cache of the newest entries, for followers that keep up.
 //!
-//! Entries that are not durable yet are here and nowhere else; a leader sends from here
-//! to followers that keep up, and asks its caller for what a straggler needs.
+//! Entries that are not durable yet are only here; a leader sends from here to followers
+//! that keep up, and asks its caller for the entries that a slow follower needs.
 //!
-//! Invariant: the entries kept are the log's last, without a gap; none that is not
-//! durable is let go.
+//! Invariant: the cached entries are the log's last, without a gap; no entry that is not
+//! durable is evicted.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use coeval_types::Lsn;
 
 use crate::entry::Entry;
 
-/// The log's newest entries.
+/// The cache. See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     entries: VecDeque<Entry>,
-    /// Where the first of them starts, or would.
+    /// Log offset at which the first cached entry starts, or would.
     start: Lsn,
     space: u64,
     limit: u64,
 }
 
-/// How much to take at once. The first entry always fits.
+/// Limit of the entries taken at once. The first entry always fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) space: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// As many of `entries` from the first on as fit.
+    /// The first of `entries` that fit the limit.
     pub(crate) fn take<'entry>(self, entries: impl Iterator<Item = &'entry Entry>) -> Vec<Entry> {
         let mut taken: Vec<Entry> = Vec::new();
         let mut space = 0;
@@ -76,7 +76,7 @@ impl Recent {
         self.start = start;
     }
 
-    /// Lets go of the oldest that are durable and more than may be kept.
+    /// Evicts the oldest durable entries beyond the cache's limit.
     pub(crate) fn durable(&mut self, end: Lsn) {
         while self.space > self.limit && self.entries.front().is_some_and(|entry| entry.end <= end)
         {
@@ -86,7 +86,7 @@ impl Recent {
         }
     }
 
-    /// Entries from the one that holds `from` on; `None` when that is kept no more.
+    /// Entries from the one that contains `from` on; `None` when that has been evicted.
     pub(crate) fn from(&self, from: Lsn, limit: Limit) -> Option<Vec<Entry>> {
         (from >= self.start).then(|| {
             let first = self.entries.partition_point(|entry| entry.end <= from);

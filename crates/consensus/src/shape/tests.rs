@@ -14,7 +14,7 @@ fn shape() -> Shape {
     Shape::new(&restored, &settings)
 }
 
-/// Appends one entry of each term named; the first of a term is its mark.
+/// Appends one entry for each given term; the first of a term is its mark.
 fn append(shape: &mut Shape, terms: &[u32]) {
     for &term in terms {
         let content = if shape.last().term == Term(term) {
@@ -127,7 +127,7 @@ fn a_checkpoint_takes_the_place_of_the_log() {
     assert_eq!(shape.term_before(Lsn(8)), None);
     append(&mut shape, &[2, 3]);
     assert_eq!(shape.term_before(Lsn(24)), Some(Term(2)));
-    // Marks that it brings say what stood in log that is gone.
+    // Its marks give the terms of removed log.
     let mark = |term, start, end| Mark {
         term: Term(term),
         start: Lsn(start),

@@ -1,5 +1,5 @@
-//! Consensus as its callers see it: whatever messages, disks and clocks do, the
-//! properties hold, and when they behave, the cluster goes on.
+//! Tests of consensus through its public interface: whatever messages, disks and clocks
+//! do, the properties hold, and when faults end, the cluster makes progress.
 
 mod cluster;
 mod differential;

@@ -1,27 +1,27 @@
-//! Bugs that are put back: random runs find each, by what it breaks.
+//! Injected known bugs: random runs must detect each by the property it violates.
 
 use coeval_consensus::Recovery;
 use coeval_types::planted::{Bug, plant};
 
 use crate::random::{Plan, leased, plan, run};
 
-/// Which runs show it.
+/// The kind of runs that detect a bug.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runs {
     Plain,
-    /// Leaders do not notice when they are deposed.
+    /// Leaders' clocks are slow, so that they do not notice when they are deposed.
     Dozing,
-    /// On leases, while clocks drift.
+    /// Leases, with drifting clocks.
     Leased,
 }
 
-/// A bug that runs find.
+/// A bug that the runs detect.
 struct Catch {
     bug: Bug,
     runs: Runs,
-    /// How many seeds it took, from 0 on, when that was last counted.
+    /// Number of seeds needed, from 0 on, when they were last counted.
     seeds: u64,
-    /// What is found broken.
+    /// The property that is found violated.
     property: &'static str,
 }
 
@@ -88,7 +88,7 @@ impl Catch {
         }
     }
 
-    /// The number of seeds up to the first that finds it, and what that says.
+    /// The number of seeds up to the first that detects the bug, and the violation.
     fn found(&self, seeds: impl Iterator<Item = u64>) -> Option<(u64, String)> {
         let mut seeds = seeds;
         seeds.find_map(|seed| {
@@ -98,8 +98,8 @@ impl Catch {
     }
 }
 
-/// The seed that was kept is tried first. After a change that makes other runs of the
-/// same seeds, the message says which to keep.
+/// The recorded seed is tried first. After a change that makes other runs of the same
+/// seeds, the message names the seed to record.
 #[test]
 fn every_bug_is_found_and_nothing_without_it() {
     let mut wrong = String::new();

@@ -1,11 +1,11 @@
-//! What a node has put on its disk.
+//! The contents of a simulated node's disk.
 
 use coeval_consensus::{
     Checkpoint, Entry, Fetch, HardState, Membership, Position, Restored, Write,
 };
 use coeval_types::Lsn;
 
-/// A log from a base on, and what was promised.
+/// A log from a base on, and the hard state.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub hard_state: HardState,
@@ -46,14 +46,14 @@ impl Disk {
         self.hard_state = write.hard_state;
     }
 
-    /// Carries out the first `parts` of a write, one after the other as they are made:
-    /// term and vote, what is taken away, each of the entries. What has a checkpoint is
-    /// made in one piece behind the first part.
+    /// Carries out the first `parts` parts of a write, in order: term and vote, the
+    /// truncation, each of the entries. With a checkpoint, everything after the first
+    /// part is one part.
     pub fn tear(&mut self, write: &Write, parts: usize) {
         let Some(parts) = parts.checked_sub(1) else {
             return;
         };
-        // The entries that a commit point covers may not be there yet.
+        // The entries that the commit index covers may not be there yet.
         self.hard_state = HardState {
             commit: self.hard_state.commit,
             ..write.hard_state
@@ -71,12 +71,12 @@ impl Disk {
         self.entries.extend_from_slice(&write.entries[..kept]);
     }
 
-    /// A checkpoint of what is at the base.
+    /// A checkpoint at the base.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint::new(self.base, self.membership.clone())
     }
 
-    /// Moves the base to the commit point. Where the log begins then.
+    /// Moves the base to the commit index, and returns where the log then begins.
     pub fn compact(&mut self) -> Lsn {
         let commit = self.hard_state.commit;
         let count = self.entries.partition_point(|entry| entry.end <= commit);

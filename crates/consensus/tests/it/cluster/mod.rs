@@ -1,5 +1,5 @@
-//! A cluster in memory: nodes with disks, and packets between them that whoever drives
-//! it delivers when it likes. The properties are checked after every step.
+//! A cluster in memory: nodes with disks, and packets between them, which the test
+//! delivers in any order. The properties are checked after every step.
 
 mod disk;
 
@@ -14,7 +14,7 @@ use coeval_types::Lsn;
 
 pub use disk::Disk;
 
-/// What is on its way between two nodes.
+/// A message or a checkpoint in flight between two nodes.
 #[derive(Clone, Debug)]
 pub enum Packet {
     Message(Message),
@@ -41,7 +41,7 @@ impl Packet {
     }
 }
 
-/// A node, its disk, and what is under way between them.
+/// A node, its disk, and the writes in flight between them.
 pub struct Machine {
     /// `None` while it is down.
     pub node: Option<Consensus>,
@@ -49,15 +49,15 @@ pub struct Machine {
     pub writes: VecDeque<Write>,
     pub role: RoleChange,
     pub starts: u64,
-    /// What was known of who takes part, of a life of the node.
+    /// The memberships last read in the node's current run.
     parts: Option<(u64, Parts)>,
 }
 
-/// Who takes part, who votes, and whether that may be rolled back.
+/// The members, the voters, the membership, and whether it may be rolled back.
 type Parts = (BTreeSet<NodeId>, BTreeSet<NodeId>, Membership, bool);
 
 impl Machine {
-    /// Whoever was told that nothing has changed need not look again.
+    /// Checks the change counter: while it is unchanged, the memberships must be too.
     fn look_who_takes_part(&mut self) {
         let Some(consensus) = &self.node else {
             return;
@@ -80,7 +80,7 @@ impl Machine {
     }
 }
 
-/// Why a run ends: a property, or a refusal that no caller has earned.
+/// Why a run ends: a violated property, or a refusal that the caller did not cause.
 #[derive(Clone, Debug)]
 pub enum Failure {
     Violated(Violation),
@@ -102,15 +102,15 @@ impl From<Violation> for Failure {
     }
 }
 
-/// Machines, and what is on its way between them.
+/// Machines, and the packets in flight between them.
 pub struct Cluster {
     pub machines: BTreeMap<NodeId, Machine>,
     pub packets: Vec<Packet>,
     pub properties: Properties,
     pub settings: Settings,
-    /// Whether leaders tell at once what is committed.
+    /// Whether leaders send every new commit index at once.
     pub tells_commit: bool,
-    /// One in so many times that something is taken, all may be sent entries; never, if 0.
+    /// One in this many takes calls `send_to_all`; never, if 0.
     pub sends_to_all_every: u64,
     taken: u64,
     /// How often entries waited for that.
@@ -119,8 +119,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// `members` with the membership they begin with, and `spare` nodes that have
-    /// nothing and know nobody.
+    /// `members` starts with this membership; the `spare` nodes have an empty log and know
+    /// no members.
     pub fn new(members: &Membership, spare: &[NodeId], settings: Settings, seed: u64) -> Self {
         let mut cluster = Self {
             machines: BTreeMap::new(),
@@ -160,7 +160,7 @@ impl Cluster {
         self.machine(node).node.as_mut()
     }
 
-    /// Starts a node with what its disk has; `forgetful` of the commit point.
+    /// Starts a node with the state on its disk; `forgetful` drops the commit index.
     pub fn start(&mut self, node: NodeId, forgetful: bool) -> Result<(), Failure> {
         let (settings, seed) = (self.settings.clone(), self.seed);
         let machine = self.machine(node);
@@ -179,8 +179,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes a node down. Of its writes under way the first `done` are carried out, and
-    /// of the next one so many `parts`.
+    /// Stops a node. Of its writes in flight the first `done` are carried out, and of the
+    /// next one this many `parts`.
     pub fn crash(&mut self, node: NodeId, done: usize, parts: usize) -> Result<(), Failure> {
         let machine = self.machine(node);
         machine.node = None;
@@ -197,7 +197,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The oldest `count` writes of a node are done.
+    /// Carries out and reports the oldest `count` writes of a node.
     pub fn persist(&mut self, node: NodeId, count: usize) -> Result<Ready, Failure> {
         let machine = self.machine(node);
         let count = count.min(machine.writes.len());
@@ -240,7 +240,7 @@ impl Cluster {
         self.take(node)
     }
 
-    /// Takes what a node hands out, and puts it on its way.
+    /// Takes a node's output, and puts its packets in flight.
     pub fn take(&mut self, node: NodeId) -> Result<Ready, Failure> {
         let tells_commit = self.tells_commit;
         self.taken += 1;
@@ -299,8 +299,7 @@ impl Cluster {
         self.take(node).map(|_| ())
     }
 
-    /// Puts a checkpoint in place of the log up to where the node's disk knows that it
-    /// is committed, and removes that.
+    /// Replaces the committed part of the log on a node's disk by a checkpoint.
     pub fn compact(&mut self, node: NodeId) {
         let machine = self.machine(node);
         if !machine.writes.is_empty() {
@@ -316,7 +315,7 @@ impl Cluster {
         self.machines.keys().copied().collect()
     }
 
-    /// Who serves, in the newest term in which somebody does.
+    /// The serving leader of the newest term that has one.
     pub fn serving(&self) -> Option<NodeId> {
         let running = self
             .machines

@@ -1,51 +1,52 @@
-//! The same schedules, played by this crate and by raft-rs: the same node leads in the
-//! same term, all nodes have the same logs, commit points and members, and reads are
-//! answered with the same place.
+//! Differential test: the same schedules, played by this crate and by raft-rs: the same
+//! node leads in the same term, all nodes have the same logs, commit indexes and members,
+//! and reads are answered with the same index.
 //!
-//! The common part, all of it with preliminary votes and with leaders that step down when
-//! they hear of no majority:
+//! Both run with pre-vote and check quorum. Schedules cover:
 //!
-//! - elections, on ways that are open, closed both ways or lost one way while it is on;
-//! - replication, tails that are replaced, nodes that are parted, crash and come back;
-//! - packets that are lost, late, repeated and out of order;
-//! - members that come as learners or voters, are promoted, demoted and removed;
-//! - leadership handed to a node that has everything, lacks something, cannot be heard, or
-//!   has no vote;
-//! - reads by rounds, of leaders that are followed and of some that have been deposed;
+//! - elections, over links that are open, cut both ways, or cut one way during the
+//!   election;
+//! - replication, replacement of tails, nodes that are partitioned, crash and restart;
+//! - packets that are lost, delayed, repeated and out of order;
+//! - members that are added as learners or voters, promoted, demoted and removed;
+//! - leadership transfer to a node that has the whole log, lacks some of it, cannot be
+//!   reached, or has no vote;
+//! - reads by rounds, of leaders in force and of some that have been deposed;
 //! - checkpoints in place of the log, and followers that need one.
 //!
-//! What is on its way is delivered until nothing is left, between those that reach each
-//! other, before anything is compared: how a follower finds out what it lacks takes other
-//! messages here than there (FRS; a hint and a walk back).
+//! Before anything is compared, packets are delivered between connected nodes until none is
+//! left: the two use different messages to find what a follower lacks (here FRS; there a
+//! hint and a walk back).
 //!
 //! # What is not compared
 //!
-//! The two differ by design in this, so schedules keep out of it:
+//! The two differ by design in the following, so schedules avoid it:
 //!
-//! | here | raft-rs | so |
+//! | here | raft-rs | therefore |
 //! | --- | --- | --- |
-//! | a follower's patience is drawn | so it is, from another source | a schedule says who stands, and nobody else's patience counts |
-//! | a term begins with a mark, which repeats the members | with an empty entry | these two are held to be the same; which messages find the end of a log that a leader shares is not looked at |
-//! | members are in force when they are in the log | when they are committed | a change is made only where a majority of the old and of the new voters can be heard, so that it is committed before the next step |
-//! | a second change before the first is committed is refused | takes the place of an empty entry | there is none |
-//! | a leader that is left without its vote names a successor and follows | goes on leading | it hands over before it goes |
-//! | a removed member is sent nothing more | is sent the change that removes it | a node that was removed is not looked at, never stands and never comes back |
-//! | a new member learns from the log who takes part | begins with the first members | it is compared from its first entry on |
-//! | a node that knows of no more than it has on disk forgets how much is committed | writes that down, too | commit points are compared where the node's leader can be heard |
-//! | a checkpoint is of the place where the log was cut | of the commit point | logs are compared from where both have them |
-//! | handing over is given up an election timeout after it was asked for | so it is, and the leader looks for its majority then | both leaders are ticked until they have just looked |
-//! | a read of a leader that is deposed is refused | is forgotten | answers are compared, refusals are not |
-//! | a read is confirmed by who answers its round or one behind it | by who answers the same round | of reads that wait for longer than their step one may be answered here or there only |
+//! | election timeouts are random | likewise, from another generator | a schedule decides which node campaigns, and no other timeout counts |
+//! | a term begins with a mark, which repeats the members | with an empty entry | these two compare as equal; the messages that find where logs diverge are not compared |
+//! | members are in force when they are in the log | when they are committed | a change is made only where a majority of the old and of the new voters is connected, so that it is committed before the next step |
+//! | a second change before the first is committed is refused | is replaced by an empty entry | schedules have none |
+//! | a leader that loses its vote names a successor and follows | keeps leading | it transfers leadership first |
+//! | a removed member is sent nothing more | is sent the change that removes it | a removed node is not compared, never campaigns and never comes back |
+//! | a new member learns the members from the log | begins with the first members | it is compared from its first entry on |
+//! | a node writes no commit index without another change to write | writes it always | commit indexes are compared where the node's leader is connected |
+//! | a checkpoint is of the index where the log was cut | of the commit index | logs are compared from where both have them |
+//! | a transfer is given up after an election timeout | likewise, and the leader checks its quorum then | both leaders are ticked until they have just checked |
+//! | a read of a deposed leader is refused | is dropped | answers are compared, refusals are not |
+//! | a read is confirmed by answers to its round or a later one | by answers to the same round | a read that waits longer than its step may be answered by only one of the two |
 //!
-//! # Whether it would find anything
+//! # Sensitivity of the test
 //!
-//! Each of these, put into this crate by hand, fails within the schedules of
+//! Each of these bugs, put into this crate by hand, makes the schedules of
 //! [`schedules_end_alike`]: a learner that counts for a majority, in commits, in rounds of
-//! reads or in elections; leadership handed over before the successor has everything;
-//! proposals taken while it is; a read answered without its round; a checkpoint whose
-//! members are forgotten; a leader that goes on without a majority; a vote for a shorter
-//! log, or against a leader that is heard; a node with no vote that it knows of, which
-//! takes its leader for alive as long as it hears of nobody.
+//! fail: a learner that counts for a majority, in commits, in rounds of reads or in
+//! elections; leadership transferred before the successor has the whole log; proposals
+//! accepted meanwhile; a read answered without its round; a checkpoint whose members are
+//! forgotten; a leader that continues without a majority; a vote for a shorter log, or
+//! against an active leader; a node that knows of no vote of its own and never drops its
+//! leader.
 
 mod ours;
 mod play;
@@ -61,29 +62,29 @@ use play::carry_out;
 use schedule::{Scene, Step, next, parting};
 use weather::{Chance, Way, Weather};
 
-/// How long a voter holds its vote back after it has heard of a leader.
+/// Ticks for which a voter grants no vote after it has heard from a leader.
 const ELECTION_TICKS: u32 = 10;
 
-/// So many nodes that may be added, whatever the cluster begins with.
+/// Number of nodes that may be added to the first members.
 const SPARE: u64 = 4;
 
-/// Numbers that a step has for its reads.
+/// Read numbers available to each step.
 const READS: u64 = 100;
 
-/// Nodes that reach each other: groups, each node in one.
+/// Connected nodes: groups, each node in one.
 type Groups = Vec<BTreeSet<u64>>;
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
-    /// The first of its term.
+    /// The first entry of its term.
     Begins,
     Payload(Vec<u8>),
-    /// A change of members.
+    /// A membership change.
     Members,
 }
 
-/// What a node is.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Role {
     term: u64,
@@ -91,13 +92,13 @@ struct Role {
     serves: bool,
 }
 
-/// What can be seen of a node.
+/// The observable state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
     role: Role,
-    /// How many entries a checkpoint stands for.
+    /// Number of entries that a checkpoint covers.
     base: u64,
-    /// Those behind it, each with its term.
+    /// The entries after it, each with its term.
     log: Vec<(u64, What)>,
     commit: u64,
     voters: BTreeSet<u64>,
@@ -109,7 +110,7 @@ impl Node {
         self.base + self.log.len() as u64
     }
 
-    /// As if a checkpoint stood for all entries before.
+    /// The same state, as if a checkpoint covered all entries before `base`.
     fn from(mut self, base: u64) -> Self {
         let gone = base.saturating_sub(self.base).min(self.log.len() as u64);
         self.log.drain(..gone as usize);
@@ -118,36 +119,35 @@ impl Node {
     }
 }
 
-/// A cluster that can be told what to do.
+/// A cluster under test, which plays the steps of a schedule.
 trait Player {
-    /// Only nodes of one group hear each other from now on.
+    /// Partitions the cluster: only nodes of one group are connected from now on.
     fn part(&mut self, groups: &Groups);
-    /// Nothing gets by these ways from now on.
+    /// Drops all packets on these links from now on.
     fn lose(&mut self, ways: &BTreeSet<Way>);
-    /// A node hears nothing for so long that it would vote for somebody.
+    /// Lets a node hear nothing for so long that it would grant a vote.
     fn forget_leader(&mut self, node: u64);
-    /// A node's patience ends.
+    /// Lets a node's election timeout expire.
     fn stand(&mut self, node: u64);
-    /// A tick of a node, and nothing more.
+    /// Ticks a node once, and nothing more.
     fn tick(&mut self, node: u64);
-    /// Whether it was taken.
+    /// Proposes a payload; returns whether the node accepted it.
     fn propose(&mut self, node: u64, payload: &[u8]) -> bool;
     fn read(&mut self, node: u64, context: u64);
     fn change(&mut self, node: u64, change: Change);
     fn transfer(&mut self, node: u64, to: u64);
-    /// How many ticks until a transfer is given up and the leader has just looked for its
-    /// majority.
+    /// Ticks until a transfer is given up and the leader has just checked its quorum.
     fn ticks_of_transfer(&self, node: u64) -> u32;
     fn compact(&mut self, node: u64);
     fn restart(&mut self, node: u64);
-    /// What is on its way arrives, if it can, and so does what follows from that: so often,
-    /// or until nothing is left. Whether nothing is.
+    /// Delivers packets in flight, and those that follow, for this many rounds or until
+    /// none is left. Returns whether none is left.
     fn deliver(&mut self, weather: &mut Weather, rounds: usize) -> bool;
-    /// Whether what another says comes to it.
+    /// Whether packets from `other` reach the node.
     fn hears(&self, node: u64, other: u64) -> bool;
     fn role(&self, node: u64) -> Role;
     fn look(&self, node: u64) -> Node;
-    /// What reads were answered.
+    /// The answers to reads.
     fn answers(&self) -> &BTreeMap<u64, u64>;
 }
 
@@ -157,7 +157,7 @@ fn reaches(groups: &Groups, from: u64, to: u64) -> bool {
         .any(|group| group.contains(&from) && group.contains(&to))
 }
 
-/// What schedules came to.
+/// What the schedules covered, as counts.
 #[derive(Default)]
 struct Tally {
     committed: u64,
@@ -179,7 +179,7 @@ impl Tally {
     }
 }
 
-/// Both players, and what they were told.
+/// Both players, and the steps they were given.
 struct Match {
     ours: ours::Ours,
     theirs: theirs::Theirs,
@@ -232,7 +232,7 @@ impl Match {
         self.compare();
     }
 
-    /// Who serves in the newest term.
+    /// The serving leader of the newest term.
     fn leader(&self) -> Option<u64> {
         let serving = self.scene.nodes.iter().filter_map(|node| {
             let role = self.ours.role(*node);
@@ -255,12 +255,12 @@ impl Match {
                     && reaches(&self.scene.groups, *leader, *node)
             });
             if !is_led {
-                // Here a commit point is kept when something else is; there always.
+                // This crate writes a commit index with other changes; raft-rs always.
                 here.commit = 0;
                 there.commit = 0;
             }
             if here.end() == 0 {
-                // One has not been told who takes part.
+                // A node here does not know the members yet.
                 there.voters.clone_from(&here.voters);
                 there.learners.clone_from(&here.learners);
             }
@@ -300,7 +300,8 @@ impl Match {
         )
     }
 
-    /// Everybody hears everybody, and somebody leads: all members come to have the same.
+    /// Connects all nodes, and checks that a leader is elected and that all members reach
+    /// the same state.
     fn end(&mut self) {
         let everybody = vec![self.scene.nodes.iter().copied().collect()];
         self.play(parting(&self.scene, everybody, false));
@@ -333,7 +334,7 @@ impl Match {
     }
 }
 
-/// Plays one schedule on both.
+/// Plays one schedule on both players.
 fn compare(voters: u64, seed: u64, steps: u32) -> Tally {
     let mut chance = Chance(seed);
     let mut both = Match::new(voters, seed);
@@ -345,7 +346,7 @@ fn compare(voters: u64, seed: u64, steps: u32) -> Tally {
     both.tally
 }
 
-/// Plays so many schedules, and holds them to have met everything often enough.
+/// Plays `count` schedules, and checks that they covered everything often enough.
 fn compare_all(count: u64) {
     let mut sum = Tally::default();
     for seed in 0..count {

@@ -14,7 +14,7 @@ pub struct Ours {
     groups: Groups,
     lost: BTreeSet<Way>,
     answers: BTreeMap<u64, u64>,
-    /// How many ticks each node has led, since it was elected.
+    /// Ticks for which each node has led, since it was elected.
     led: BTreeMap<u64, u32>,
     checkpoints: usize,
 }
@@ -39,7 +39,7 @@ impl Ours {
         }
     }
 
-    /// How many checkpoints were put in force.
+    /// Number of checkpoints installed.
     pub fn checkpoints(&self) -> usize {
         self.checkpoints
     }
@@ -67,7 +67,7 @@ impl Ours {
     }
 }
 
-/// Checkpoints travel by a way of their own, which is not lossy.
+/// The link of a packet; `None` for checkpoints, whose transport is not lossy.
 fn way_of(packet: &Packet) -> Option<Way> {
     match packet {
         Packet::Message(_) => Some((packet.from().0, packet.to().0)),
@@ -92,7 +92,7 @@ impl Player for Ours {
         for _ in 0..ELECTION_TICKS {
             self.tick(node);
         }
-        // Should its patience have ended already, nobody hears of it.
+        // If its election timeout has expired as well, its requests are dropped.
         self.cluster.packets.clear();
     }
 
@@ -144,7 +144,7 @@ impl Player for Ours {
 
     fn transfer(&mut self, node: u64, to: u64) {
         if let Some(consensus) = self.cluster.node(NodeId(node)) {
-            // Refused where it makes no sense.
+            // Refused if the transfer makes no sense.
             let _ = consensus.transfer(NodeId(to));
         }
         self.take(node);

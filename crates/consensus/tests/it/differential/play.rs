@@ -1,4 +1,4 @@
-//! How a step is carried out, by whichever player.
+//! How a step is carried out, by either player.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use super::schedule::Step;
 use super::weather::{Chance, Weather};
 use super::{ELECTION_TICKS, Player};
 
-/// After so many rounds of messages somebody talks for ever.
+/// Rounds of messages after which a cluster must have settled.
 const ROUNDS: usize = 1000;
 
-/// Carries out a step among these nodes. Reads are named by numbers from `read` on. Which
-/// proposals were taken.
+/// Carries out a step among these nodes. Reads are numbered from `read` on. Returns which
+/// proposals were accepted.
 pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64) -> Vec<bool> {
     let mut taken = Vec::new();
     match step {
@@ -98,7 +98,7 @@ pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64)
         Step::Compact(node) => player.compact(*node),
     }
     settle(player, &mut Weather::Fair);
-    // A heartbeat says what is committed, and finds what was lost.
+    // A heartbeat carries the commit index, and detects lost entries.
     for node in nodes {
         if player.role(*node).leads {
             player.tick(*node);
@@ -108,7 +108,7 @@ pub fn carry_out(player: &mut dyn Player, step: &Step, nodes: &[u64], read: u64)
     taken
 }
 
-/// Followers find out that what they have asked their leader was lost.
+/// Lets followers notice that the answers to their requests were lost.
 fn miss_answers(player: &mut dyn Player, nodes: &[u64]) {
     let leaders = nodes.iter().filter(|node| player.role(**node).leads);
     let leaders: Vec<u64> = leaders.copied().collect();
@@ -138,7 +138,7 @@ fn stand(player: &mut dyn Player, node: u64) {
     }
 }
 
-/// Whether a node that serves takes it.
+/// Proposes to a node, and returns whether it serves and accepted the payload.
 fn propose(player: &mut dyn Player, node: u64, payload: &[u8]) -> bool {
     player.role(node).serves && player.propose(node, payload)
 }
@@ -153,7 +153,8 @@ fn tick_leader(player: &mut dyn Player, node: u64, ticks: u32) {
     }
 }
 
-/// A successor that cannot be heard is waited for, in vain, and nothing is taken meanwhile.
+/// Transfers leadership. For a successor that cannot be reached the leader waits in vain,
+/// and accepts no proposals meanwhile.
 fn transfer(player: &mut dyn Player, node: u64, to: u64, taken: &mut Vec<bool>) {
     if !player.role(node).serves {
         return;

@@ -1,4 +1,4 @@
-//! Schedules, drawn from a seed.
+//! Schedules, generated from a seed.
 
 use std::collections::BTreeSet;
 
@@ -10,37 +10,37 @@ use super::{ELECTION_TICKS, Groups, Player, reaches};
 /// One step of a schedule.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Only nodes of one group hear each other from now on. Those who serve and hear of
-    /// nobody new may be asked at that moment how far a read must see. Leaders among the
-    /// others have the time to find out that a checkpoint was lost.
+    /// Partitions the nodes into groups. Serving nodes without a new connection may be asked at
+    /// that moment how far a read must see. Leaders among the others get the time to notice
+    /// that a checkpoint was lost.
     Part {
         groups: Groups,
         hear_more: BTreeSet<u64>,
         reads: bool,
     },
-    /// All others have forgotten their leader, then this node stands. Meanwhile nothing
-    /// gets by some ways, and what gets by the others does so at various speeds.
+    /// All other nodes forget their leader, then this node campaigns. Meanwhile some links drop
+    /// packets, and the others deliver them at various speeds.
     Elect {
         node: u64,
         lost: BTreeSet<Way>,
         mixed: u64,
     },
-    /// This node stands, whatever the others have heard.
+    /// This node campaigns, whatever the other nodes have heard.
     Stand(u64),
-    /// If this node serves, it is proposed this.
+    /// Proposes a payload to this node, if it serves.
     Propose(u64, Vec<u8>),
-    /// If this node serves, which hears a majority, it is proposed these while packets are lost, late, repeated and
-    /// out of order, and this follower crashes and comes back.
+    /// If this node serves and reaches a majority, proposes these payloads while packets are
+    /// lost, delayed, repeated and out of order, and while this follower crashes and restarts.
     Storm {
         node: u64,
         payloads: Vec<Vec<u8>>,
         restarts: Option<u64>,
         seed: u64,
     },
-    /// If this node serves, it changes who takes part.
+    /// If this node serves, it changes the membership.
     Change(u64, Change),
-    /// If this node serves, which hears a majority, it is proposed these, which do not get to another, and then it
-    /// is to hand over to that one.
+    /// If this node serves and reaches a majority, proposes these payloads, which do not reach
+    /// another node, and then asks it to transfer leadership to that one.
     Transfer {
         node: u64,
         to: u64,
@@ -48,25 +48,25 @@ pub enum Step {
     },
     /// If this node serves, it is asked how far a read must see.
     Read(u64),
-    /// All that lead have so many ticks.
+    /// Ticks all leaders this many times.
     Tick(u32),
-    /// A node crashes and comes back.
+    /// A node crashes and restarts.
     Restart(u64),
-    /// A node puts a checkpoint in place of what it knows to be committed.
+    /// A node replaces its committed log by a checkpoint.
     Compact(u64),
 }
 
-/// Who there is, and who hears whom.
+/// The nodes, and their connections.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// Those who are members, or may become so.
+    /// Nodes that are members, or may become members.
     pub nodes: Vec<u64>,
-    /// Those who were removed. They answer whoever asks them.
+    /// Nodes that were removed. They still answer requests.
     pub removed: Vec<u64>,
     pub groups: Groups,
 }
 
-/// The next step: mostly proposals to those who lead, while there are any.
+/// Chooses the next step: mostly proposals to leaders, while there are any.
 pub fn next(chance: &mut Chance, scene: &Scene, player: &dyn Player) -> Step {
     let views: Vec<_> = scene
         .nodes
@@ -150,7 +150,7 @@ fn part(chance: &mut Chance, scene: &Scene) -> Step {
     parting(scene, groups, chance.one_in(2))
 }
 
-/// The step to these groups.
+/// The step that partitions the nodes into these groups.
 pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> Step {
     let hears_more = |node: &u64| {
         let hears =
@@ -166,7 +166,7 @@ pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> Step {
     }
 }
 
-/// Some ways, mostly none.
+/// Some links to drop, mostly none.
 fn lost_ways(chance: &mut Chance, nodes: &[u64]) -> BTreeSet<Way> {
     if !chance.one_in(3) {
         return BTreeSet::new();
@@ -177,8 +177,8 @@ fn lost_ways(chance: &mut Chance, nodes: &[u64]) -> BTreeSet<Way> {
     ways.filter(|_| chance.one_in(4)).collect()
 }
 
-/// A change that makes sense, leaves the leader its vote and two voters at least, and that
-/// a leader can commit at once.
+/// A valid change that leaves the leader its vote and at least two voters, and that the leader
+/// can commit at once.
 fn change(chance: &mut Chance, scene: &Scene, player: &dyn Player, leader: u64) -> Option<Change> {
     let view = player.look(leader);
     let node = chance.pick(&scene.nodes)?;
@@ -198,7 +198,7 @@ fn change(chance: &mut Chance, scene: &Scene, player: &dyn Player, leader: u64) 
     (node != leader && voters.len() >= 2 && is_decided).then_some(change)
 }
 
-/// Whether a leader hears a majority of these voters.
+/// Whether a leader reaches a majority of these voters.
 fn decides(scene: &Scene, leader: u64, voters: &BTreeSet<u64>) -> bool {
     let heard = voters
         .iter()

@@ -40,7 +40,7 @@ fn start(id: u64, storage: MemStorage) -> RawNode<MemStorage> {
     RawNode::new(&config, storage, &quiet).expect("a sound configuration")
 }
 
-/// A change as raft-rs has it.
+/// A membership change in raft-rs's types.
 fn conf_change(change: Change) -> ConfChange {
     let (kind, node) = match change {
         Change::Learner(node) => (ConfChangeType::AddLearnerNode, node),
@@ -53,7 +53,7 @@ fn conf_change(change: Change) -> ConfChange {
     conf_change
 }
 
-/// A change beside its entry, for whoever applies it.
+/// The change once more beside its entry, for the code that applies it.
 fn context(change: Change) -> Vec<u8> {
     let (kind, node) = match change {
         Change::Learner(node) => (0, node),
@@ -72,7 +72,7 @@ fn change_of(context: &[u8]) -> Change {
     }
 }
 
-/// Checkpoints travel by a way of their own, which is not lossy.
+/// The link of a message; `None` for checkpoints, whose transport is not lossy.
 fn way_of(message: &Message) -> Option<Way> {
     let is_checkpoint = message.get_msg_type() == MessageType::MsgSnapshot;
     (!is_checkpoint).then_some((message.from, message.to))
@@ -98,8 +98,7 @@ impl Theirs {
         self.nodes.get_mut(&id).expect("a node of this cluster")
     }
 
-    /// Carries out what a node hands out; a write is done at once, and so is what is
-    /// committed.
+    /// Carries out a node's output; writes and commits are done at once.
     fn take(&mut self, id: u64) {
         let mut packets = Vec::new();
         let mut answers = Vec::new();
@@ -147,7 +146,7 @@ impl Theirs {
     fn arrive(&mut self, message: Message) {
         let (from, to) = (message.from, message.to);
         let is_checkpoint = message.get_msg_type() == MessageType::MsgSnapshot;
-        // Refused are proposals, and answers of who is no member any more.
+        // Proposals may be refused, and answers of removed members.
         let _ = self.node(to).step(message);
         self.take(to);
         if is_checkpoint {
@@ -157,7 +156,7 @@ impl Theirs {
     }
 }
 
-/// Applies what is committed: who takes part.
+/// Applies committed entries: membership changes.
 fn apply(node: &mut RawNode<MemStorage>, storage: &MemStorage, entries: Vec<Entry>) {
     for entry in entries {
         if entry.get_entry_type() == EntryType::EntryConfChange {
@@ -237,7 +236,7 @@ impl Player for Theirs {
         let (storage, commit) = (log.store.clone(), log.committed);
         let rest = log.all_entries();
         let snapshot = storage.snapshot(0, node).expect("entries in memory");
-        // What is not committed stays.
+        // A snapshot does not replace uncommitted entries.
         if storage.wl().apply_snapshot(snapshot).is_ok() {
             let rest: Vec<Entry> = rest
                 .into_iter()

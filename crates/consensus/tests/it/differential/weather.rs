@@ -1,6 +1,6 @@
-//! What happens to what is on its way.
+//! Simulated network conditions for packets in flight.
 
-/// Numbers from a seed (SplitMix64).
+/// A seeded random number generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Chance(pub u64);
 
@@ -26,24 +26,24 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Who says something, and to whom.
+/// A link: sender and receiver.
 pub type Way = (u64, u64);
 
-/// In which order, how often and whether at all packets arrive.
+/// Order, repetition and loss of packets.
 #[derive(Clone, Debug)]
 pub enum Weather {
-    /// In order, once.
+    /// In order, each once.
     Fair,
-    /// All of them. Which way is faster than which, and where everything comes twice, is
-    /// the same for both players.
+    /// All packets arrive. The relative speed of links, and which of them deliver twice,
+    /// are the same for both players.
     Mixed(u64),
     /// In any order, twice, late or never.
     Storm(Chance),
 }
 
 impl Weather {
-    /// Which of these packets arrive now, and which are still on their way. `way` is `None`
-    /// for what is never lost.
+    /// Splits packets into those that arrive now and those still in flight. `way` returns
+    /// `None` for a packet that is never lost.
     pub fn sort<Packet: Clone>(
         &mut self,
         mut packets: Vec<Packet>,

@@ -1,9 +1,10 @@
-//! What the fuzz target `consensus` of the folder `fuzz` runs, and its corpus replayed.
+//! The body of the fuzz target `consensus` in the folder `fuzz`, and a test that replays
+//! its corpus.
 //!
-//! An input is pieces, each behind a byte with its length and one that says to which of
-//! three nodes it goes: one that leads, one that follows, one that knows nothing. A piece
-//! is refused or is a message, which is written as the same bytes and then received. No
-//! node may panic, whatever the messages say; what they make of it is not judged, for no
+//! An input is a sequence of pieces, each preceded by a byte with its length and one that
+//! selects one of three nodes: a leader, a follower, and a node without members. A piece is
+//! refused or is a message, which must encode to the same bytes and is then received. No
+//! node may panic, whatever the messages contain; their effects are not checked, because no
 //! node would send them.
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use coeval_consensus::{
 #[path = "../../../../../fuzz/replay.rs"]
 mod replay;
 
-/// Carries out what a node hands out, as far as that concerns itself.
+/// Carries out the local part of a node's output.
 fn take(node: &mut Consensus) {
     for _ in 0..3 {
         let ready = node.ready();
@@ -35,7 +36,7 @@ fn take(node: &mut Consensus) {
     }
 }
 
-/// A node that is a cluster of its own, leads it, and has then been joined by others.
+/// A leader that was a cluster of one node, to which other nodes have been added.
 fn leader() -> Consensus {
     let alone = Restored::empty(Membership::new([NodeId(1)], []));
     let settings = Settings {
@@ -101,7 +102,7 @@ fn messages_are_refused_or_received_without_a_panic() {
     replay::replay("consensus", run);
 }
 
-/// A search of its own, short and on every toolchain: kept inputs with a few bytes changed.
+/// A short search that runs on every toolchain: corpus inputs with a few bytes changed.
 #[cfg(test)]
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the inputs are files beside us")]
@@ -133,8 +134,8 @@ fn changed_messages_are_refused_or_received_without_a_panic() {
     }
 }
 
-/// Inputs made of messages that nodes do send, for a search to begin with:
-/// `cargo test -p coeval-consensus --test it -- --ignored write_corpus`.
+/// Seed inputs for a fuzzer, made of messages that nodes do send: `cargo test -p
+/// coeval-consensus --test it -- --ignored write_corpus`.
 #[cfg(test)]
 #[test]
 #[ignore = "no test: writes the first inputs of a fuzz target into fuzz/corpus, when messages change"]

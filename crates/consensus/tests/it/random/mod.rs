@@ -1,8 +1,7 @@
-//! Random runs: messages lost, repeated, late and out of order, nodes that crash with
-//! half a write, members that change, checkpoints; then everything behaves, and the
-//! cluster has to come together.
+//! Random runs: messages lost, repeated, delayed and out of order, nodes that crash within a
+//! write, membership changes, checkpoints; then the faults end, and the cluster must converge.
 //!
-//! What happens is decided by a seed; a failure names it.
+//! A seed decides all events; a failure names it.
 
 mod run;
 
@@ -39,7 +38,7 @@ pub fn plan(voters: u64, seed: u64, recovery: Recovery) -> Plan {
     }
 }
 
-/// How often somebody was certain to lead.
+/// Runs the plans, and returns how often a node was certain to lead.
 fn all_hold(plans: impl Iterator<Item = Plan>) -> usize {
     let (mut committed, mut elections, mut reads, mut certain) = (0, 0, 0, 0);
     for plan in plans {
@@ -143,7 +142,8 @@ fn reads_on_a_lease_are_not_stale_while_clocks_drift_as_it_allows() {
     assert!(three > 0 && five > 0, "nobody had a lease");
 }
 
-/// As long as one likes: `cargo test --release -p coeval-consensus --test it -- --ignored hundred_thousand`.
+/// For long searches: `cargo test --release -p coeval-consensus --test it -- --ignored
+/// hundred_thousand`.
 #[test]
 #[ignore = "a search of many minutes; the tests above run hundreds of such seeds in every suite"]
 fn a_hundred_thousand_seeds() {

@@ -8,15 +8,15 @@ use coeval_types::Lsn;
 
 use crate::cluster::{Cluster, Failure, Packet};
 
-/// How the nodes' clocks go.
+/// Relative speed of the nodes' clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// As they like.
+    /// Arbitrary.
     Any,
-    /// All tick together, as a lease without drift has it.
+    /// All nodes tick together, as a lease without drift assumes.
     Together,
-    /// Each from a beginning of its own. From one tick of a leader to the next it is longer
-    /// by so many thousandths than for the others: what a lease says that may happen.
+    /// Each clock has its own offset. A leader's tick interval is longer than the others' by
+    /// this many thousandths, the most that the lease allows.
     Drifting(u32),
 }
 
@@ -26,7 +26,7 @@ impl Clocks {
     }
 }
 
-/// What a run is made of.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub voters: u64,
@@ -34,22 +34,22 @@ pub struct Plan {
     pub steps: u32,
     pub seed: u64,
     pub settings: Settings,
-    /// One in so many packets is any of those under way, the others are of the oldest.
+    /// One in this many packets is any of those in flight, the others are among the oldest.
     pub one_in_is_late: u64,
-    /// Clocks of leaders go slowly, so that they do not notice when they are deposed.
+    /// Whether leaders' clocks are slow, so that they do not notice when they are deposed.
     pub leaders_doze: bool,
     pub clocks: Clocks,
 }
 
-/// What a run has come to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub committed: usize,
     pub terms: u32,
     pub reads: usize,
-    /// How often a node said that reads need no round.
+    /// How often a node reported that reads need no round.
     pub certain: usize,
-    /// How often entries waited for followers that no commit waits for.
+    /// How often entries waited for non-quorum followers.
     pub waited: usize,
 }
 
@@ -74,7 +74,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// Numbers from a seed (SplitMix64).
+/// A seeded random number generator (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
@@ -100,23 +100,23 @@ struct Run {
     chance: Chance,
     plan: Plan,
     step: u32,
-    /// Pairs of nodes between which nothing arrives.
+    /// Ordered pairs of nodes between which all packets are lost.
     cut: BTreeSet<(NodeId, NodeId)>,
-    /// The node that all ways from and to are cut of, if there is one.
+    /// The fully partitioned node, if there is one.
     parted: Option<NodeId>,
-    /// What was committed when each read came.
+    /// The commit index when each read came.
     reads: BTreeMap<u64, Lsn>,
     answered: usize,
     certain: usize,
     proposals: u64,
-    /// Now, and when each node ticks next, if clocks drift.
+    /// The time, and when each node ticks next, if clocks drift.
     now: u64,
     next_ticks: BTreeMap<NodeId, u64>,
-    /// How much was committed when old leaders were last asked.
+    /// The commit index when old leaders were last asked.
     asked: Lsn,
 }
 
-/// Carries out a plan.
+/// Runs a plan.
 pub fn run(plan: &Plan) -> Result<Report, Fault> {
     let members = Membership::new((1..=plan.voters).map(NodeId), []);
     let spare: Vec<NodeId> = (1..=plan.spare).map(|n| NodeId(plan.voters + n)).collect();
@@ -188,7 +188,7 @@ impl Run {
         result.map_err(|failure| Fault::Unsafe { step, failure })
     }
 
-    /// One random thing.
+    /// Applies one random event.
     fn disturb(&mut self) -> Result<(), Fault> {
         let names = self.cluster.names();
         let node = self.chance.pick(&names);
@@ -223,12 +223,12 @@ impl Run {
                 let ready = self.cluster.persist(node, count);
                 self.look(ready)
             }
-            // Who is cut off is to have the newest log, and so to be electable.
+            // The partitioned node must keep the newest log, and so be electable.
             80..88 if !self.cut.is_empty() && self.plan.clocks.drift() => Ok(()),
             80..88 => self.propose(node),
             88..91 => self.read(node),
             91 => {
-                // One way lost after the other, until all are free again.
+                // Cuts one link after the other, until all are healed again.
                 if self.chance.one_in(3) {
                     self.cut.clear();
                     self.parted = None;
@@ -254,7 +254,7 @@ impl Run {
                     && let Some(leader) = self.cluster.serving()
                 {
                     if let Some(consensus) = self.cluster.node(leader) {
-                        // Refused if it makes no sense.
+                        // Refused if the change makes no sense.
                         let _ = consensus.change_membership(change);
                     }
                     let ready = self.cluster.take(leader);
@@ -290,8 +290,8 @@ impl Run {
         }
     }
 
-    /// What a lease that is counted wrong does not survive: a leader is parted from one node,
-    /// which stands; then it is parted from all, or who would vote starts again.
+    /// Events that a miscalculated lease does not survive: a leader is partitioned from one
+    /// node, which campaigns; then it is partitioned from all, or a voter restarts.
     fn shake_leases(&mut self) -> Result<(), Fault> {
         let Some(leader) = self.cluster.serving() else {
             return Ok(());
@@ -332,8 +332,8 @@ impl Run {
         Ok(())
     }
 
-    /// Parts one node from the rest; or brings all together again, if some are parted.
-    /// What the one sends meanwhile may arrive afterwards, what it is sent is lost.
+    /// Partitions one node from the rest; or heals all links, if some are cut. Packets that
+    /// the node sends meanwhile may arrive afterwards, those sent to it are lost.
     fn part(&mut self, node: NodeId) {
         if !self.cut.is_empty() {
             self.cut.clear();
@@ -347,7 +347,7 @@ impl Run {
         }
     }
 
-    /// Some packet arrives, once, twice or never.
+    /// Delivers a packet, once, twice or never.
     fn deliver_any(&mut self) -> Result<(), Fault> {
         if self.cluster.packets.len() > 300 {
             self.cluster.packets.drain(..100);
@@ -365,7 +365,7 @@ impl Run {
         let index = self.chance.below(among) as usize;
         let packet = &self.cluster.packets[index];
         if self.cut.contains(&(packet.from(), packet.to())) {
-            // Lost; or late, until the way is free again.
+            // Lost; or late, until the link is healed.
             let is_lost = self.parted != Some(packet.from()) || self.chance.one_in(8);
             if is_lost {
                 self.cluster.packets.remove(index);
@@ -385,7 +385,7 @@ impl Run {
     }
 
     fn propose(&mut self, node: NodeId) -> Result<(), Fault> {
-        // To whoever leads, or to anybody, who may believe that it does.
+        // To the leader, or to any node, which may believe that it leads.
         let node = match self.cluster.serving() {
             Some(leader) if !self.chance.one_in(4) => leader,
             _ => node,
@@ -399,7 +399,7 @@ impl Run {
         self.look(ready)
     }
 
-    /// Lets the time pass until some node ticks. Which.
+    /// Advances the time until some node ticks, and returns that node.
     fn next_to_tick(&mut self, drift_per_mille: u32) -> NodeId {
         let next = self.next_ticks.iter().min_by_key(|(_, at)| **at);
         let (node, at) = next.map(|(node, at)| (*node, *at)).expect("nodes");
@@ -410,7 +410,7 @@ impl Run {
         node
     }
 
-    /// As soon as something is committed, whoever led before is asked what it sees.
+    /// Asks earlier leaders for a read, as soon as something is committed.
     fn ask_old_leaders(&mut self) -> Result<(), Fault> {
         let committed = self.committed_end();
         if committed <= self.asked {
@@ -427,7 +427,8 @@ impl Run {
         Ok(())
     }
 
-    /// Whoever says that a read needs no round has everything that is committed anywhere.
+    /// Checks that a node that reports that a read needs no round has everything committed
+    /// anywhere.
     fn look_who_is_certain(&mut self) -> Result<(), Fault> {
         let (step, needed) = (self.step, self.committed_end());
         for node in self.cluster.names() {
@@ -479,8 +480,7 @@ impl Run {
         Ok(())
     }
 
-    /// Everything behaves from here on: somebody must lead, and everybody must get what
-    /// is proposed.
+    /// Ends all faults: a leader must be elected, and every node must receive its proposals.
     fn settle(&mut self) -> Result<(), Fault> {
         self.cut.clear();
         for node in self.cluster.names() {
@@ -516,7 +516,7 @@ impl Run {
                         return Ok(());
                     }
                 }
-                // A leader that went may have taken what was proposed to it with it.
+                // The proposals to a leader that stepped down may be lost.
                 _ => {
                     proposed = consensus.propose(Bytes::from_static(b"last")).ok();
                     let ready = self.cluster.take(leader);
@@ -534,7 +534,7 @@ impl Run {
         Err(Fault::Stuck(states.concat()))
     }
 
-    /// One tick for everybody, and all messages and writes that follow.
+    /// Ticks every node once, and delivers all messages and writes that follow.
     fn everybody_once(&mut self) -> Result<(), Fault> {
         for node in self.cluster.names() {
             let ready = self.cluster.tick(node);

@@ -1,4 +1,4 @@
-//! What happens, in words.
+//! The textual form of events in a transcript.
 
 use coeval_consensus::{
     Body, Content, Entry, Message, NodeId, Ready, Request, Role, RoleChange, Status, Write,
@@ -6,8 +6,8 @@ use coeval_consensus::{
 
 use crate::cluster::Packet;
 
-/// `S3` for a mark, the payload for what was proposed, the members for a change; with
-/// the place in front.
+/// `S3` for a mark, the payload for a proposal, the members for a change; preceded by the
+/// index.
 pub fn entries(entries: &[Entry]) -> String {
     let words: Vec<String> = entries
         .iter()
@@ -147,7 +147,7 @@ fn write(write: &Write) -> String {
     words.join("; ")
 }
 
-/// What a node hands out, but for its messages: they are told when they arrive.
+/// A node's output without its messages, which are listed when they arrive.
 pub fn ready(node: NodeId, ready: &Ready) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(change) = ready.role {

@@ -1,32 +1,32 @@
-//! Golden transcripts: one scenario a file, told in commands and what comes of them.
+//! Golden transcripts: one scenario per file, as commands and their effects.
 //!
-//! A line that begins with `>` is a command; what follows it is what happened. Lines
-//! with `#` tell the story. `UPDATE_TRANSCRIPTS=1` writes what happens now into the
-//! files: read the difference as you would read code.
+//! A line that begins with `>` is a command; its effects follow it. Lines with `#` are
+//! comments. `UPDATE_TRANSCRIPTS=1` writes the present effects into the files: review the
+//! difference like code.
 //!
-//! | command | does |
+//! | command | effect |
 //! | --- | --- |
-//! | `cluster 1 2 3 + 4 spare 5 recovery=checking lease=100 seed=1` | voters, learners, nodes that know nobody; settings |
+//! | `cluster 1 2 3 + 4 spare 5 recovery=checking lease=100 seed=1` | voters, learners, nodes without members; settings |
 //! | `disk 3 term=3 commit=2: S1 a b S3` | a node is down, and has this on its disk: `S3` is the mark of term 3, all else are entries of the term before them |
 //! | `start 1 3`, `crash 3` | from their disks; with all writes under way lost |
 //! | `tick 1 3`, `tick all 3` | three ticks, of one node or of all together |
-//! | `pass 60` | so many ticks of all, everything delivered and written after each; nothing is said of it |
-//! | `stand 1` | ticks until it stands for election |
-//! | `deliver`, `deliver 1>2`, `deliver 1>2 1` | what is under way, that of one way, or the first of it |
-//! | `drop 1>2`, `drop 1` | what is under way there is lost, or all from and to a node |
+//! | `pass 60` | this many ticks of all, everything delivered and written after each; not listed |
+//! | `stand 1` | ticks until it campaigns |
+//! | `deliver`, `deliver 1>2`, `deliver 1>2 1` | everything in flight, that of one link, or the first of it |
+//! | `drop 1>2`, `drop 1` | packets in flight there are lost, or all from and to a node |
 //! | `cut 3`, `heal` | from now on everything from and to a node is lost |
 //! | `persist 1`, `persist 1 1` | its writes are done, or the first |
-//! | `settle` | deliver and persist until nothing is under way; `settle quietly` says nothing of it |
+//! | `settle` | deliver and persist until nothing is in flight; `settle quietly` lists nothing |
 //! | `propose 1 x`, `read 1 7`, `transfer 1 2`, `change 1 voter 4` | as their names say |
 //! | `hold 1 3`, `release 1 3` | node 1 sends node 3 no entries, or does again |
-//! | `certain 1` | for how many more ticks nobody else leads: for certain, and as is to be expected |
-//! | `awaits 1` | whether, and up to where, something waits for what node 1 has on its disk |
-//! | `to all 1` | node 1 may send entries to those, too, whom no commit waits for (`unawaited=batched`) |
-//! | `outruns 3 1 16` | so many times node 1 sends a proposal to all, and node 3 has it first; nothing is said of it |
-//! | `compact 1` | a checkpoint takes the place of what it knows to be committed |
-//! | `status`, `under way` | how the nodes stand; which messages nobody has got |
+//! | `certain 1` | for how many more ticks no other node leads: for certain, and probably |
+//! | `awaits 1` | whether, and up to where, node 1's disk is waited for |
+//! | `to all 1` | node 1 may send entries also to non-quorum followers (`unawaited=batched`) |
+//! | `outruns 3 1 16` | this many times node 1 sends a proposal to all, and node 3 has it first; not listed |
+//! | `compact 1` | a checkpoint replaces its committed log |
+//! | `status`, `under way` | the status of the nodes; the messages in flight |
 //!
-//! Entries take one place each, so a place is an index.
+//! Entries take one offset each, so an offset is an index.
 
 mod describe;
 mod script;

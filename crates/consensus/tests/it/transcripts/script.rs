@@ -1,4 +1,4 @@
-//! Commands, and the cluster they are given to.
+//! Commands of a transcript, and the cluster that executes them.
 
 use bytes::Bytes;
 use coeval_consensus::{
@@ -9,12 +9,12 @@ use coeval_types::{Lsn, Term};
 use super::describe;
 use crate::cluster::{Cluster, Failure, Packet};
 
-/// A scenario while it is played.
+/// A scenario that is being played.
 #[derive(Default)]
 pub struct Script {
     cluster: Option<Cluster>,
     cut: Vec<NodeId>,
-    /// What the command that is carried out has come to.
+    /// Effects of the current command.
     lines: Vec<String>,
     is_quiet: bool,
 }
@@ -32,7 +32,8 @@ fn number(word: &str) -> u64 {
 }
 
 impl Script {
-    /// Carries out the commands of a transcript; the transcript as it would be.
+    /// Executes the commands of a transcript, and returns the transcript with the actual
+    /// effects.
     pub fn play(told: &str) -> String {
         let mut script = Self::default();
         let mut happens = String::new();
@@ -236,7 +237,7 @@ impl Script {
         self.cluster = Some(cluster);
     }
 
-    /// What a node starts with: `disk 3 term=3 commit=2: S1 a b S3`.
+    /// Sets a node's initial disk: `disk 3 term=3 commit=2: S1 a b S3`.
     fn disk(&mut self, command: &str) {
         let (head, log) = command.split_once(':').expect("a log behind a colon");
         let mut words = head.split_whitespace().skip(1);
@@ -322,7 +323,7 @@ impl Script {
         self.tell(name, ready);
     }
 
-    /// Delivers the first `count` messages of one way.
+    /// Delivers the first `count` messages of one link.
     fn deliver_on(&mut self, way: &str, count: u64) {
         let (from, to) = Self::way(way);
         let mut left = count;
@@ -333,7 +334,7 @@ impl Script {
         });
     }
 
-    /// Delivers what is under way now and chosen.
+    /// Delivers the chosen packets that are in flight now.
     fn deliver(&mut self, chosen: impl FnMut(&Packet) -> bool) {
         let packets = std::mem::take(&mut self.cluster().packets);
         let (now, later) = packets.into_iter().partition(chosen);
