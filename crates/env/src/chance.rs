@@ -1,9 +1,9 @@
-//! Chance.
+//! Randomness: a random number generator that the simulator can seed.
 
 use crate::real;
 use crate::world::{World, current};
 
-/// A random number, unpredictable in the real world.
+/// Returns a random number, unpredictable in the real environment.
 #[must_use]
 pub fn random_u64() -> u64 {
     match current() {
@@ -13,7 +13,7 @@ pub fn random_u64() -> u64 {
     }
 }
 
-/// Fills `bytes` with random bytes, fit for secrets in the real world.
+/// Fills `bytes` with random bytes, cryptographically secure in the real environment.
 pub fn random_bytes(bytes: &mut [u8]) {
     match current() {
         World::Real => real::chance::random_bytes(bytes),

@@ -1,4 +1,5 @@
-//! Time: an instant for durations, a wall clock for people.
+//! Clocks: a monotonic clock for durations, a wall clock for timestamps that users see,
+//! and timers.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +13,7 @@ use crate::world::{World, current};
 /// machine or after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
-    /// Since the clock's origin.
+    /// Time since the clock's origin.
     since_origin: Duration,
 }
 
@@ -21,13 +22,13 @@ impl Instant {
         Self { since_origin }
     }
 
-    /// How long ago this was; zero for an instant to come.
+    /// Time that has passed since this instant; zero for an instant in the future.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         now().duration_since(*self)
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Time from `earlier` to this instant; zero when this is not later.
     #[must_use]
     pub fn duration_since(&self, earlier: Self) -> Duration {
         self.since_origin.saturating_sub(earlier.since_origin)
@@ -37,7 +38,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates, so that an endless timeout may be added.
+    /// Saturates, so that the caller may add an endless timeout.
     fn add(self, duration: Duration) -> Self {
         Self::since_origin(self.since_origin.saturating_add(duration))
     }
@@ -57,7 +58,7 @@ impl Sub for Instant {
     }
 }
 
-/// The monotonic clock.
+/// Reads the monotonic clock.
 #[must_use]
 pub fn now() -> Instant {
     match current() {
@@ -67,8 +68,8 @@ pub fn now() -> Instant {
     }
 }
 
-/// The time of day, since the Unix epoch. May jump, backwards too: for people and
-/// for SQL's `now()`, never for ordering.
+/// The time of day, since the Unix epoch. It may jump, backwards too: callers use it for
+/// display and for SQL's `now()`, never for ordering.
 #[must_use]
 pub fn wall_clock() -> Duration {
     match current() {
@@ -87,9 +88,8 @@ pub async fn sleep(duration: Duration) {
     }
 }
 
-/// Says that what the running step does takes `cost` of a processor's time: for
-/// simulations in which work takes time. Elsewhere it takes what it takes, and
-/// this does nothing.
+/// Charges `cost` of processor time to the running step, in simulations where work takes
+/// time. In the real environment it does nothing.
 #[inline]
 pub fn spend(cost: Duration) {
     #[cfg(feature = "sim")]
@@ -100,27 +100,28 @@ pub fn spend(cost: Duration) {
     let _ = cost;
 }
 
-/// What is done on a processor, as far as it has a price in simulations.
+/// Kinds of work to which a simulation assigns a processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// A client of ours asks a server for something, and looks at the answer.
+    /// A simulated client sends a request, and processes the answer.
     Ask,
-    /// A statement's text is read, bound and planned.
+    /// The server parses, binds and plans a statement.
     Plan,
-    /// A statement is run, beside what the engine does for it, and its rows are encoded.
+    /// The server executes a statement, apart from the storage engine's work, and encodes
+    /// its rows.
     Execute,
-    /// A transaction is begun, and ended.
+    /// The engine begins and ends a transaction.
     Transaction,
-    /// A row is looked for by its key, or locked; a range is begun.
+    /// The engine looks a row up by its key, or locks it, or begins a range scan.
     Read,
-    /// A range comes to its next entry.
+    /// A range scan advances to its next entry.
     Row,
-    /// A row is inserted, changed or deleted.
+    /// The engine inserts, changes or deletes a row.
     Write,
 }
 
-/// Says that the running step does this so many times, like [`spend`] with whatever it
-/// costs on this machine.
+/// Charges the processor time of `times` units of this work to the running step, like
+/// [`spend`], at the machine's simulated prices.
 #[inline]
 pub fn work(work: Work, times: usize) {
     #[cfg(feature = "sim")]
@@ -131,12 +132,12 @@ pub fn work(work: Work, times: usize) {
     let _ = (work, times);
 }
 
-/// Waits until `deadline`; not at all when it has passed.
+/// Waits until `deadline`; returns at once when it has passed.
 pub async fn sleep_until(deadline: Instant) {
     sleep(deadline.duration_since(now())).await;
 }
 
-/// The time given to a future ran out.
+/// Error: the time limit of a future was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -148,8 +149,8 @@ impl fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
-/// Waits for `future`, at most for `duration`; the future is polled first, and
-/// dropped when the time runs out.
+/// Waits for `future`, at most for `duration`; polls the future before the timer, and
+/// drops it when the time runs out.
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     tokio::select! {
         biased;
@@ -158,9 +159,9 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     }
 }
 
-/// Milliseconds of the monotonic clock as it was at its last tick, a few milliseconds ago
-/// at most; reading it costs a fraction of [`now`]. For work that looks often whether it
-/// has taken long. In a simulated world time stands still between two awaits.
+/// Milliseconds of the monotonic clock at its last tick, at most a few milliseconds ago;
+/// reading it costs a fraction of [`now`]. For work that often checks whether it has
+/// taken long. In a simulated world the time does not change between two awaits.
 #[must_use]
 pub fn coarse_milliseconds() -> u64 {
     match current() {

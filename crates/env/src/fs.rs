@@ -1,16 +1,16 @@
-//! Files, addressed by offset.
+//! Files: positioned reads and writes, syncs, and directory operations.
 //!
-//! In the real world every call here is a plain system call that blocks the
-//! calling thread until it is done. That is deliberate: the log writes from a
-//! dedicated thread whose only work this is, and recovery reads from threads of
-//! its own, so handing the call to a pool would add two thread switches to each
-//! commit and free nobody. A task that shares its executor with sessions does not
-//! do more with files than open a few while starting.
+//! In the real environment every call here is a plain system call that blocks the calling
+//! thread until it is done. That is deliberate: the flusher writes the log from a
+//! dedicated thread that does nothing else, and recovery reads on threads of its own, so
+//! handing the calls to a thread pool would add two thread switches to each commit and
+//! relieve no other task. A task that shares its executor with sessions uses files only
+//! to open a few while it starts.
 //!
-//! What survives a crash, in both worlds: bytes whose [`File::sync_data`] (or
+//! In both environments a crash preserves bytes whose [`File::sync_data`] (or
 //! [`File::sync_all`], when the length changed) has returned, under a name whose
-//! directory's [`sync_dir`] has returned. Of anything else each sector may have
-//! become durable or not, in any order.
+//! directory's [`sync_dir`] has returned. Every other written sector may have become
+//! durable or not, in any order.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use crate::real;
 use crate::sim;
 use crate::world::{World, current};
 
-/// How to open a file. Reading only, an existing file, unless said otherwise.
+/// How to open a file. The default reads an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// For writing, too.
+    /// Opens the file for writing, too.
     pub write: bool,
-    /// Makes the file when it does not exist.
+    /// Creates the file when it does not exist.
     pub create: bool,
-    /// Makes the file, and fails when it exists.
+    /// Creates the file, and fails when it exists.
     pub create_new: bool,
-    /// Empties the file.
+    /// Truncates the file to zero bytes.
     pub truncate: bool,
 }
 
@@ -46,17 +46,17 @@ impl OpenOptions {
         write: true,
         ..Self::READ
     };
-    /// Reads and writes a file, made if need be.
+    /// Reads and writes a file, created if it does not exist.
     pub const CREATE: Self = Self {
         create: true,
         ..Self::WRITE
     };
-    /// Reads and writes a file that is empty at first, whatever was there.
+    /// Reads and writes a file, created or truncated to zero bytes.
     pub const REPLACE: Self = Self {
         truncate: true,
         ..Self::CREATE
     };
-    /// Reads and writes a new file.
+    /// Reads and writes a new file, and fails when it exists.
     pub const CREATE_NEW: Self = Self {
         create_new: true,
         ..Self::WRITE
@@ -75,8 +75,8 @@ enum FileKind {
 }
 
 impl File {
-    /// Reads into `buffer` from `offset` on; fewer bytes than asked for, or none,
-    /// at the end of the file.
+    /// Reads into `buffer` from `offset` on, and returns the number of bytes read: fewer
+    /// than requested, or none, at the end of the file.
     pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.0 {
             FileKind::Real(file) => file.read_at(buffer, offset),
@@ -85,7 +85,7 @@ impl File {
         }
     }
 
-    /// Fills `buffer` from `offset` on; an error when the file ends before.
+    /// Fills `buffer` from `offset` on; returns an error when the file ends before.
     pub async fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -110,9 +110,9 @@ impl File {
         }
     }
 
-    /// Makes what was written durable, with as much metadata as reading it back
-    /// needs. After an error nothing is known of any write since the last
-    /// success, and trying again proves nothing.
+    /// Makes written bytes durable, with as much metadata as reading them back needs.
+    /// After an error the state of every write since the last success is unknown, and a
+    /// retry that succeeds proves nothing.
     pub async fn sync_data(&self) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.sync_data(),
@@ -121,7 +121,7 @@ impl File {
         }
     }
 
-    /// [`File::sync_data`], with all metadata.
+    /// Like [`File::sync_data`], with all metadata.
     pub async fn sync_all(&self) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.sync_all(),
@@ -130,8 +130,8 @@ impl File {
         }
     }
 
-    /// Takes `length` bytes of space for the file now, so that writing them cannot
-    /// run out of it, and makes the file that long. New bytes read as zeros.
+    /// Reserves `length` bytes of disk space for the file, so that writing them cannot
+    /// fail for lack of space, and makes the file that long. New bytes read as zeros.
     pub async fn allocate(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.allocate(length),
@@ -140,7 +140,7 @@ impl File {
         }
     }
 
-    /// Cuts the file, or lengthens it by zeros.
+    /// Truncates the file, or extends it by zeros.
     pub async fn set_len(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             FileKind::Real(file) => file.set_len(length),
@@ -149,7 +149,7 @@ impl File {
         }
     }
 
-    /// Its length in bytes.
+    /// The file's length in bytes.
     pub async fn len(&self) -> io::Result<u64> {
         match &self.0 {
             FileKind::Real(file) => file.len(),
@@ -158,8 +158,8 @@ impl File {
         }
     }
 
-    /// Takes the file for this process alone, until it is closed; false when
-    /// another open file holds it. Ends with the process, however it ends.
+    /// Locks the file exclusively until it is closed; returns false when another open
+    /// file holds the lock. The lock ends with the process, however that ends.
     pub async fn try_lock(&self) -> io::Result<bool> {
         match &self.0 {
             FileKind::Real(file) => file.try_lock(),
@@ -184,7 +184,7 @@ pub async fn open(path: impl AsRef<Path>, options: OpenOptions) -> io::Result<Fi
     }
 }
 
-/// Makes a directory and those above it; none that exists is an error.
+/// Creates a directory and its missing parents; an existing one is no error.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     match current() {
         World::Real => real::fs::create_dir_all(path.as_ref()),
@@ -202,8 +202,8 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Gives a file another name; a file that has it is replaced, at once and
-/// entirely. Durable after [`sync_dir`].
+/// Renames a file, atomically replacing a file of the new name. Durable after
+/// [`sync_dir`].
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     match current() {
         World::Real => real::fs::rename(from.as_ref(), to.as_ref()),
@@ -230,7 +230,8 @@ pub async fn sync_dir(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// The path without links and dots; fails where there is nothing.
+/// The absolute path without links and dots; returns an error when the path does not
+/// exist.
 pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     match current() {
         World::Real => real::fs::canonicalize(path.as_ref()),
@@ -239,7 +240,7 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether there is something of this name.
+/// Whether the path exists.
 pub async fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
     match current() {
         World::Real => real::fs::exists(path.as_ref()),
@@ -248,7 +249,7 @@ pub async fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
     }
 }
 
-/// A file's whole content.
+/// Reads a whole file.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let file = open(path, OpenOptions::READ).await?;
     let length = file.len().await?;

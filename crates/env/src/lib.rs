@@ -1,11 +1,11 @@
-//! The only door to clock, chance, network, disk and threads.
+//! The environment abstraction: the only access to clocks, randomness, network, disk and
+//! threads, with a real and a simulated implementation.
 //!
-//! Everything whose answer depends on the world outside the process goes through
-//! the free functions of this crate. They find the world they speak for in the
-//! running task: the real one (tokio and std), or, with the feature `sim`, a
-//! simulated one in which a seed decides everything and a machine can lose its
-//! power between any two writes to its disk. Code above this crate is the same in
-//! both and does not know which it is in:
+//! Every call whose result depends on the world outside the process is a free function of this
+//! crate. The function finds its environment in the running task: the real one (tokio and std),
+//! or, with the feature `sim`, a simulated one in which a seed decides every result and a
+//! machine can lose its power between any two writes to its disk. Code above this crate is the
+//! same in both, and does not know in which it runs:
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -23,18 +23,18 @@
 //!
 //! # Rules
 //!
-//! - Whatever waits is async. Between two awaits a task runs as one step, which in
-//!   simulation nothing interrupts; code may spin only where another core makes
-//!   the progress it spins for.
-//! - `select!` is written `biased`, and hash maps have fixed hashers: neither may
-//!   draw chance behind this crate's back. clippy's `disallowed-methods` names the
-//!   other side doors and what to use instead.
-//! - In the simulated world a call from outside every task panics, because it
-//!   belongs to no machine. In the real world any thread may call.
-//! - Sleeping, spawning and the network need a tokio runtime around the caller.
-//!   Clock, chance, files and dedicated threads do not.
-//! - File calls of the real world block the thread they run on ([`fs`]): whoever
-//!   does more than a little with files does so from a dedicated thread.
+//! - Every function that waits is async. Between two awaits a task runs as one step, which a
+//!   simulation never interrupts; code may spin only where another core makes the progress it
+//!   waits for.
+//! - `select!` is written `biased`, and hash maps have fixed hashers: neither may use
+//!   randomness that this crate does not control. clippy's `disallowed-methods` names other
+//!   functions that bypass this crate, and their replacements.
+//! - In a simulated world a call from outside every task panics, because it belongs to no
+//!   machine. In the real environment any thread may call.
+//! - Sleeping, spawning and the network need a tokio runtime around the caller. Clocks,
+//!   randomness, files and dedicated threads do not.
+//! - File calls of the real environment block the thread they run on ([`fs`]): code that uses
+//!   files heavily runs on a dedicated thread.
 
 mod chance;
 mod clock;

@@ -1,4 +1,4 @@
-//! Connections between processes: streams of bytes over TCP.
+//! The network: TCP listeners and connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::real;
 use crate::sim;
 use crate::world::{World, current};
 
-/// Takes connections at an address.
+/// A listener, which accepts connections at an address.
 #[derive(Debug)]
 pub struct Listener(ListenerKind);
 
@@ -24,7 +24,8 @@ enum ListenerKind {
 }
 
 impl Listener {
-    /// The next connection and who made it. Cancelling the wait loses none.
+    /// Waits for the next connection, and returns it with its peer's address. Cancelling
+    /// the wait loses no connection.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         match &self.0 {
             ListenerKind::Real(listener) => {
@@ -39,7 +40,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens; says which port was free when it was asked for port 0.
+    /// The address it listens at, with the actual port when it was opened with port 0.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             ListenerKind::Real(listener) => listener.local_addr(),
@@ -49,7 +50,7 @@ impl Listener {
     }
 }
 
-/// Listens at `address`; port 0 takes a free one.
+/// Opens a listener at `address`; port 0 chooses a free port.
 pub async fn listen(address: SocketAddr) -> io::Result<Listener> {
     match current() {
         World::Real => Ok(Listener(ListenerKind::Real(
@@ -73,7 +74,7 @@ pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
     }
 }
 
-/// A connection. Small writes go out at once (no Nagle delay).
+/// A TCP connection. Small writes are sent at once (no Nagle delay).
 #[derive(Debug)]
 pub struct Stream(StreamKind);
 
@@ -85,7 +86,7 @@ enum StreamKind {
 }
 
 impl Stream {
-    /// Where this end is.
+    /// Address of the local end.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             StreamKind::Real(stream) => stream.local_addr(),
@@ -94,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// Where the other end is.
+    /// Address of the remote end.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             StreamKind::Real(stream) => stream.peer_addr(),
@@ -103,8 +104,8 @@ impl Stream {
         }
     }
 
-    /// Its two directions, for two tasks. Dropping the writing half closes that
-    /// direction.
+    /// Splits the connection into its two directions, for two tasks. Dropping the writing
+    /// half closes that direction.
     #[must_use]
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         match self.0 {

@@ -1,4 +1,5 @@
-//! The simulated world: machines whose every accident a seed decides.
+//! The simulated world: a deterministic simulation of machines, disks, clocks and a
+//! network, in which a seed decides every fault.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,58 +22,57 @@
 //! assert_eq!(notes, Ok(vec![]), "the name was synced, the bytes were not");
 //! ```
 //!
-//! A [`World`] is one paused, single-threaded tokio runtime. Tasks run one step
-//! at a time; when all of them wait, the clock jumps to the next timer. Each task
-//! belongs to a *node*, a simulated machine with a disk, clocks, processors and
-//! links to the others; the executor sets the node's identity before it polls a
-//! task, which is how the free functions of this crate know whose disk they mean.
+//! A [`World`] is one paused, single-threaded tokio runtime. Tasks run one step at a time;
+//! when all of them wait, the clock jumps to the next timer. Each task belongs to a *node*,
+//! a simulated machine with a disk, clocks, processors and links to the others; the
+//! executor sets the node's identity before it polls a task, which is how the free
+//! functions of this crate find the right disk.
 //!
-//! A world in which every task waits for another and none for a timer has come to
-//! its end: [`World::run`] gives [`JoinError::Stuck`].
+//! When every task of a world waits for another and none for a timer, the world has ended:
+//! [`World::run`] returns [`JoinError::Stuck`].
 //!
-//! # What a seed decides
+//! # What the seed decides
 //!
-//! Random numbers, what a crash leaves, how long disks and links take, where a bit
-//! flips: and with that, in what order tasks go on. Tasks that one thing wakes go on in the
-//! order in which they were started (`alarm`), whatever order the library wakes them in,
-//! which may be chance. Everything a task does through
-//! this crate goes into [`World::trace_hash`]; two runs of a seed give the same.
-//! *When* an accident happens is the test's to say, by the calls below, at a point
-//! of virtual time or at the n-th change of a disk; a plan of them is drawn from the
-//! seed by whoever writes it (the crate `coeval-sim` does).
+//! Random numbers, the effects of a crash, the duration of disk and network operations, the
+//! position of a flipped bit: and with that, the order in which tasks run. Tasks that one
+//! event wakes run in the order in which they were started (`alarm`), whatever order the
+//! library wakes them in, which may be random. Every effect of a task through this crate
+//! goes into [`World::trace_hash`]; two runs of a seed have the same hash. The test decides
+//! *when* a fault happens, by the calls below, at a point of virtual time or at the n-th
+//! change of a disk; the test usually generates its plan from the seed (the crate
+//! `coeval-sim` does).
 //!
-//! # What a crash does
+//! # Effects of a crash
 //!
-//! A crash drops every task of the node, and from its disk whatever was not made
-//! durable. Of each sector written since its last sync any version may be what is
-//! found afterwards, independently of all others, and with
-//! [`World::set_torn_sectors`] a mixture of two; a length that was not synced may
-//! be the old or the new one; of a directory's changes since its last sync a
-//! prefix survives. [`Loss`] can ask for the extremes. [`World::crash_at`] crashes
-//! a node during its n-th change of its disk, so that a test can try them all.
+//! A crash drops every task of the node, and everything on its disk that was not durable.
+//! Of each sector written since its last sync any version may be found afterwards,
+//! independently of all others, and with [`World::set_torn_sectors`] a mixture of two; an
+//! unsynced length may be the old or the new one; of a directory's changes since its last
+//! sync a prefix survives. [`Loss`] selects the extremes. [`World::crash_at`] crashes a
+//! node during its n-th change of its disk, so that a test can try them all.
 //! [`World::kill`] drops the tasks and leaves the disk as it is, synced or not.
 //!
-//! # What can go wrong, and with whom
+//! # Faults, and their counterparts on real machines
 //!
-//! | what | how | as on a machine |
+//! | part | calls | counterpart |
 //! | --- | --- | --- |
 //! | disk | [`crash`](World::crash), [`set_loss`](World::set_loss), [`set_torn_sectors`](World::set_torn_sectors) | the power fails |
 //! | | [`fail_sync_at`](World::fail_sync_at), [`fail_syncs`](World::fail_syncs), [`fail_writes`](World::fail_writes) | a device that reports errors, once or for good |
-//! | | [`flip_bit`](World::flip_bit), [`damage`](World::damage) | a latent error, found when it is next read |
+//! | | [`flip_bit`](World::flip_bit), [`damage`](World::damage) | a latent sector error, found by the next read |
 //! | | [`misdirect_write_at`](World::misdirect_write_at) | firmware that writes elsewhere and reports success |
 //! | | [`set_sync_time`](World::set_sync_time), [`set_capacity`](World::set_capacity) | slow, full |
-//! | | [`replace_disk`](World::replace_disk) | another machine in its place |
-//! | clocks | [`set_drift`](World::set_drift), [`move_wall_clock`](World::move_wall_clock) | a bad crystal; skew, jumps, somebody with `date` |
-//! | processor | [`pause`](World::pause), [`resume`](World::resume) | SIGSTOP, a hypervisor that has other plans |
-//! | | [`set_cpu`](World::set_cpu), [`crate::spend`], [`crate::work`] | work takes time, and at most so much at once |
+//! | | [`replace_disk`](World::replace_disk) | a replacement machine |
+//! | clocks | [`set_drift`](World::set_drift), [`move_wall_clock`](World::move_wall_clock) | a bad crystal; skew, jumps, an operator with `date` |
+//! | processor | [`pause`](World::pause), [`resume`](World::resume) | SIGSTOP, a hypervisor that preempts the machine |
+//! | | [`set_cpu`](World::set_cpu), [`crate::spend`], [`crate::work`] | work takes time, on a limited number of cores |
 //! | network | [`set_link`](World::set_link), [`block`](World::block), [`break_connections`](World::break_connections) | see [`Link`] |
 //!
-//! # What it does not do
+//! # Limits
 //!
-//! In-memory code between two awaits is one step: races within one are for loom and
-//! shuttle. What a step sends leaves when the step begins, although its time on the
-//! processor is accounted behind it. There are no datagrams.
-#![allow(clippy::disallowed_methods, reason = "this is the door itself")]
+//! In-memory code between two awaits is one step: races within one are tested with loom and
+//! shuttle. Bytes that a step sends leave when the step begins, although its processor time
+//! is accounted after it. There are no datagrams.
+#![allow(clippy::disallowed_methods, reason = "this is the environment itself")]
 
 mod alarm;
 mod clock;
@@ -107,19 +107,19 @@ use crate::{JoinError, JoinHandle};
 pub struct Node(usize);
 
 impl Node {
-    /// Its number, from 0 in the order in which they were made.
+    /// The node's number: 0 for the first one made, then ascending.
     #[must_use]
     pub const fn number(self) -> usize {
         self.0
     }
 }
 
-/// Nobody sleeps for so long on purpose: when the clock gets there, everybody waits
-/// for somebody else.
+/// No task sleeps for this long on purpose: when the clock reaches it, every task waits for
+/// another.
 const STUCK_AFTER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A simulated world. Everything in it happens during [`World::run`] and
-/// [`World::block_on`], on the thread that calls them.
+/// A simulated world. Its tasks run only during [`World::run`] and [`World::block_on`], on
+/// the calling thread.
 pub struct World {
     runtime: tokio::runtime::Runtime,
     local: tokio::task::LocalSet,
@@ -127,10 +127,10 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world in which `seed` decides.
+    /// An empty world with this seed.
     ///
     /// # Panics
-    /// When the runtime cannot be made.
+    /// When the runtime cannot be created.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// A new machine with an empty disk. It may join at any time.
+    /// Adds a machine with an empty disk. It may join at any time.
     #[must_use]
     pub fn node(&self) -> Node {
         let mut nodes = self.shared.nodes();
@@ -161,9 +161,9 @@ impl World {
         Node(nodes.len() - 1)
     }
 
-    /// Runs `future` as a task of `node` until it has ended, and everybody else
-    /// meanwhile. [`JoinError::Cancelled`] when the node has crashed instead,
-    /// [`JoinError::Stuck`] when it waits and nothing can ever wake it.
+    /// Runs `future` as a task of `node` until it has ended, and all other tasks meanwhile.
+    /// Returns [`JoinError::Cancelled`] when the node has crashed instead,
+    /// [`JoinError::Stuck`] when the task waits and nothing can ever wake it.
     pub fn run<F>(&self, node: Node, future: F) -> Result<F::Output, JoinError>
     where
         F: Future + 'static,
@@ -173,7 +173,7 @@ impl World {
         self.drive(task).unwrap_or(Err(JoinError::Stuck))
     }
 
-    /// Starts a task on `node`; it goes on whenever the world does.
+    /// Starts a task on `node`; it runs whenever the world is driven.
     pub fn spawn<F>(&self, node: Node, future: F) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
@@ -192,9 +192,9 @@ impl World {
         }
     }
 
-    /// Drives the world until `future` has ended. The future itself is the test's,
-    /// not a machine's: it spawns and crashes, and calls nothing of the environment
-    /// but [`World::wait`].
+    /// Drives the world until `future` has ended. The future belongs to the test, not to a
+    /// machine: it spawns tasks and crashes nodes, and of the environment it may only use
+    /// [`World::wait`].
     ///
     /// # Panics
     /// When every task waits for another, and none for a timer.
@@ -203,7 +203,7 @@ impl World {
         output.expect("every task of the simulated world waits for another")
     }
 
-    /// `None` when nothing can happen any more.
+    /// Drives the world until `future` has ended; `None` when no task can ever run again.
     fn drive<F: Future>(&self, future: F) -> Option<F::Output> {
         let before = enter_world(true);
         let _restore = Restore(|| {
@@ -218,27 +218,27 @@ impl World {
         })
     }
 
-    /// Lets `duration` of true time pass. For the test's own future: in
-    /// [`World::block_on`], between two accidents.
+    /// Lets `duration` of true time pass. The test's own future calls it in
+    /// [`World::block_on`], between two faults.
     pub async fn wait(&self, duration: Duration) {
         clock::sleep(duration).await;
     }
 
-    /// True time since the world began. What a node's clocks show may differ.
+    /// True time since the world began. The nodes' clocks may show other times.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         let _runtime = self.runtime.enter();
         Duration::from_nanos(self.shared.now_nanos())
     }
 
-    /// The power of `node` fails. Within [`World::block_on`] its tasks are gone after
-    /// the next await.
+    /// Fails the power of `node`. Within [`World::block_on`] its tasks are dropped at the
+    /// next await.
     pub fn crash(&self, node: Node) {
         self.end_life(node, true);
     }
 
-    /// Kills the process on `node`, at an await: its tasks go. Its disk goes on
-    /// showing everything written, of which only what was synced is durable.
+    /// Kills the process on `node`, at an await: its tasks are dropped. Its disk still
+    /// shows everything written, of which only synced bytes are durable.
     pub fn kill(&self, node: Node) {
         self.end_life(node, false);
     }
@@ -250,7 +250,7 @@ impl World {
         if driven {
             return;
         }
-        // Its tasks are dropped when the executor next looks at them.
+        // The executor drops the tasks when it next polls them.
         self.block_on(async {
             for _ in 0..3 {
                 tokio::task::yield_now().await;
@@ -258,7 +258,7 @@ impl World {
         });
     }
 
-    /// A hash of everything that has happened so far.
+    /// A hash of all events so far.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         *self.shared.trace.lock().expect("no panic under this lock")

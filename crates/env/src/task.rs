@@ -1,4 +1,4 @@
-//! Tasks, and threads that are small executors of their own.
+//! Tasks and threads: spawning, joining, and work that blocks.
 
 use std::any::Any;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::world::{World, current};
 /// Why a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JoinError {
-    /// It was aborted, or its runtime ended.
+    /// The task was aborted, or its runtime ended.
     Cancelled,
-    /// It panicked, with this message.
+    /// The task panicked, with this message.
     Panicked(String),
-    /// It waits for something that cannot happen any more. Only a simulated world
-    /// can know.
+    /// The task waits for an event that cannot happen any more. Only a simulated world
+    /// detects it.
     Stuck,
 }
 
@@ -48,20 +48,20 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// A running task: a future of its result. Dropping it lets the task run on by
-/// itself.
+/// Handle of a running task: a future of its result. After dropping it the task continues
+/// by itself.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     pub(crate) inner: real::task::JoinHandle<T>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Ends the task at its next await. Does nothing when it has ended.
+    /// Aborts the task at its next await. Does nothing when the task has ended.
     pub fn abort(&self) {
         self.inner.abort();
     }
 
-    /// Whether it has ended, however it ended.
+    /// Whether the task has ended, with or without a result.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.inner.is_finished()
@@ -76,8 +76,7 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// Runs `future` as a task of its own on the caller's executor. `name` is for
-/// people who debug.
+/// Runs `future` as a task of its own on the caller's executor. `name` is for debugging.
 pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -91,9 +90,9 @@ where
     JoinHandle { inner }
 }
 
-/// Runs the future that `make_future` makes on a thread of its own, which is a
-/// small executor: tasks it spawns run on that thread too, and end with it. The
-/// future may block its thread.
+/// Runs the future returned by `make_future` on a thread of its own, which is a small
+/// executor: tasks it spawns run on that thread too, and end with it. The future may
+/// block its thread.
 ///
 /// # Panics
 /// When the operating system refuses another thread.
@@ -115,8 +114,8 @@ where
 
 /// Runs `future` as a task of an executor of its own, which runs one task at a time on
 /// one thread; tasks it spawns run there too, and end with it. Unlike those of
-/// [`spawn_dedicated`] they may do long work within [`block_in_place`] without keeping
-/// each other waiting, for which they may have to be continued on another thread.
+/// [`spawn_dedicated`], these tasks may do long work within [`block_in_place`] without
+/// delaying each other, for which the executor may continue them on another thread.
 ///
 /// # Panics
 /// When the operating system refuses another thread.
@@ -133,8 +132,8 @@ where
     JoinHandle { inner }
 }
 
-/// Does work that takes long and cannot stop halfway, a millisecond or more. On an
-/// executor of [`spawn_executor`] the other tasks go on meanwhile, on another thread;
+/// Runs work that takes long and cannot be interrupted, a millisecond or more. On an
+/// executor of [`spawn_executor`] the other tasks continue meanwhile, on another thread;
 /// elsewhere, and in a simulated world, they wait. It costs some ten microseconds.
 pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     match current() {
@@ -144,10 +143,10 @@ pub fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Calls `work` with every number below `parts`, each on a thread of its own, and
-/// returns the results in order when all have ended. Blocks the calling thread: for
-/// long work in memory, where nobody else needs that thread. In a simulated world
-/// one part follows another on the caller's.
+/// Calls `work` with every number below `parts`, each on a thread of its own, and returns
+/// the results in order when all have ended. Blocks the calling thread: for long work in
+/// memory, where no other task needs that thread. In a simulated world the caller's
+/// thread runs one part after another.
 ///
 /// # Panics
 /// When a part panics, or the operating system refuses another thread.
@@ -158,10 +157,9 @@ pub fn scatter<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
     }
 }
 
-/// Lets other threads that are ready to run on this core go first, if there are any:
-/// on an idle core it comes back at once. For dedicated threads whose work gets
-/// cheaper by the piece when more of it has gathered. In a simulated world, where
-/// threads are tasks, it does nothing.
+/// Yields the core to other threads that are ready to run on it, if there are any: on an
+/// idle core it returns at once. For dedicated threads whose work is cheaper in larger
+/// batches. In a simulated world, where threads are tasks, it does nothing.
 pub fn give_way() {
     match current() {
         World::Real => real::task::give_way(),
@@ -171,7 +169,7 @@ pub fn give_way() {
 }
 
 /// Lets the executor's other tasks run first.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "this is the environment")]
 pub async fn yield_now() {
     tokio::task::yield_now().await;
 }

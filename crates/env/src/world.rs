@@ -1,19 +1,19 @@
-//! Which world the running code is in.
+//! Selection of the environment, real or simulated, in which the running code is.
 
 #[cfg(feature = "sim")]
 use crate::sim;
 
-/// The world of the running task.
+/// The environment of the running task.
 pub(crate) enum World {
     /// tokio, std and the operating system.
     Real,
-    /// A simulated machine.
+    /// A machine of a simulated world.
     #[cfg(feature = "sim")]
     Sim(sim::Context),
 }
 
-/// The world of the running task: the real one unless an executor has set
-/// another.
+/// The environment of the running task: the real one unless a simulated world's executor
+/// has set another.
 ///
 /// # Panics
 /// On a thread that runs a simulated world, outside every task of it.

@@ -1,4 +1,5 @@
-//! The operating system's randomness, stretched by a cipher on each thread.
+//! The operating system's random number generator, expanded by a stream cipher on each
+//! thread.
 
 use rand::Rng;
 

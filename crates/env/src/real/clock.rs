@@ -21,7 +21,7 @@ pub(crate) fn wall_clock() -> Duration {
     now
 }
 
-/// As a process under test is to see it.
+/// The wall clock with the error that a fault test injects.
 #[cfg(debug_assertions)]
 fn wrong(now: Duration) -> Duration {
     let ahead = super::faults::clock_ahead();

@@ -1,22 +1,22 @@
-//! Faults of real disks and clocks, for tests of whole processes.
+//! Fault injection for real disks and clocks, for tests of whole processes.
 //!
-//! A process of a debug build whose environment names a file by [`VARIABLE`] obeys the
-//! lines of that file, which it reads anew at each call, so that they may change while
-//! it runs. A release build has nothing of this.
+//! In a debug build, a process with the environment variable [`VARIABLE`] obeys the lines
+//! of the file that it names. The process reads the file anew at each call, so that a test
+//! may change the faults while it runs. A release build contains none of this.
 //!
-//! | line | what it does |
+//! | line | effect |
 //! | --- | --- |
 //! | `sync fails` | syncs report EIO, and do nothing |
 //! | `sync lies` | syncs report success, and do nothing: no database withstands that |
-//! | `sync takes 200` | syncs take so many milliseconds more |
+//! | `sync takes 200` | syncs take 200 milliseconds longer |
 //! | `write fails` | writes report EIO |
 //! | `disk full` | files do not grow: ENOSPC |
-//! | `clock ahead -5000` | the wall clock is wrong by so many milliseconds |
-//! | `unsynced lost` | what is not synced stays within the process, and dies with it |
+//! | `clock ahead -5000` | the wall clock is ahead by this many milliseconds |
+//! | `unsynced lost` | unsynced writes stay within the process, and are lost with it |
 //!
-//! The last is what a loss of power does to a disk, for a process that is killed: bytes
-//! that nobody synced are in no file. Names and lengths are not held back, and of
-//! unsynced bytes nothing survives; the simulated disk is the one that tries every mixture.
+//! The last one simulates the effect of a power loss on a disk, for a process that is
+//! killed: unsynced bytes are in no file. Names and lengths are not held back, and no
+//! unsynced byte survives; the simulated disk is the one that tries every mixture.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,14 +25,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-/// Names the file of faults.
+/// Environment variable with the path of the fault file.
 const VARIABLE: &str = "DOCK_FAULTS";
 
 static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// Which file on which device.
+/// A file's identity: device and inode.
 type Identity = (u64, u64);
-/// What was written and not synced, oldest first.
+/// Unsynced writes, oldest first: offset and bytes.
 type Writes = Vec<(u64, Vec<u8>)>;
 
 static UNSYNCED: Mutex<BTreeMap<Identity, Writes>> = Mutex::new(BTreeMap::new());
@@ -41,13 +41,13 @@ fn unsynced() -> MutexGuard<'static, BTreeMap<Identity, Writes>> {
     UNSYNCED.lock().expect("no panic under this lock")
 }
 
-/// The file that says what is wrong, in a process under test.
+/// Path of the fault file, in a process under test.
 fn file() -> Option<&'static PathBuf> {
     let file = FILE.get_or_init(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     file.as_ref()
 }
 
-/// The words behind a line's first ones, if there is such a line.
+/// The rest of the line that starts with `beginning`, if there is such a line.
 fn line(beginning: &str) -> Option<String> {
     let text = std::fs::read_to_string(file()?).ok()?;
     let found = text.lines().find_map(|line| line.strip_prefix(beginning))?;
@@ -67,7 +67,7 @@ pub(super) fn clock_ahead() -> i64 {
     milliseconds("clock ahead").unwrap_or(0)
 }
 
-/// Whether a file may become longer.
+/// Returns an error if files may not grow.
 pub(super) fn check_growth() -> io::Result<()> {
     match line("disk full") {
         Some(_) => Err(io::ErrorKind::StorageFull.into()),
@@ -80,8 +80,8 @@ fn identity(file: &std::fs::File) -> io::Result<Identity> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// A write. `true` when that is done, for better or worse: the file is not to be
-/// touched.
+/// Handles a write. Returns `true` when the write is done and the caller must not touch the
+/// file.
 pub(super) fn write(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Result<bool> {
     if self::file().is_none() {
         return Ok(false);
@@ -102,7 +102,7 @@ pub(super) fn write(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Resu
     Ok(true)
 }
 
-/// A sync that is about to happen. `true` when that is done, in word only.
+/// Handles a sync. Returns `true` when the caller must skip the real one.
 pub(super) fn sync(file: &std::fs::File) -> io::Result<bool> {
     if let Some(more) = milliseconds("sync takes") {
         std::thread::sleep(Duration::from_millis(more.unsigned_abs()));
@@ -113,7 +113,7 @@ pub(super) fn sync(file: &std::fs::File) -> io::Result<bool> {
     if line("sync lies").is_some() {
         return Ok(true);
     }
-    // Whoever reads meanwhile waits: else it would find them neither here nor there.
+    // Locked, so that a concurrent read finds the bytes either here or in the file.
     let mut unsynced = unsynced();
     let writes = unsynced.remove(&identity(file)?);
     for (offset, bytes) in writes.unwrap_or_default() {
@@ -122,7 +122,7 @@ pub(super) fn sync(file: &std::fs::File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A read, which shows what was written and is not in the file, too.
+/// Reads a file with its unsynced writes applied.
 pub(super) fn read(file: &std::fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     if self::file().is_none() {
         return file.read_at(buffer, offset);
@@ -149,7 +149,7 @@ pub(super) fn read(file: &std::fs::File, buffer: &mut [u8], offset: u64) -> io::
     Ok(filled)
 }
 
-/// A file's length with what was written and is not in it.
+/// A file's length with its unsynced writes applied.
 pub(super) fn len(file: &std::fs::File, length: u64) -> io::Result<u64> {
     let unsynced = unsynced();
     if unsynced.is_empty() {
@@ -160,7 +160,7 @@ pub(super) fn len(file: &std::fs::File, length: u64) -> io::Result<u64> {
     Ok(ends.max().unwrap_or(0).max(length))
 }
 
-/// A file becomes this long: nothing is behind its end any more.
+/// Truncates the unsynced writes of a file that gets this length.
 pub(super) fn cut(file: &std::fs::File, length: u64) -> io::Result<()> {
     let mut unsynced = unsynced();
     if unsynced.is_empty() {
@@ -176,7 +176,7 @@ pub(super) fn cut(file: &std::fs::File, length: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file goes, and its number may come back.
+/// Drops the unsynced writes of a file that is removed, because its inode may be reused.
 pub(super) fn forget(path: &Path) {
     let mut unsynced = unsynced();
     if !unsynced.is_empty()

@@ -1,4 +1,4 @@
-//! std's files, by plain blocking calls.
+//! Files of the real environment: std's files, by plain blocking calls.
 
 use std::fs::TryLockError;
 use std::io;
@@ -57,7 +57,8 @@ impl File {
         faults::check_growth()?;
         match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
             Ok(()) => Ok(()),
-            // A file system without it: the caller's writes will take the space.
+            // The file system does not support it: the caller's writes will take the
+            // space.
             Err(error) if error == rustix::io::Errno::OPNOTSUPP => {
                 if self.len()? < length {
                     self.set_len(length)?;

@@ -1,7 +1,8 @@
-//! The real world: tokio for time, tasks and network; std for files and threads.
+//! The real environment: tokio for time, tasks and network; std for files and threads.
 //!
-//! The one place that may call what clippy's `disallowed-methods` bans elsewhere.
-#![allow(clippy::disallowed_methods, reason = "this is the door itself")]
+//! Only this module may call the functions that clippy's `disallowed-methods` bans
+//! elsewhere.
+#![allow(clippy::disallowed_methods, reason = "this is the environment itself")]
 
 pub(crate) mod chance;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! TCP.
+//! TCP of the real environment, by tokio.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! tokio's tasks, and threads with a tokio runtime each.
+//! Tasks of the real environment: tokio's tasks, and threads with a tokio runtime each.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -10,8 +10,8 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::JoinError;
 
-/// Stack of a dedicated thread, in bytes: as much as a process's first thread
-/// usually has. Only what is used takes memory.
+/// Stack of a dedicated thread, in bytes: as large as a process's first thread usually
+/// has. Only touched pages take memory.
 const STACK_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // The one worker's place goes to another thread whenever a task blocks in place.
+    // The single worker moves to another thread whenever a task blocks in place.
     on_thread(name, move |aborted| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder
@@ -99,7 +99,7 @@ where
     })
 }
 
-/// A thread of its own for `body`, which ends when it is told to.
+/// Runs `body` on a thread of its own; the handle can abort it.
 fn on_thread<T: Send + 'static>(
     name: &'static str,
     body: impl FnOnce(&Notify) -> Result<T, JoinError> + Send + 'static,
@@ -111,7 +111,7 @@ fn on_thread<T: Send + 'static>(
         .name(name.to_owned())
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            // Nobody may be waiting for the result any more.
+            // The handle may have been dropped.
             let _ = sender.send(body(&aborted));
         })
         .expect("the operating system refuses another thread");

@@ -1,25 +1,26 @@
-//! In which order tasks are woken.
+//! Deterministic wake-ups: tasks that one event wakes run in the order in which they were
+//! started.
 //!
-//! Whoever tells several tasks something wakes them in an order of its own, and that need not
-//! be the same twice: `tokio::sync::watch` spreads those who wait over several lists by
-//! chance. So what one poll wakes, or one drop, is woken when that has ended, in the order in
-//! which the tasks were started; timers wake as before.
+//! A library that wakes several tasks chooses the order, which need not be the same twice:
+//! `tokio::sync::watch` spreads its waiters over several lists at random. So the tasks woken
+//! by one poll, or one drop, are woken only when that has ended, in the order in which they
+//! were started; timers wake tasks directly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
-/// Who was woken and has not been told yet.
+/// Wake-ups that are collected and not yet delivered.
 #[derive(Default)]
 pub(crate) struct Alarms {
-    /// How many tasks there have been.
+    /// Number of tasks started so far.
     tasks: AtomicU64,
     woken: Mutex<Woken>,
 }
 
 #[derive(Default)]
 struct Woken {
-    /// Polls and drops within each other that have not ended.
+    /// Number of nested polls and drops that have not ended.
     depth: u32,
     who: Vec<(u64, Waker)>,
 }
@@ -29,9 +30,9 @@ impl Alarms {
         self.woken.lock().expect("no panic under this lock")
     }
 
-    /// Does something, and then wakes whom that has woken.
+    /// Runs `work`, and then delivers the wake-ups that it caused, in order.
     pub(super) fn in_order<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Also when the work panics.
+        /// Delivers them also when the work panics.
         struct End<'alarms>(&'alarms Alarms);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -52,17 +53,17 @@ impl Alarms {
     }
 }
 
-/// Wakes one task.
+/// The waker of one task.
 pub(super) struct Alarm {
-    /// Its number: later tasks have greater ones.
+    /// The task's number: later tasks have greater ones.
     task: u64,
     alarms: Arc<Alarms>,
-    /// What wakes it in truth.
+    /// The executor's waker of the task.
     waker: Mutex<Waker>,
 }
 
 impl Alarm {
-    /// Of a task that starts now.
+    /// A waker for a task that starts now.
     pub(super) fn new(alarms: &Arc<Alarms>) -> Arc<Self> {
         Arc::new(Self {
             task: alarms.tasks.fetch_add(1, Ordering::Relaxed),
@@ -71,7 +72,7 @@ impl Alarm {
         })
     }
 
-    /// It is to be woken by this.
+    /// Sets the executor's waker.
     pub(super) fn set(&self, waker: &Waker) {
         let mut own = self.waker.lock().expect("no panic under this lock");
         own.clone_from(waker);
@@ -101,7 +102,7 @@ mod tests {
 
     use super::super::World;
 
-    /// Among twenty tasks chance would seldom keep the order.
+    /// Among twenty tasks random wake-ups would seldom keep the order.
     #[test]
     fn those_who_watch_one_thing_are_woken_in_order() {
         let world = World::new(1);

@@ -1,21 +1,22 @@
-//! True time, and what a node's clocks make of it.
+//! Simulated clocks: true time of a world, and each node's drifting monotonic and wall
+//! clocks.
 //!
-//! The runtime's timers are no finer than a millisecond, which is a long time for a
-//! database in memory. So a millisecond of the runtime is a microsecond of the world.
+//! The runtime's timers have a resolution of a millisecond, too coarse for a main-memory
+//! database. So a millisecond of the runtime is a microsecond of the world.
 //!
-//! A node's monotonic clock runs at a rate of its own and never jumps; its wall clock
-//! is that, beside an offset that may change at any moment. Timers of a node go by its
-//! monotonic clock.
+//! A node's monotonic clock runs at its own rate and never jumps; its wall clock is the
+//! monotonic clock plus an offset that a test may change at any moment. A node's timers
+//! follow its monotonic clock.
 
 use std::time::Duration;
 
 /// When simulated wall clocks start: 2026-01-01, in UTC.
 const WALL_CLOCK_START: Duration = Duration::from_secs(1_767_225_600);
-/// Of the runtime's time for each of the world's.
+/// Units of the runtime's time per unit of the world's time.
 const SCALE: u32 = 1000;
-/// Of the runtime's time: its timers are only reckoned on for two years.
+/// Longest single sleep, in the runtime's time: its timers support only about two years.
 const NAP: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Longer than any world lasts.
+/// A duration longer than any world lasts.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const MILLION: i128 = 1_000_000;
 
@@ -31,7 +32,7 @@ pub(crate) async fn sleep(duration: Duration) {
     }
 }
 
-/// Waits for `duration` of true time, or less: the caller looks again.
+/// A timer of at most `duration` of true time; the caller checks the time again when it ends.
 pub(crate) fn nap(duration: Duration) -> tokio::time::Sleep {
     tokio::time::sleep((duration.min(LONGEST) * SCALE).min(NAP))
 }
@@ -48,31 +49,32 @@ pub(super) fn since(started: tokio::time::Instant) -> u64 {
 pub(crate) struct Clock {
     /// True time when the rate was last changed, in nanoseconds.
     changed: u64,
-    /// What the monotonic clock showed then.
+    /// Reading of the monotonic clock at that time, in nanoseconds.
     shown: u64,
-    /// How much too fast it is, in millionths.
+    /// Rate error of the clock, in millionths; positive when it is too fast.
     drift: i64,
-    /// How far the wall clock is ahead, in nanoseconds.
+    /// Offset of the wall clock, in nanoseconds; positive when it is ahead.
     ahead: i128,
 }
 
 impl Clock {
-    /// What the monotonic clock shows at a true time, in nanoseconds.
+    /// Reading of the monotonic clock at a true time, in nanoseconds.
     pub(crate) fn monotonic(&self, truth: u64) -> u64 {
         let passed = i128::from(truth.saturating_sub(self.changed));
         let passed = passed * (MILLION + i128::from(self.drift)) / MILLION;
         self.shown + u64::try_from(passed).unwrap_or(u64::MAX / 2)
     }
 
-    /// What the wall clock shows at a true time, since the Unix epoch.
+    /// Reading of the wall clock at a true time, since the Unix epoch.
     pub(crate) fn wall(&self, truth: u64) -> Duration {
         let start = WALL_CLOCK_START.as_nanos() as i128;
         let nanos = start + i128::from(self.monotonic(truth)) + self.ahead;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
-    /// How long this node's `duration` truly is, and no less: whoever has slept so long finds
-    /// that it has passed, or else would sleep for the rest, which is nothing, for ever.
+    /// The true duration of this node's `duration`, rounded up: a task that has slept this
+    /// long must find that the time has passed, or it would sleep for the rest, which is
+    /// zero, for ever.
     pub(crate) fn truly(&self, duration: Duration) -> Duration {
         if self.drift == 0 {
             return duration;
@@ -83,14 +85,14 @@ impl Clock {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Changes the rate at a true time, without a jump.
+    /// Changes the rate at a true time, without a jump of the reading.
     pub(crate) fn set_drift(&mut self, truth: u64, millionths: i64) {
         self.shown = self.monotonic(truth);
         self.changed = truth;
         self.drift = millionths;
     }
 
-    /// Sets the wall clock forward, or back.
+    /// Moves the wall clock forward, or back if negative.
     pub(crate) fn jump(&mut self, nanos: i128) {
         self.ahead += nanos;
     }

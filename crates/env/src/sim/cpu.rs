@@ -1,68 +1,67 @@
-//! Processors: work takes time, and only so much of it is done at once.
+//! Simulated processors: work takes time on a limited number of cores.
 //!
-//! A node without a [`Cpu`] computes in no time, which is what tests of correctness
-//! want. With one, each poll of a task occupies a core for whatever the polled code says
-//! it [spends](crate::spend), and for the [`Prices`] of its turn, of what it says it
-//! [does](crate::work), and of the bytes it sends and receives; while every core is
-//! occupied, nobody on that node is polled. Prices are measured on a real machine and
-//! given to the simulation, so that the throughput of more machines than there are can be
-//! drawn.
+//! On a node without a [`Cpu`], code takes no time, as tests of correctness want it. On a
+//! node with one, each poll of a task occupies a core for the time that the polled code
+//! [spends](crate::spend), and for the [`Prices`] of the poll, of the [work](crate::work)
+//! it declares, and of the bytes it sends and receives; while every core is occupied, no
+//! task of the node is polled. Prices are measured on a real machine and configured in the
+//! simulation, so that it can estimate the throughput of more machines than are available.
 //!
 //! ```text
 //!   core 0  ▒▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓          ▒▓▓▓▓▓▓▓     ▒ wake: it was idle
 //!   core 1         ▒▓▓▓▓▓▓▓▓                           ▓ poll, work, bytes, spend
-//!                           └ nobody waits: idle
+//!                           └ no task waits: idle
 //! ```
 //!
-//! A core that sleeps is woken if nobody who works would take the step up sooner, which
-//! costs; on a machine with much to do hardly anybody sleeps.
+//! A sleeping core is woken, at a cost, unless a busy core would take up the step sooner;
+//! on a heavily loaded machine hardly any core sleeps.
 //!
-//! A step happens at the moment it begins; what it costs keeps the next from beginning,
-//! and bytes it sends leave when the work before them is done. Cores cost each other
-//! nothing: neither a line of cache that both write to, nor a lock, is in a price.
+//! A step happens at the moment it begins; its cost delays the next step, and bytes it
+//! sends leave when the work before them is done. Cores do not slow each other down: no
+//! price includes contention for cache lines or locks.
 
 use std::time::Duration;
 
 use crate::Work;
 
-/// A node's processors.
+/// The processors of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// How many cores, at least one.
+    /// Number of cores, at least one.
     pub cores: usize,
-    /// What is done on them costs.
+    /// Processor time of each kind of work.
     pub prices: Prices,
 }
 
-/// What work costs.
+/// Processor time per unit of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
-    /// A poll of a task, beside what its code says.
+    /// A poll of a task, in addition to the work that its code declares.
     pub poll: Duration,
-    /// A core that was idle begins to work: the thread that slept is woken, and falls
-    /// asleep again when there is no more.
+    /// Waking of an idle core: the sleeping thread is woken, and falls asleep again when
+    /// no work is left.
     pub wake: Duration,
-    /// A sync of a file, beside the wait for it, with the writes it makes durable.
+    /// A sync of a file, in addition to the wait for it, with the writes it makes durable.
     pub sync: Duration,
-    /// Bytes received at once.
+    /// One receive operation.
     pub receive: Duration,
-    /// Bytes sent at once.
+    /// One send operation.
     pub send: Duration,
-    /// 1024 of those bytes.
+    /// Each 1024 bytes sent or received.
     pub copy: Duration,
-    /// [`Work::Ask`].
+    /// One unit of [`Work::Ask`].
     pub ask: Duration,
-    /// [`Work::Plan`].
+    /// One unit of [`Work::Plan`].
     pub plan: Duration,
-    /// [`Work::Execute`].
+    /// One unit of [`Work::Execute`].
     pub execute: Duration,
-    /// [`Work::Transaction`].
+    /// One unit of [`Work::Transaction`].
     pub transaction: Duration,
-    /// [`Work::Read`].
+    /// One unit of [`Work::Read`].
     pub read: Duration,
-    /// [`Work::Row`].
+    /// One unit of [`Work::Row`].
     pub row: Duration,
-    /// [`Work::Write`].
+    /// One unit of [`Work::Write`].
     pub write: Duration,
 }
 
@@ -80,27 +79,28 @@ impl Prices {
     }
 }
 
-/// So long a core looks for more before it sleeps, in nanoseconds. Timers of a simulated
-/// world are late by up to a microsecond, which is no idleness.
+/// Nanoseconds for which a core without work stays awake. Timers of a simulated world are
+/// late by up to a microsecond, which must not count as idleness.
 const AWAKE: u64 = 2000;
-/// By so much timers are late at most, in nanoseconds.
+/// Most nanoseconds by which timers are late.
 const GRAIN: u64 = 1000;
 
 /// The cores of a node, by the true time at which they are free, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Cores {
-    /// None: work takes no time.
+    /// Empty if work takes no time.
     free_at: Vec<u64>,
     prices: Prices,
-    /// Who makes the running step.
+    /// The core that executes the running step.
     running: usize,
-    /// How much earlier than now that began, because its timer was late.
+    /// How many nanoseconds before now the running step began, because its timer was late.
     late: u64,
-    /// When they were awake: what they make ready is so no earlier.
+    /// Time at which the woken core was awake: tasks that its step wakes are not ready
+    /// before.
     awake_at: u64,
-    /// By the running step, so far.
+    /// Nanoseconds spent by the running step so far.
     spent: u64,
-    /// By all steps before it.
+    /// Nanoseconds spent by all steps before it.
     busy: u64,
 }
 
@@ -144,18 +144,18 @@ impl Cores {
         self.spend(at_once + Duration::from_nanos(copied));
     }
 
-    /// What all steps have taken.
+    /// Processor time of all steps so far.
     pub(crate) const fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy)
     }
 
-    /// A core takes a step up; or when to ask again, if none does now. Who `waited` for
-    /// that has done so before.
+    /// Assigns a core to a step; if none is free, returns when the caller must ask again.
+    /// `waited` is true if the step has already waited for a core.
     ///
-    /// A core that is awake is asked first, the one that worked last before others. One
-    /// that sleeps is left asleep if another is free before it could be awake: the threads
-    /// of a runtime find by themselves what one of them has made ready. That is waited for
-    /// once, so that a queue wakes more of them.
+    /// Awake cores come first, the most recently busy one before others. A sleeping core
+    /// stays asleep if another is free before it could be awake: threads of a runtime find
+    /// the tasks that one of them has made ready. A step waits for that only once, so that
+    /// a queue wakes more cores.
     pub(crate) fn begin(&mut self, now: u64, waited: bool) -> Result<(), u64> {
         let cores = || self.free_at.iter().copied().zip(0..);
         let Some((soonest, _)) = cores().min() else {
@@ -183,8 +183,7 @@ impl Cores {
         Ok(())
     }
 
-    /// For how much longer the running step has work to do before what it does next, in
-    /// nanoseconds.
+    /// Nanoseconds of work that the running step still has to do before its next action.
     pub(crate) fn behind(&self) -> u64 {
         match self.free_at.is_empty() {
             true => 0,
@@ -192,7 +191,7 @@ impl Cores {
         }
     }
 
-    /// A step has been made.
+    /// Records that a step has ended.
     pub(crate) fn occupy(&mut self, now: u64) {
         let spent = std::mem::take(&mut self.spent);
         self.busy = self.busy.saturating_add(spent);

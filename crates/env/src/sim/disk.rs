@@ -1,4 +1,5 @@
-//! A disk that keeps apart what it shows and what would survive.
+//! A simulated disk, which keeps the contents that reads see apart from those that would
+//! survive a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,11 +15,11 @@ use content::{Content, SECTOR_BYTES};
 pub(crate) use faults::Faults;
 pub use faults::Loss;
 
-/// A file's number.
+/// An inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inode(u64);
 
-/// A change of a directory that its sync has not made durable yet.
+/// A directory change that has not been synced yet.
 #[derive(Clone, Debug)]
 enum Naming {
     Set(PathBuf, Inode),
@@ -31,10 +32,10 @@ pub(crate) struct Disk {
     contents: BTreeMap<Inode, Content>,
     next_inode: u64,
     next_handle: u64,
-    /// Names as shown.
+    /// Names as reads see them.
     names: BTreeMap<PathBuf, Inode>,
     durable_names: BTreeMap<PathBuf, Inode>,
-    /// By directory, oldest first.
+    /// Unsynced directory changes, by directory, oldest first.
     unsynced_names: BTreeMap<PathBuf, Vec<Naming>>,
     directories: BTreeSet<PathBuf>,
     pub(crate) faults: Faults,
@@ -55,13 +56,13 @@ impl Disk {
         self.contents.get_mut(&inode).expect("an open file's")
     }
 
-    /// Counts a change; says whether the power fails during it.
+    /// Counts a change of the disk; returns whether the power fails during it.
     pub(crate) fn count_change(&mut self) -> bool {
         self.changes += 1;
         self.faults.crash_at == Some(self.changes - 1)
     }
 
-    /// Bytes of the files that have a name.
+    /// Bytes of all files that have a name.
     fn used(&self) -> u64 {
         let named: BTreeSet<Inode> = self.names.values().copied().collect();
         let bytes = |inode| self.contents[inode].shown.len() as u64;
@@ -108,7 +109,7 @@ impl Disk {
         }
     }
 
-    /// Opens or makes a file; a number for the open file, and the file's.
+    /// Opens or creates a file; returns a number for the open file, and the inode.
     pub(crate) fn open(
         &mut self,
         path: &Path,
@@ -158,7 +159,7 @@ impl Disk {
         count
     }
 
-    /// Writes; `astray` decides where a write lands that goes elsewhere.
+    /// Writes bytes; `astray` chooses the target of a misdirected write.
     pub(crate) fn write(
         &mut self,
         inode: Inode,
@@ -179,8 +180,8 @@ impl Disk {
         Ok(())
     }
 
-    /// The bytes land at another sector of some file, and success is reported. What
-    /// they should have replaced stays, although the file has grown.
+    /// Writes the bytes to another sector of some file, and reports success. The bytes
+    /// they should have replaced stay, although the file has grown.
     fn misdirect(
         &mut self,
         inode: Inode,
@@ -231,7 +232,7 @@ impl Disk {
     pub(crate) fn sync(&mut self, inode: Inode) -> io::Result<()> {
         self.syncs += 1;
         if self.faults.fail_syncs || self.faults.fail_sync_at == Some(self.syncs - 1) {
-            // The kernel calls the pages clean, and they never reach the platter.
+            // The kernel marks the pages clean, and they never reach the disk.
             self.content(inode).unsynced.clear();
             return Err(io::Error::other("simulated failure of a sync"));
         }
@@ -252,8 +253,7 @@ impl Disk {
         path.parent().is_none() || self.directories.contains(path)
     }
 
-    /// Directories are durable at once: making them is no part of any protocol
-    /// under test.
+    /// Directories are durable at once: no protocol under test depends on creating them.
     pub(crate) fn create_dir_all(&mut self, path: &Path) -> io::Result<()> {
         for directory in path.ancestors() {
             if self.names.contains_key(directory) {
@@ -312,7 +312,7 @@ impl Disk {
         self.names.contains_key(path) || self.is_directory(path)
     }
 
-    /// The power fails.
+    /// Simulates a power failure.
     pub(crate) fn crash(&mut self, random: &mut StdRng) {
         self.faults.crash_at = None;
         for (_, namings) in std::mem::take(&mut self.unsynced_names) {
@@ -337,8 +337,8 @@ impl Disk {
         content.damage(at, change);
     }
 
-    /// Flips a bit that is on the platter, in a file that `choose` agrees to; says
-    /// where. `None` when there is no such bit.
+    /// Flips a durable bit in a file that `choose` accepts, and returns its file and
+    /// offset. `None` when there is no such bit.
     pub(crate) fn flip_bit(
         &mut self,
         choose: impl Fn(&Path) -> bool,
@@ -358,7 +358,7 @@ impl Disk {
         let at = random.random_range(0..content.durable.len().min(content.shown.len()).max(1));
         let bit = 1 << random.random_range(0..8);
         if at >= content.shown.len() || content.unsynced.contains_key(&(at / SECTOR_BYTES)) {
-            // The next sync would write over it.
+            // The next sync would overwrite it.
             return None;
         }
         content.damage(at, |byte| byte ^ bit);

@@ -1,4 +1,4 @@
-//! Files on a simulated disk.
+//! Files of the simulated environment, on a node's simulated disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn hash_path(path: &Path) -> u64 {
     hash_bytes(0, path.as_os_str().as_encoded_bytes())
 }
 
-/// An open file. Belongs to the node's life in which it was opened.
+/// An open file. It belongs to the run of the node in which it was opened.
 #[derive(Debug)]
 pub(crate) struct File {
     disk: Arc<Mutex<Disk>>,
@@ -36,7 +36,7 @@ impl Drop for File {
     }
 }
 
-/// One change of the disk: counted, and cut short if the power fails at it.
+/// Makes one change of the disk: counts it, and cuts it short if the power fails at it.
 async fn change<T>(
     context: &Context,
     what: &str,
@@ -49,7 +49,7 @@ async fn change<T>(
     let (crash, result) = {
         let mut disk = lock(&disk);
         let crash = disk.count_change();
-        // A sync during which the power fails has not happened.
+        // A sync during which the power fails has no effect.
         let happens = !(crash && what.starts_with("sync"));
         (crash, happens.then(|| action(&mut disk)))
     };
@@ -58,7 +58,7 @@ async fn change<T>(
     }
     match result {
         Some(result) if !crash => result,
-        // The task is aborted while it waits.
+        // The task is dropped while it waits.
         _ => std::future::pending().await,
     }
 }
@@ -173,7 +173,7 @@ pub(crate) async fn sync_dir(context: Context, path: &Path) -> io::Result<()> {
     .await
 }
 
-/// The simulated disk has no links; paths are as they are written.
+/// The simulated disk has no links, so a path is its own canonical form.
 pub(crate) async fn canonicalize(context: Context, path: &Path) -> io::Result<PathBuf> {
     interleave(&context).await;
     Ok(path.to_owned())

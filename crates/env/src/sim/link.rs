@@ -1,4 +1,4 @@
-//! Links: how bytes get from one node to another.
+//! Simulated network links: latency, bandwidth, loss and blocking between two nodes.
 //!
 //! ```text
 //!   write ──▶ wait for the line ──▶ lost? wait, send again ──▶ latency, ──▶ read
@@ -6,26 +6,25 @@
 //!              twice, if repeated)
 //! ```
 //!
-//! Connections are streams, and a stream loses, repeats and reorders nothing: what a
-//! network does to packets, a transport shows as time, or as the end of the
-//! connection.
+//! Connections are streams, and a stream loses, repeats and reorders no bytes: a
+//! transport shows the fate of packets only as delay, or as the end of the connection.
 //!
 //! - A lost segment arrives late, by the time after which it is sent again, and
-//!   everything behind it on its connection waits for it, while other connections
-//!   overtake. A segment lost too often ends the connection.
-//! - A repeated segment takes the line twice: whatever is sent after it, on any
-//!   connection, waits for its copy, which the transport throws away. A line that takes
-//!   any number of bytes takes the copy, too, at no cost.
-//! - A segment out of order comes by a detour. What its connection sent behind it is
-//!   there first and is not shown before it has come; other connections' segments are.
+//!   everything after it on its connection waits for it, while other connections
+//!   overtake. A segment that is lost too often ends the connection.
+//! - A repeated segment occupies the line twice: every segment sent after it, on any
+//!   connection, waits for the copy, which the transport discards. On a line of unlimited
+//!   bandwidth the copy costs nothing.
+//! - A segment out of order takes a detour. Later segments of its connection arrive first
+//!   and are held until it has arrived; other connections' segments are not.
 //!
-//! There are no datagrams, which would show copies and gaps to programs.
+//! There are no datagrams, in which programs would see copies and gaps.
 //!
-//! A blocked link lets nothing pass in its direction: what is sent waits for it to
-//! open, and when that takes longer than [`Link::patience`], the sender's end breaks.
-//! Blocking one direction only is a one-way partition, blocking some pairs a partial
-//! one. Acknowledgements of a transport are not modelled: what was sent before the
-//! link was blocked counts as received.
+//! A blocked link lets no segment pass in its direction: segments wait for it to open,
+//! and when that takes longer than [`Link::patience`], the sender's end breaks. Blocking
+//! only one direction is a one-way partition, blocking some pairs a partial one. The
+//! transport's acknowledgements are not modelled: segments sent before the link was
+//! blocked count as received.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,42 +36,43 @@ use super::Node;
 
 /// The first wait before a lost segment is sent again.
 const RETRANSMIT: Duration = Duration::from_millis(200);
-/// A segment lost so often ends its connection.
+/// Number of losses of one segment that ends its connection.
 const MAX_LOSSES: u32 = 8;
 const MILLION: u32 = 1_000_000;
 
-/// How long a segment takes.
+/// Latency distribution of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// At least.
+    /// The minimum.
     pub least: Duration,
-    /// And up to so much more, evenly.
+    /// Most that is added to the minimum, uniformly distributed.
     pub spread: Duration,
-    /// Of a million segments so many take up to [`Latency::tail`] beyond that.
+    /// Segments in a million that take up to [`Latency::tail`] longer.
     pub tail_per_million: u32,
     /// See [`Latency::tail_per_million`].
     pub tail: Duration,
 }
 
-/// One direction between two nodes. The default has no length and no accidents.
+/// One direction between two nodes. The default has no latency and no faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// How long a segment takes.
+    /// Latency of a segment.
     pub latency: Latency,
-    /// Of a million segments so many are lost, and sent again after 200 ms, then 400,
-    /// and so on; the eighth loss of one ends its connection.
+    /// Segments in a million that are lost, and sent again after 200 ms, then 400, and so
+    /// on; the eighth loss of one ends its connection.
     pub loss_per_million: u32,
-    /// Of a million segments so many end their connection.
+    /// Segments in a million that reset their connection.
     pub resets_per_million: u32,
-    /// How many bytes the line takes in a second; `None` for any number.
+    /// Bandwidth in bytes per second; `None` for unlimited.
     pub bytes_per_second: Option<u64>,
-    /// Of a million segments so many are there twice, and take twice the line.
+    /// Segments in a million that are repeated, and occupy the line twice.
     pub repeats_per_million: u32,
-    /// Of a million segments so many come by a detour, behind those sent after them.
+    /// Segments in a million that take a detour, and arrive after later ones.
     pub detours_per_million: u32,
-    /// How much longer that takes at most.
+    /// Most additional latency of a detour.
     pub detour: Duration,
-    /// How long a sender goes on trying when nothing gets through.
+    /// How long a sender retries while nothing gets through, before its connection
+    /// breaks.
     pub patience: Duration,
 }
 
@@ -91,38 +91,39 @@ impl Default for Link {
     }
 }
 
-/// What has become of all segments that were sent from one node to another.
+/// Counts of all segments sent between different nodes, and their fates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many there were. What waits for a link to open is none before it does.
+    /// Number of segments sent. A segment that waits for a blocked link counts when the
+    /// link opens.
     pub segments: u64,
-    /// How often one was lost.
+    /// Number of losses.
     pub lost: u64,
-    /// How many were there twice.
+    /// Number of repeated segments.
     pub repeated: u64,
-    /// How many came by a detour.
+    /// Number of segments that took a detour.
     pub detoured: u64,
 }
 
-/// What becomes of a segment.
+/// Fate of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passage {
-    /// It arrives after so long.
+    /// The segment arrives after this time.
     After(Duration),
-    /// It waits until the link opens.
+    /// The segment waits until the link opens.
     Blocked,
-    /// It ends the connection.
+    /// The segment ends the connection.
     Reset,
 }
 
 /// All links of a world.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// Where none is set.
+    /// Properties of links for which none are set.
     usual: Link,
     set: BTreeMap<(Node, Node), Link>,
     blocked: BTreeSet<(Node, Node)>,
-    /// When each line has sent what it was given, in nanoseconds.
+    /// Time at which each line has transmitted all its bytes, in nanoseconds.
     line_free: BTreeMap<(Node, Node), u64>,
     traffic: Traffic,
 }
@@ -153,7 +154,7 @@ impl Links {
         self.blocked.insert((from, to));
     }
 
-    /// Whether it was blocked.
+    /// Unblocks a link; returns whether it was blocked.
     pub(super) fn unblock(&mut self, from: Node, to: Node) -> bool {
         self.blocked.remove(&(from, to))
     }
@@ -166,9 +167,9 @@ impl Links {
         self.traffic
     }
 
-    /// What becomes of a segment of `bytes` that is sent now. A setting that is not made
-    /// draws no number, and what was added last draws last: a seed's runs without it stay
-    /// what they were.
+    /// Decides the fate of a segment of `bytes` that is sent now. A property that is not
+    /// set draws no random number, and newer properties draw last: runs of a seed without
+    /// them stay the same.
     pub(super) fn send(
         &mut self,
         (from, to): (Node, Node),
@@ -209,7 +210,7 @@ impl Links {
         }
         if happens(link.repeats_per_million, random) {
             self.traffic.repeated += 1;
-            // The first of the two has arrived before.
+            // The first of the two copies arrives at the time computed above.
             self.line((from, to), &link, bytes, now);
         }
         if happens(link.detours_per_million, random) {
@@ -219,7 +220,7 @@ impl Links {
         Passage::After(time)
     }
 
-    /// Puts so many bytes on the line; how long until it has taken them.
+    /// Puts `bytes` bytes on the line; returns the time until it has transmitted them.
     fn line(&mut self, route: (Node, Node), link: &Link, bytes: usize, now: u64) -> Duration {
         let Some(rate) = link.bytes_per_second else {
             return Duration::ZERO;

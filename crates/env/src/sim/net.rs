@@ -1,4 +1,4 @@
-//! Listeners and connecting.
+//! The simulated network: listeners and connection setup.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,25 +15,25 @@ pub(crate) use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::task::interleave;
 use super::{Context, Node};
 
-/// Connections that may wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: usize = 128;
-/// The first port handed out to those who do not care.
+/// The first port assigned when the caller asks for port 0.
 const FIRST_FREE_PORT: u16 = 49152;
-/// How often a connection is asked for that nobody answers: for a minute, all in all.
+/// Number of attempts to connect over a blocked link: for a minute in all.
 const TRIES: u32 = 6;
-/// The wait before the second try; twice as long before each further one.
+/// The wait before the second attempt; doubled before each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 type Incoming = (Stream, SocketAddr);
 
-/// Who listens where.
+/// A listening socket: its node, and the queue of its connections.
 struct Door {
     node: Node,
     life: u64,
     sender: mpsc::Sender<Incoming>,
 }
 
-/// Who listens where, and what lies between.
+/// The listening sockets, links and connections of a world.
 #[derive(Default)]
 pub(crate) struct Network {
     doors: BTreeMap<SocketAddr, Door>,
@@ -48,7 +48,7 @@ impl Network {
         FIRST_FREE_PORT + self.ports % (u16::MAX - FIRST_FREE_PORT)
     }
 
-    /// Those that are still there.
+    /// The connections that still exist.
     pub(super) fn connections(&mut self) -> Vec<Arc<Connection>> {
         self.connections
             .retain(|connection| connection.strong_count() > 0);
@@ -125,7 +125,7 @@ pub(crate) async fn connect(context: Context, address: SocketAddr) -> io::Result
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// How long a question and its answer take.
+/// Decides the fate of a request and its answer, and their total time.
 fn round_trip(context: &Context, node: Node) -> Passage {
     let now = context.shared.now_nanos();
     let mut network = context.shared.network();

@@ -1,7 +1,7 @@
-//! Connections: two directions of bytes on their way.
+//! Simulated connections: the bytes in flight in both directions between two nodes.
 //!
-//! Invariant: in each direction arrival times do not decrease, and behind what waits
-//! for a blocked link nothing has an arrival time.
+//! Invariant: in each direction arrival times do not decrease, and after a segment that
+//! waits for a blocked link no segment has an arrival time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,41 +17,42 @@ use super::link::Passage;
 use super::shared::Shared;
 use super::{Node, hash_bytes};
 
-/// Bytes that may be on their way in one direction.
+/// Most bytes in flight in one direction.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// Bytes on their way, or the end of them.
+/// Bytes in flight, or the end of the stream.
 #[derive(Debug)]
 struct Segment {
-    /// In nanoseconds of true time; `None` while it waits for its link to open.
+    /// Arrival in nanoseconds of true time; `None` while the segment waits for its link
+    /// to open.
     arrives: Option<u64>,
-    /// Empty: the end.
+    /// The bytes; empty for the end of the stream.
     bytes: VecDeque<u8>,
 }
 
-/// One direction.
+/// One direction of a connection.
 #[derive(Debug, Default)]
 struct Direction {
     segments: VecDeque<Segment>,
     in_flight: usize,
-    /// Of the latest segment.
+    /// Arrival time of the latest segment.
     last_arrival: u64,
-    /// The writing end has gone.
+    /// Whether the writing end has closed.
     ended: bool,
-    /// The reading end has gone.
+    /// Whether the reading end has closed.
     broken: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-/// When and how an end of the connection breaks.
+/// Time and error with which an end of the connection breaks.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     at: u64,
     kind: io::ErrorKind,
 }
 
-/// Side 0 connected, side 1 accepted. Direction n is written by side n.
+/// State of a connection. Side 0 connected, side 1 accepted. Side n writes direction n.
 #[derive(Default)]
 struct State {
     directions: [Direction; 2],
@@ -102,12 +103,12 @@ impl Connection {
         self.state.lock().expect("no panic under this lock")
     }
 
-    /// Whether it runs between these two, either way.
+    /// Whether the connection is between these two nodes, either way.
     pub(super) fn is_between(&self, one: Node, other: Node) -> bool {
         self.nodes == [one, other] || self.nodes == [other, one]
     }
 
-    /// Both ends break now.
+    /// Resets the connection: both ends break now.
     pub(super) fn reset(&self) {
         let mut state = self.state();
         self.reset_state(&mut state);
@@ -122,8 +123,8 @@ impl Connection {
         wake_all(state);
     }
 
-    /// The machine at `side` has lost its power: the other side hears nothing, until
-    /// the machine is back and does not know the connection, or keep-alive gives up.
+    /// The machine at `side` has lost its power: the other side hears nothing, until the
+    /// machine has restarted and rejects the connection, or keep-alive gives up.
     pub(super) fn lost(&self, side: usize) {
         let other = 1 - side;
         let patience = {
@@ -146,7 +147,8 @@ impl Connection {
         wake_all(&mut state);
     }
 
-    /// The link from `from` to `to` has opened: what waited for it is sent again.
+    /// The link from `from` to `to` has opened: segments that waited for it are sent
+    /// again.
     pub(super) fn opened(&self, from: Node, to: Node) {
         for side in 0..2 {
             if self.nodes[side] != from || self.nodes[1 - side] != to {
@@ -166,8 +168,8 @@ impl Connection {
         }
     }
 
-    /// Sends a segment from `side`, `behind` so many nanoseconds of work: when it
-    /// arrives, if that is known.
+    /// Sends a segment from `side`, delayed by `behind` nanoseconds of work, and returns
+    /// its arrival time, if that is known.
     fn send(&self, state: &mut State, side: usize, bytes: usize, behind: u64) -> Option<u64> {
         let route = (self.nodes[side], self.nodes[1 - side]);
         let now = self.shared.now_nanos();
@@ -198,14 +200,15 @@ impl Connection {
                     at: now + nanos(patience),
                     kind: io::ErrorKind::TimedOut,
                 });
-                // Who only waits on this side must look at the clock now.
+                // A reader that waits on this side must include the new deadline in its
+                // timer.
                 wake(&mut state.directions[1 - side].reader);
                 None
             }
         }
     }
 
-    /// Whether `side` has broken.
+    /// Returns the error of `side` if it has broken.
     fn check(&self, state: &State, side: usize) -> io::Result<()> {
         match state.fates[side] {
             Some(fate) if fate.at <= self.shared.now_nanos() => Err(fate.kind.into()),
@@ -228,7 +231,7 @@ impl Connection {
             let direction = &mut state.directions[1 - side];
             let arrival = match direction.segments.front_mut() {
                 Some(segment) if segment.arrives.is_some_and(|at| at <= now) => {
-                    // The end stays, for whoever reads again.
+                    // The end of the stream stays, for later reads.
                     let count = buffer.remaining().min(segment.bytes.len());
                     let bytes: Vec<u8> = segment.bytes.drain(..count).collect();
                     if count > 0 && segment.bytes.is_empty() {
@@ -289,7 +292,7 @@ impl Connection {
         }
     }
 
-    /// Puts a segment on its way, `behind` so many nanoseconds of work.
+    /// Sends a segment, delayed by `behind` nanoseconds of work.
     fn push(&self, state: &mut State, side: usize, bytes: VecDeque<u8>, behind: u64) {
         let arrives = self.send(state, side, bytes.len(), behind);
         let direction = &mut state.directions[side];
@@ -298,7 +301,7 @@ impl Connection {
         wake(&mut direction.reader);
     }
 
-    /// Nothing more is read by `side`.
+    /// Closes the reading end of `side`.
     pub(super) fn deafen(&self, side: usize) {
         let mut state = self.state();
         let direction = &mut state.directions[1 - side];
@@ -306,7 +309,7 @@ impl Connection {
         wake(&mut direction.writer);
     }
 
-    /// Nothing more is written by `side`.
+    /// Closes the writing end of `side`.
     pub(super) fn end(&self, side: usize) {
         let mut state = self.state();
         if !state.directions[side].ended {
@@ -320,12 +323,12 @@ fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
 }
 
-/// Wakes its task at a time.
+/// A timer that wakes its task.
 #[derive(Debug, Default)]
 pub(super) struct Timer(Option<Pin<Box<tokio::time::Sleep>>>);
 
 impl Timer {
-    /// Ready at `at`, which is to come; never without one.
+    /// Ready once `at`, a future time, is reached; never without one.
     fn poll(
         &mut self,
         at: Option<u64>,

@@ -1,4 +1,5 @@
-//! What all tasks of a world share, and who the running one is.
+//! The state that all tasks of a simulated world share, and the identity of the running
+//! task.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,7 +17,7 @@ use super::disk::Disk;
 use super::net::Network;
 use crate::{Instant, Work};
 
-/// What all tasks of a world share.
+/// State that all tasks of a world share.
 pub(crate) struct Shared {
     pub(super) started: tokio::time::Instant,
     pub(super) random: Mutex<StdRng>,
@@ -26,24 +27,25 @@ pub(crate) struct Shared {
     pub(super) network: Mutex<Network>,
 }
 
-/// One node's state.
+/// State of one node.
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(super) disk: Arc<Mutex<Disk>>,
-    /// How often it has crashed. A task of an earlier life is dead.
+    /// Number of crashes so far. A task of an earlier life is dead.
     pub(super) life: u64,
-    /// Whether its latest life ended by a loss of power: then nobody was told.
+    /// Whether its latest life ended by a power failure, of which its peers were not
+    /// notified.
     pub(super) lost_power: bool,
-    /// Tasks of this life, to be aborted when it ends.
+    /// Tasks of this life, which are aborted when it ends.
     pub(super) tasks: Vec<tokio::task::AbortHandle>,
     pub(super) clock: Clock,
     pub(super) cores: Cores,
     pub(super) paused: bool,
-    /// Who would have been polled during the pause.
+    /// Wakers of the tasks that would have been polled during a pause.
     pub(super) parked: Vec<Waker>,
 }
 
-/// Whose the running task is.
+/// Identity of a task: its world, its node, and the node's life.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -57,13 +59,12 @@ thread_local! {
     static IN_WORLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether this thread runs a simulated world from now on; returns whether it
-/// did before.
+/// Sets whether this thread runs a simulated world; returns whether it did before.
 pub(super) fn enter_world(inside: bool) -> bool {
     IN_WORLD.replace(inside)
 }
 
-/// The running task's context; `None` in the real world.
+/// The running task's context; `None` in the real environment.
 pub(crate) fn current() -> Option<Context> {
     // A thread that is being torn down runs no simulated task.
     let context = CONTEXT
@@ -90,7 +91,7 @@ impl<F: FnMut()> Drop for Restore<F> {
 }
 
 impl Context {
-    /// Runs `action` as this task.
+    /// Runs `action` with this task's identity.
     pub(crate) fn enter<T>(&self, action: impl FnOnce() -> T) -> T {
         let mut before = CONTEXT.replace(Some(self.clone()));
         let _restore = Restore(|| {
@@ -104,12 +105,13 @@ impl Context {
         action(&mut self.shared.nodes()[self.node.0])
     }
 
-    /// Whether the node has crashed since this task began.
+    /// Whether the node has crashed or been killed since this task began.
     pub(crate) fn is_dead(&self) -> bool {
         self.machine(|machine| machine.life != self.life)
     }
 
-    /// Whether the node has lost its power since this task began, and nobody was told.
+    /// Whether the node has lost its power since this task began, so that its peers were
+    /// not notified.
     pub(crate) fn has_lost_power(&self) -> bool {
         self.machine(|machine| machine.life != self.life && machine.lost_power)
     }
@@ -118,7 +120,7 @@ impl Context {
         self.machine(|machine| Arc::clone(&machine.disk))
     }
 
-    /// Notes what this task does.
+    /// Adds an event of this task to the trace.
     pub(crate) fn trace(&self, what: &str, details: &[u64]) {
         let mut event = vec![self.shared.now_nanos(), self.node.0 as u64];
         event.extend_from_slice(details);
@@ -142,12 +144,12 @@ impl Context {
         super::clock::sleep(truly).await;
     }
 
-    /// The running step takes `duration` of a processor's time.
+    /// Charges `duration` of processor time to the running step.
     pub(crate) fn spend(&self, duration: Duration) {
         self.machine(|machine| machine.cores.spend(duration));
     }
 
-    /// The running step does this so many times.
+    /// Charges `times` units of work to the running step.
     pub(crate) fn work(&self, work: Work, times: usize) {
         self.machine(|machine| machine.cores.work(work, times));
     }
@@ -196,7 +198,8 @@ impl Shared {
         }
     }
 
-    /// The power fails: the node's tasks go, and what its disk had not made durable.
+    /// Fails the power of a node: its tasks are dropped, and everything on its disk that
+    /// was not durable is lost.
     pub(crate) fn crash(&self, node: Node) {
         self.end_life(node, true);
     }

@@ -1,4 +1,4 @@
-//! The ends of connections, as the programs of a node hold them.
+//! The ends of simulated connections, which tasks read and write.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Context;
 use super::pipe::{Connection, Timer};
 
-/// The two ends of a connection, before anything is sent.
+/// Makes the two ends of a new connection.
 pub(super) fn ends(
     connection: &Arc<Connection>,
     contexts: [Context; 2],
@@ -35,7 +35,7 @@ pub(super) fn ends(
     })
 }
 
-/// One end: whose, and which.
+/// One end: the connection, the side, and the task's identity.
 #[derive(Debug)]
 struct End {
     connection: Arc<Connection>,

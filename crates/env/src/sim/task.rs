@@ -1,4 +1,4 @@
-//! Tasks of simulated nodes: each is polled, and dropped, as itself; and not at all
+//! Simulated tasks: each is polled, and dropped, with its node's identity; and not polled
 //! while its node is paused or has no core for it.
 
 use std::future::Future;
@@ -11,20 +11,20 @@ use super::alarm::Alarm;
 use super::{Context, hash_bytes};
 use crate::real::task::JoinHandle;
 
-/// Sets the node's identity around every poll, and around the drop.
+/// Sets the node's identity for every poll, and for the drop.
 struct Task<F> {
     context: Context,
     alarm: Arc<Alarm>,
-    /// What the future is woken by: the alarm.
+    /// The waker that the future gets: the alarm.
     waker: Waker,
-    /// Empty once it has ended.
+    /// The future; `None` once it has ended.
     future: Option<Pin<Box<F>>>,
-    /// Until a core is free.
+    /// Timer until a core is free, while the task waits for one.
     queued: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl<F> Task<F> {
-    /// Whether its node gives it a core now.
+    /// Waits until the node assigns a core.
     fn poll_core(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
         loop {
             let now = self.context.shared.now_nanos();
@@ -75,7 +75,7 @@ impl<F> Drop for Task<F> {
     }
 }
 
-/// Starts a task within the running world.
+/// Starts a task in the running world.
 pub(crate) fn spawn_local<F>(
     context: Context,
     name: &'static str,
@@ -107,8 +107,8 @@ where
     JoinHandle::Task(handle)
 }
 
-/// Lets other tasks go first, as often as the seed says; never comes back in a
-/// node that has crashed.
+/// Lets other tasks run first, a number of times that the seed decides; never returns on
+/// a node that has crashed.
 pub(crate) async fn interleave(context: &Context) {
     use rand::RngExt;
     let turns = context.shared.random().random_range(0..3);
@@ -116,7 +116,7 @@ pub(crate) async fn interleave(context: &Context) {
         tokio::task::yield_now().await;
     }
     if context.is_dead() {
-        // It is aborted.
+        // The task will be aborted.
         std::future::pending::<()>().await;
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with simulated links, clocks, processors and disks.
+//! Faults of simulated links, clocks, processors and disks.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,7 +17,7 @@ fn address() -> SocketAddr {
     "127.0.0.1:7".parse().unwrap()
 }
 
-/// Answers every byte by the next one, on as many connections as there are.
+/// Answers every byte by the next one, on any number of connections.
 async fn serve() {
     serve_at(address()).await;
 }
@@ -41,7 +41,7 @@ pub(super) async fn connect() -> (ReadHalf, WriteHalf) {
     coeval_env::connect(address()).await.unwrap().into_split()
 }
 
-/// A question and its answer; how long that took.
+/// Sends a request and waits for its answer; returns how long that took.
 async fn ask(read: &mut ReadHalf, write: &mut WriteHalf) -> io::Result<Duration> {
     let asked = coeval_env::now();
     write.write_u8(1).await?;
@@ -49,7 +49,7 @@ async fn ask(read: &mut ReadHalf, write: &mut WriteHalf) -> io::Result<Duration>
     Ok(asked.elapsed())
 }
 
-/// A world with a server and a client, and this between them.
+/// A world with a server and a client, and this link between them.
 pub(super) fn pair(seed: u64, link: Link) -> (World, Node, Node) {
     let world = World::new(seed);
     let (server, client) = (world.node(), world.node());
@@ -69,7 +69,7 @@ pub(super) fn distance(milliseconds: u32) -> Link {
     }
 }
 
-/// Questions one after another, with how long each took.
+/// Sends requests one after another, and returns how long each took.
 fn asked(seed: u64, link: Link, times: usize) -> (Vec<io::Result<Duration>>, u64) {
     let (world, _, client) = pair(seed, link);
     let answers = world.run(client, async move {
@@ -121,7 +121,7 @@ fn losses_take_time_and_too_many_of_them_the_connection() {
         .filter(|took| **took > 200 * MILLISECOND)
         .count();
     assert!((10..80).contains(&late), "{late} of 200");
-    // Every segment is lost: already the connecting ones.
+    // Every segment is lost, already those of the connection setup.
     let (world, _, client) = pair(3, loss(1_000_000));
     let refused = world.run(client, async { coeval_env::connect(address()).await.err() });
     let kind = refused.unwrap().map(|error| error.kind());
@@ -211,8 +211,8 @@ fn connections_overtake_each_other() {
     assert!(orders.len() > 3, "{orders:?}");
 }
 
-/// What became of a question whose way, or the way of whose answer, is blocked after
-/// a second, for so many seconds.
+/// Result of a request whose direction, or whose answer's direction, is blocked after a
+/// second, for this many seconds.
 fn partitioned(there: bool, seconds: u32) -> (io::Result<Duration>, u64) {
     let (world, server, client) = pair(6, distance(1));
     let asking = world.spawn(client, async {
@@ -248,9 +248,9 @@ fn a_partition_delays_and_then_breaks() {
     assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
-/// Three servers that all ask each other; whom of the six questions, in order, nobody
-/// answered within a second while one way was blocked, and within ten when it was open
-/// again.
+/// Three servers that all send requests to each other. Returns which of the six requests
+/// were not answered within a second while one direction was blocked, and within ten
+/// seconds once it was open again.
 fn three(from: usize, to: usize) -> [Vec<(usize, usize)>; 2] {
     let world = World::new(6);
     world.set_usual_link(distance(1));
@@ -290,7 +290,7 @@ fn three(from: usize, to: usize) -> [Vec<(usize, usize)>; 2] {
 fn blocking_one_way_between_two_blocks_nobody_else() {
     for from in 0..3 {
         for to in (0..3).filter(|to| *to != from) {
-            // What is asked this way, and what is to be answered this way.
+            // The request in this direction, and the one whose answer takes this direction.
             let [mut waiting, still] = three(from, to);
             waiting.sort_unstable();
             let mut both = [(from, to), (to, from)];
@@ -398,7 +398,7 @@ fn clocks_drift_and_jump_and_timers_go_by_them() {
     assert!(about(by_exact.0, hour));
     assert!(about(by_exact.2 - by_fast.2, 5 * SECOND));
 
-    // A jump is the wall clock's only, and a rate changes without one.
+    // A jump affects only the wall clock, and a rate changes without one.
     let before = world.run(fast, async {
         (coeval_env::now(), coeval_env::wall_clock())
     });
@@ -587,7 +587,7 @@ fn a_misdirected_write_reports_success_and_lands_elsewhere() {
     let world = World::new(2);
     let node = world.node();
     world.set_loss(node, Loss::Everything);
-    // The fifth change: after those of `ones`.
+    // The fifth change, the one after those of `ones`.
     world.misdirect_write_at(node, Some(4));
     let write = async {
         let file = ones().await;
@@ -649,8 +649,8 @@ fn a_disk_that_is_replaced_is_lost_for_good_and_the_new_one_is_as_good_as_any() 
     assert!(world.files(node).is_empty());
     assert_eq!(world.disk_changes(node), 0);
 
-    // The faults of the old disk went with it, what was durable on it does not come back,
-    // and what is made durable on the new one stays.
+    // The faults of the old disk are gone with it, its durable contents do not come back,
+    // and contents made durable on the new one stay.
     let found = world.run(node, async {
         let found = fs::read("/ones").await.err().map(|error| error.kind());
         let file = fs::open("/new", OpenOptions::CREATE).await.unwrap();
@@ -665,13 +665,13 @@ fn a_disk_that_is_replaced_is_lost_for_good_and_the_new_one_is_as_good_as_any() 
     let files = world.files(node);
     assert_eq!(files.len(), 1, "{files:?}");
     assert!(files[0].0.ends_with("new") && files[0].1 == [3; 4096]);
-    // Another machine's disk is another.
+    // Another machine's disk is unaffected.
     assert_eq!(world.files(other)[0].1, [1; 1024]);
 }
 
-/// What a node finds that joins after so many seconds: how long an answer takes it, how far
+/// State of a node that joins after this many seconds: the time an answer takes, how far
 /// its wall clock is ahead of that of a node that was there from the start, and the world's
-/// hash in the end.
+/// final hash.
 fn joined(seconds: u32) -> (Duration, Duration, u64) {
     let (world, server, client) = pair(11, distance(5));
     let from_the_start = world.run(server, async { coeval_env::wall_clock() });
@@ -685,7 +685,7 @@ fn joined(seconds: u32) -> (Duration, Duration, u64) {
         let new = world.node();
         assert_eq!(new.number(), 2);
         assert!(world.files(new).is_empty());
-        // A link of its own, from the start.
+        // The node has a link of its own, from the start.
         world.set_link(new, server, Some(distance(20)));
         let joining = world.spawn(new, async {
             let shown = coeval_env::wall_clock();
@@ -695,7 +695,7 @@ fn joined(seconds: u32) -> (Duration, Duration, u64) {
         });
         let found = joining.await.unwrap();
         assert_eq!(world.files(new).len(), 1);
-        // Its end is nobody else's.
+        // Its crash affects no other node.
         world.crash(new);
         assert_eq!(asking.await, Ok(true));
         found

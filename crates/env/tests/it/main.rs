@@ -1,4 +1,4 @@
-//! What the environment promises, in each world.
+//! Tests of the environment's guarantees, real and simulated.
 
 #[cfg(feature = "sim")]
 mod accidents;

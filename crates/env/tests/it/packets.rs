@@ -1,4 +1,4 @@
-//! What becomes of packets beneath a connection: time, and nothing else that it shows.
+//! Effects of packet faults on a connection: delay, and no other visible effect.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::accidents::{MILLISECOND, SECOND, connect, distance, pair};
 
-/// How long it takes until much that was sent at once is answered, with what became of it.
+/// Time until a large burst, sent at once, is answered, with the fates of its segments.
 fn burst(link: Link) -> (Duration, Traffic, u64) {
     let (world, _, client) = pair(5, link);
     let took = world.run(client, async {
@@ -40,15 +40,15 @@ fn what_comes_twice_takes_twice_the_line() {
     assert!(took >= once * 19 / 10, "{took:?} instead of {once:?}");
     assert_eq!(traffic.repeated, traffic.segments);
     assert_eq!(burst(twice(narrow)).2, hash);
-    // Where there is room for everything, there is room for that.
+    // On a line of unlimited bandwidth the copies cost nothing.
     let (once, ..) = burst(distance(1));
     let (took, traffic, _) = burst(twice(distance(1)));
     assert_eq!(took, once);
     assert!(traffic.repeated > 10);
 }
 
-/// When the answer to each of many questions has come that were asked a millisecond apart
-/// on two connections in turn, questions coming by this link.
+/// Arrival times of the answers to many requests, sent a millisecond apart on two
+/// connections in turn, where requests take this link.
 fn asked_in_turn(link: Link) -> (Vec<[Duration; 2]>, Traffic, u64) {
     const QUESTIONS: u8 = 50;
     let (world, server, client) = pair(8, distance(1));
@@ -64,7 +64,7 @@ fn asked_in_turn(link: Link) -> (Vec<[Duration; 2]>, Traffic, u64) {
             readers.push(coeval_env::spawn("reader", async move {
                 let mut arrivals = Vec::new();
                 for question in 0..QUESTIONS {
-                    // Whatever becomes of packets, a stream is whole and in order.
+                    // Whatever happens to packets, a stream is whole and in order.
                     assert_eq!(read.read_u8().await.unwrap(), question + 1);
                     arrivals.push(coeval_env::now().duration_since(started));
                 }
@@ -102,7 +102,7 @@ fn what_is_out_of_order_keeps_its_connection_waiting_and_no_other() {
     };
     let (arrivals, traffic, hash) = asked_in_turn(link);
     assert!((3..40).contains(&traffic.detoured), "{traffic:?}");
-    // Asked two milliseconds apart, and there at once: the second waited for the first.
+    // Sent two milliseconds apart, and arrived together: the second waited for the first.
     let waited = |side: usize| {
         let times = arrivals.windows(2);
         let times = times.filter(|two| two[0][side] == two[1][side]);

@@ -1,4 +1,4 @@
-//! The real world.
+//! Tests of the real environment.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The simulated world.
+//! Tests of the simulated environment.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
-/// A little of everything that chance decides.
+/// A mixture of operations whose results the seed decides.
 async fn mixture() -> Vec<u64> {
     let mut seen = vec![coeval_env::random_u64()];
     let listener = coeval_env::listen("127.0.0.1:0".parse().unwrap())
@@ -356,7 +356,7 @@ fn connections_end_when_either_side_goes() {
         coeval_env::sleep(Duration::from_secs(1)).await;
         let stream = coeval_env::connect(address).await.unwrap();
         let (mut read, mut write) = stream.into_split();
-        // More than a pipe holds, so that both sides wait for each other.
+        // More bytes than a pipe holds, so that both sides wait for each other.
         let request = vec![7; 200_000];
         write.write_all(&request).await.unwrap();
         drop(write);

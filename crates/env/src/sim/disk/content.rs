@@ -1,4 +1,5 @@
-//! One file's bytes: as shown, as durable, and what lies between.
+//! The contents of one simulated file: the bytes that reads see, the durable bytes, and
+//! the unsynced writes between them.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +8,20 @@ use rand::rngs::StdRng;
 
 use super::faults::{Faults, Loss};
 
-/// What a disk writes as a whole or not at all, unless it tears sectors.
+/// Bytes that a disk writes atomically, unless torn sectors are enabled.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 type Sector = [u8; SECTOR_BYTES];
 
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// What reading shows.
+    /// The bytes that reads see.
     pub(super) shown: Vec<u8>,
-    /// What is on the platter.
+    /// The bytes that are durable.
     pub(super) durable: Vec<u8>,
     /// Versions of each sector written since the last sync, oldest first.
     pub(super) unsynced: BTreeMap<usize, Vec<Sector>>,
-    /// Which open file holds the lock.
+    /// The open file that holds the lock.
     pub(super) locked_by: Option<u64>,
 }
 
@@ -48,15 +49,15 @@ impl Content {
     pub(super) fn set_len(&mut self, length: usize) {
         let before = self.shown.len();
         self.shown.resize(length, 0);
-        // What was cut off reads as zeros if the file grows again.
+        // Bytes that were cut off must read as zeros if the file grows again.
         for sector in length / SECTOR_BYTES..before.div_ceil(SECTOR_BYTES) {
             let zeroed = Self::sector(&self.shown, sector);
             self.unsynced.entry(sector).or_default().push(zeroed);
         }
     }
 
-    /// Makes durable what was written since the last sync, and nothing else: what a
-    /// failed sync has dropped stays shown, and off the platter.
+    /// Makes the writes since the last sync durable, and nothing else: bytes that a
+    /// failed sync has dropped are still visible to reads, and not durable.
     pub(super) fn sync(&mut self) {
         self.durable.resize(self.shown.len(), 0);
         for (sector, versions) in std::mem::take(&mut self.unsynced) {
@@ -85,11 +86,11 @@ impl Content {
                 }
                 for (sector, mut versions) in std::mem::take(&mut self.unsynced) {
                     versions.insert(0, Self::sector(&self.durable, sector));
-                    // One of the versions, or none.
+                    // One of the versions, or the durable one.
                     let version = random.random_range(0..versions.len());
                     let mut content = versions[version];
                     if faults.torn_sectors && version > 0 {
-                        // The head has passed so far.
+                        // Position of the disk's head when the power failed.
                         let written = random.random_range(0..=SECTOR_BYTES);
                         content[written..].copy_from_slice(&versions[version - 1][written..]);
                     }
@@ -101,7 +102,7 @@ impl Content {
         self.unsynced.clear();
     }
 
-    /// Changes a byte as shown and on the platter.
+    /// Changes a byte both as reads see it and durably.
     pub(super) fn damage(&mut self, at: usize, change: impl FnOnce(u8) -> u8) {
         let changed = change(self.shown[at]);
         self.shown[at] = changed;

@@ -1,36 +1,36 @@
-//! What is to go wrong with a disk.
+//! The configured faults of a simulated disk.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// What a crash leaves of what was not made durable.
+/// Which unsynced changes a crash loses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// Each piece of it by chance.
+    /// Each piece survives or is lost at random.
     #[default]
     Random,
-    /// Nothing: as if the disk had a large cache and had been idle.
+    /// All unsynced changes are lost: as if the disk had a large cache and had been idle.
     Everything,
-    /// All of it: as if only the process had been killed.
+    /// No change is lost: as if only the process had been killed.
     Nothing,
 }
 
-/// What is to go wrong.
+/// Faults of one disk.
 #[derive(Debug)]
 pub(crate) struct Faults {
     pub(crate) crash_at: Option<u64>,
     pub(crate) fail_sync_at: Option<u64>,
-    /// Every sync fails.
+    /// Whether every sync fails.
     pub(crate) fail_syncs: bool,
-    /// Every write fails.
+    /// Whether every write fails.
     pub(crate) fail_writes: bool,
-    /// This write, counted as changes are, lands elsewhere.
+    /// Number of the change, if it is a write, that lands at another sector.
     pub(crate) misdirect_at: Option<u64>,
     pub(crate) capacity: u64,
     pub(crate) loss: Loss,
-    /// A sector that a crash finds between two versions may be part of each.
+    /// Whether a crash may leave a sector that is a mixture of two versions.
     pub(crate) torn_sectors: bool,
-    /// How long a sync takes.
+    /// Range of the duration of a sync.
     pub(crate) sync_time: Range<Duration>,
 }
 
