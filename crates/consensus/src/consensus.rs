@@ -64,11 +64,11 @@ pub(crate) enum State {
 pub struct FollowerStatus {
     /// The follower.
     pub node: NodeId,
-    /// How the leader sends it entries.
+    /// The mode in which the leader sends it entries.
     pub stage: Stage,
-    /// Match index: the leader's log up to here is on the follower's disk.
+    /// Match index: end of the leader's log that is on the follower's disk.
     pub matched: Lsn,
-    /// Up to here the leader has sent its log to the follower.
+    /// End of the leader's log that has been sent to the follower.
     pub sent: Lsn,
 }
 
@@ -77,17 +77,17 @@ pub struct FollowerStatus {
 pub struct Status {
     /// The node.
     pub id: NodeId,
-    /// Its term, its role, and the leader it knows.
+    /// The node's term, its role, and the leader it knows.
     pub role: RoleChange,
-    /// The node that has its vote in this term.
+    /// The candidate that has the node's vote in this term.
     pub vote: Option<NodeId>,
-    /// The end of its log.
+    /// The end of the node's log.
     pub last: Position,
-    /// End of the part of its log that is on its disk.
+    /// End of the part of the node's log that is on its disk.
     pub durable: Lsn,
-    /// Its commit index: everything before is committed.
+    /// The node's commit index: everything before is committed.
     pub commit: Lsn,
-    /// Up to here its log is known to match the leader's.
+    /// End of the node's log that is known to match the leader's.
     pub verified: Lsn,
     /// The current membership.
     pub membership: Membership,

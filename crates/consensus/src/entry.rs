@@ -25,13 +25,13 @@ use crate::position::Position;
 /// A range of the log that is appended and removed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Log offset at which it starts.
+    /// Log offset at which the entry starts.
     pub start: Lsn,
     /// Log offset after its last byte. Always above `start`.
     pub end: Lsn,
     /// The term of the leader that made it.
     pub term: Term,
-    /// Its content.
+    /// The entry's content: mark, membership or payload.
     pub content: Content,
 }
 

@@ -41,9 +41,9 @@ use crate::refusal::Refusal;
 /// A follower's state with respect to its leader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follower {
-    /// Up to here the log is known to match the leader's.
+    /// End of the log that is known to match the leader's.
     verified: Option<Lsn>,
-    /// Up to here the follower has acknowledged the log as durable.
+    /// End of the log that the follower has acknowledged as durable.
     acknowledged: Lsn,
     /// Whether the leader expects an acknowledgement, even one without news.
     owes_answer: bool,

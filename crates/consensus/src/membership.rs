@@ -44,9 +44,9 @@ pub enum Change {
 /// Why a membership change is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeError {
-    /// The membership already is as requested.
+    /// The node already has the requested role.
     NothingToDo(NodeId),
-    /// No voter would be left.
+    /// The change would remove the last voter.
     LastVoter(NodeId),
 }
 

@@ -82,7 +82,7 @@ pub enum Body {
     HeartbeatAnswer {
         /// The round that is answered.
         round: u64,
-        /// How much of the leader's log the sender has, if it knows.
+        /// The part of the leader's log that the sender has, if it knows.
         verified: Option<Verified>,
     },
     /// Asks for the entries from which the sender's log may differ.
@@ -100,7 +100,7 @@ pub enum Body {
     Stale,
 }
 
-/// How much of a leader's log a follower has.
+/// The part of a leader's log that a follower has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// End of the prefix that the follower has received.
@@ -114,7 +114,7 @@ pub struct Verified {
 pub enum Request {
     /// FRS: does a term begin in the leader's log at or after `start`, before `end`?
     Marks {
-        /// Up to here the sender's log is known to be committed.
+        /// End of the sender's log that is known to be committed.
         start: Lsn,
         /// End of the sender's log, without trailing marks.
         end: Lsn,

@@ -33,11 +33,11 @@ use crate::settings::Settings;
 /// How a leader sends entries to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// One message, then wait for the answer: the follower's log is not known.
+    /// The leader sends one message and waits: it does not know the follower's log yet.
     Probe,
-    /// Pipelined: as many messages as the window allows.
+    /// The leader pipelines as many messages as the window allows.
     Replicate,
-    /// No entries: the follower needs a checkpoint.
+    /// The leader sends no entries, because the follower needs a checkpoint.
     Checkpoint,
 }
 
@@ -80,7 +80,7 @@ struct Awaited {
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
-    /// Match index: the leader's log up to here is on the follower's disk.
+    /// Match index: end of the leader's log that is on the follower's disk.
     pub(crate) matched: Lsn,
     /// Log offset at which the next message begins.
     pub(crate) next: Lsn,
@@ -88,7 +88,7 @@ pub(crate) struct Progress {
     pub(crate) told: Option<Lsn>,
     /// The newest round of heartbeats that it has answered.
     pub(crate) round: u64,
-    /// Whether it has sent a message since the last check for a majority.
+    /// Whether the follower has sent a message since the last quorum check.
     pub(crate) active: bool,
     /// Whether the caller has suspended sending.
     pub(crate) held_back: bool,

@@ -72,9 +72,9 @@ pub struct Write {
 /// The state after a committed prefix of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The prefix.
+    /// The prefix of the log whose state it holds.
     pub position: Position,
-    /// The membership at its end.
+    /// The membership at the prefix's end.
     pub membership: Membership,
     /// Position from which on all marks are known: its end at the latest.
     pub base: Position,
@@ -115,9 +115,9 @@ impl Checkpoint {
 /// A newly committed range of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Log offset at which it begins: the end of the previous one.
+    /// Log offset at which the range begins: the end of the previous one.
     pub from: Lsn,
-    /// Its end, and the term of its last entry.
+    /// The range's end, and the term of its last entry.
     pub to: Position,
 }
 
@@ -143,7 +143,7 @@ pub enum Role {
 pub struct RoleChange {
     /// The node's term.
     pub term: Term,
-    /// Its role.
+    /// The node's role.
     pub role: Role,
     /// The leader, as far as the node knows.
     pub leader: Option<NodeId>,

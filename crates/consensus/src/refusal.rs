@@ -17,7 +17,7 @@ pub enum Refusal {
     },
     /// Retry: the term's mark is not committed yet, and the log accepts nothing before.
     TermBegins {
-        /// The term.
+        /// The term that has begun.
         term: Term,
     },
     /// Retry: a leadership transfer is under way.

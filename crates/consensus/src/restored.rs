@@ -29,7 +29,7 @@ pub struct HardState {
 /// The state with which a node starts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// Its term, vote and commit index.
+    /// The node's term, vote and commit index.
     pub hard_state: HardState,
     /// The end of the checkpoint that replaces the beginning of the log; marks are known
     /// from here on.

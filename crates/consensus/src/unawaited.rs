@@ -65,7 +65,7 @@ pub(crate) struct Awaited {
     ticks: u32,
     /// The first followers that had the log up to `offered`, as many as the quorum set has.
     first: Vec<NodeId>,
-    /// How often in a row those included a follower outside the quorum set.
+    /// Times in a row that `first` included a follower outside the quorum set.
     slower: u32,
 }
 

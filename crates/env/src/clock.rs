@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::real;
 use crate::world::{World, current};
 
-/// A point on the running task's monotonic clock. Means nothing on another
+/// A point on the running task's monotonic clock. An instant has no meaning on another
 /// machine or after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {

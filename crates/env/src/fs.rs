@@ -20,7 +20,7 @@ use crate::real;
 use crate::sim;
 use crate::world::{World, current};
 
-/// How to open a file. The default reads an existing file.
+/// Options for opening a file. The default reads an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Opens the file for writing, too.

@@ -44,7 +44,7 @@ mod tests;
 #[must_use]
 pub struct Credit<'log> {
     shared: &'log Shared,
-    /// Taken when the space is reserved.
+    /// The ring's space for the commit; `None` once it is reserved.
     space: Option<Space<'log>>,
 }
 
@@ -86,7 +86,7 @@ fn time_of_day() -> u64 {
 #[derive(Debug)]
 struct Place<'log> {
     shared: &'log Shared,
-    /// Taken when the frame is completed.
+    /// The ring's region for the frame; `None` once the frame is complete.
     region: Option<Region<'log>>,
 }
 

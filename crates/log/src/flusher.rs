@@ -200,7 +200,7 @@ impl Flusher {
         self.gathering.take_turns(|| ring.completed(), turn)
     }
 
-    /// Makes everything before `end` durable.
+    /// Writes and syncs everything before `end`, and publishes it as durable.
     async fn flush(&mut self, end: u64) -> Result<(), Error> {
         let start = self.reader.released();
         let commits = self.shared.counters.commits();

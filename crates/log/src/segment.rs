@@ -67,7 +67,7 @@ pub(crate) struct Segment {
     file: fs::File,
     /// Log offset at which its part of the stream begins.
     pub(crate) first: Lsn,
-    /// The term that begins with it, if its name has one.
+    /// The term that begins with this segment, if its name contains one.
     pub(crate) begins: Option<Term>,
     /// Log offset at which its part of the stream ends, and the next segment's begins.
     pub(crate) end: Lsn,
@@ -89,7 +89,7 @@ pub(crate) struct SegmentKind {
 pub(crate) struct Name {
     /// Log offset at which its part of the stream begins.
     pub(crate) first: Lsn,
-    /// The term that begins with it.
+    /// The term that begins with this segment, if any.
     pub(crate) begins: Option<Term>,
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn is_unfinished(path: &Path) -> bool {
 }
 
 impl SegmentKind {
-    /// The same kind with small segments, for callers that wait until the segment is made.
+    /// This kind with small segments, for callers that wait until the segment is made.
     pub(crate) fn small(&self) -> Self {
         Self {
             segment_bytes: self.segment_bytes.min(SMALL_SEGMENT_BYTES),

@@ -47,7 +47,7 @@ impl Counters {
         self.commits.sum(|thread| &thread.commits)
     }
 
-    /// How many of `commits` belong to no group yet.
+    /// Number of commits, of `commits` in all, that belong to no group yet.
     pub(crate) fn gathered(&self, commits: u64) -> u64 {
         commits.wrapping_sub(self.grouped.get())
     }
@@ -102,8 +102,7 @@ pub struct Statistics {
     pub syncs: Distribution,
     /// Commits in each group. A group without commits consists of chunks or skip frames.
     pub groups: Distribution,
-    /// How long groups waited for transactions that were about to commit, in microseconds;
-    /// only groups that waited count.
+    /// Duration of each wait of a group for transactions about to commit, in microseconds.
     pub waits: Distribution,
     /// Transactions that have written something, or locked what they may write, and have not
     /// committed yet.

@@ -49,7 +49,7 @@ pub(crate) struct Shape {
     base: Position,
     /// Log offset from which the log can be read.
     retained: Lsn,
-    /// Marks of terms.
+    /// Marks of all terms from the base on, in ascending order.
     marks: Vec<Mark>,
     end: Lsn,
     /// The commit index: everything before it is committed.
@@ -57,7 +57,7 @@ pub(crate) struct Shape {
     /// Memberships, each with the end from which it holds. Never empty; all but the first
     /// can be rolled back.
     memberships: VecDeque<(Lsn, Membership)>,
-    /// How often the memberships have changed.
+    /// Counter of changes of the memberships.
     membership_changes: u64,
     /// Ends of the entries after the commit index, for a follower that walks back.
     ends: Option<VecDeque<Lsn>>,

@@ -43,25 +43,25 @@ pub struct Prices {
     pub wake: Duration,
     /// A sync of a file, in addition to the wait for it, with the writes it makes durable.
     pub sync: Duration,
-    /// One receive operation.
+    /// Processor time of one receive operation.
     pub receive: Duration,
-    /// One send operation.
+    /// Processor time of one send operation.
     pub send: Duration,
-    /// Each 1024 bytes sent or received.
+    /// Processor time per 1024 bytes sent or received.
     pub copy: Duration,
-    /// One unit of [`Work::Ask`].
+    /// Processor time of one unit of [`Work::Ask`].
     pub ask: Duration,
-    /// One unit of [`Work::Plan`].
+    /// Processor time of one unit of [`Work::Plan`].
     pub plan: Duration,
-    /// One unit of [`Work::Execute`].
+    /// Processor time of one unit of [`Work::Execute`].
     pub execute: Duration,
-    /// One unit of [`Work::Transaction`].
+    /// Processor time of one unit of [`Work::Transaction`].
     pub transaction: Duration,
-    /// One unit of [`Work::Read`].
+    /// Processor time of one unit of [`Work::Read`].
     pub read: Duration,
-    /// One unit of [`Work::Row`].
+    /// Processor time of one unit of [`Work::Row`].
     pub row: Duration,
-    /// One unit of [`Work::Write`].
+    /// Processor time of one unit of [`Work::Write`].
     pub write: Duration,
 }
 

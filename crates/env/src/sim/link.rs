@@ -43,17 +43,18 @@ const MILLION: u32 = 1_000_000;
 /// Latency distribution of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// The minimum.
+    /// Minimum latency of a segment.
     pub least: Duration,
     /// Most that is added to the minimum, uniformly distributed.
     pub spread: Duration,
     /// Segments in a million that take up to [`Latency::tail`] longer.
     pub tail_per_million: u32,
-    /// See [`Latency::tail_per_million`].
+    /// Most additional latency of the segments counted by [`Latency::tail_per_million`].
     pub tail: Duration,
 }
 
-/// One direction between two nodes. The default has no latency and no faults.
+/// Properties of one direction between two nodes. The default has no latency and no
+/// faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Latency of a segment.

@@ -33,10 +33,10 @@ pub(crate) struct Machine {
     pub(super) disk: Arc<Mutex<Disk>>,
     /// Number of crashes so far. A task of an earlier life is dead.
     pub(super) life: u64,
-    /// Whether its latest life ended by a power failure, of which its peers were not
-    /// notified.
+    /// Whether the node's latest life ended by a power failure, of which its peers were
+    /// not notified.
     pub(super) lost_power: bool,
-    /// Tasks of this life, which are aborted when it ends.
+    /// Tasks of the node's present life, which are aborted when it ends.
     pub(super) tasks: Vec<tokio::task::AbortHandle>,
     pub(super) clock: Clock,
     pub(super) cores: Cores,

@@ -211,8 +211,8 @@ fn connections_overtake_each_other() {
     assert!(orders.len() > 3, "{orders:?}");
 }
 
-/// Result of a request whose direction, or whose answer's direction, is blocked after a
-/// second, for this many seconds.
+/// Sends requests over a link of which one direction is blocked after a second, for this
+/// many seconds, and returns how the request in between ended.
 fn partitioned(there: bool, seconds: u32) -> (io::Result<Duration>, u64) {
     let (world, server, client) = pair(6, distance(1));
     let asking = world.spawn(client, async {

@@ -28,7 +28,7 @@ pub(super) const MAX_DATA_BYTES: usize = 1 << 20;
 /// Most bytes of a name.
 const MAX_NAME_BYTES: usize = 100;
 
-/// One element of the stream.
+/// One element of a backup's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A file begins.

@@ -150,7 +150,7 @@ impl CheckpointFile {
         }
     }
 
-    /// Its snapshot, and the log that it needs.
+    /// The checkpoint's snapshot, and the log that it needs.
     #[must_use]
     pub fn start(&self) -> CheckpointStart {
         self.header.start

@@ -119,7 +119,7 @@ impl CheckpointStart {
 /// A checkpoint that is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Its snapshot, and the log that it needs.
+    /// The checkpoint's snapshot, and the log that it needs.
     pub start: CheckpointStart,
     /// Number of rows in it.
     pub records: u64,

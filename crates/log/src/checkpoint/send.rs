@@ -42,7 +42,7 @@ pub struct CheckpointOffer {
     /// Log offset at which replication of the sender's log began: it knows all marks from there
     /// on.
     pub base: Lsn,
-    /// Bytes of marks, which come first.
+    /// Bytes of the list of marks, the first part of the transfer.
     pub marks_bytes: u64,
     /// Bytes of the file, which follows the marks and the log.
     pub file_bytes: u64,

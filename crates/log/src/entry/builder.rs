@@ -45,9 +45,9 @@ pub struct EntryBuilder {
     rows: Vec<RowToCome>,
     /// Bytes of all deferred rows.
     to_come: usize,
-    /// Where each part after the first starts.
+    /// Positions at which the parts after the first start.
     cuts: Vec<Position>,
-    /// How many parts have been written ahead as chunks.
+    /// Number of parts that have been written ahead as chunks.
     sent: usize,
     /// Encoded references to the chunks that were written.
     references: Vec<u8>,

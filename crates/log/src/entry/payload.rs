@@ -20,7 +20,7 @@
 pub(super) struct RowToCome {
     /// Bytes of the builder's buffer before the row.
     pub(super) at: usize,
-    /// Its number among the caller's rows.
+    /// The row's number among the caller's rows.
     pub(super) number: usize,
     pub(super) length: usize,
 }
@@ -28,7 +28,7 @@ pub(super) struct RowToCome {
 /// The pieces of a frame's payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'log> {
-    /// References to chunks, which precede everything else.
+    /// Encoded references to chunks, the first piece of the payload.
     pub(super) references: &'log [u8],
     pub(super) buffer: &'log [u8],
     /// Where `buffer` starts in the builder's buffer, to which the rows' positions are

@@ -47,7 +47,7 @@ pub(crate) use self::writers::Writers;
 /// awaited transactions do not commit.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(1);
 
-/// How many groups do not wait after a wait in vain: the fewest and the most.
+/// Fewest and most groups that do not wait after a wait in vain.
 const ABSTENTIONS: (u32, u32) = (16, 1024);
 
 /// The flusher's state of adaptive group commit.
@@ -57,7 +57,7 @@ pub(crate) struct Gathering {
     trial: Trial,
     /// Groups that are still to be written without waiting.
     abstentions: u32,
-    /// How many groups will not wait after the next wait in vain.
+    /// Number of groups that will not wait after the next wait in vain.
     next_abstentions: u32,
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Trial {
     rates: [u64; ROUND],
     /// Smoothed gain of waiting, in thousandths.
     gain: i64,
-    /// Mean time between two commits in the last window.
+    /// Mean time between two commits in the last finished window.
     interval: Option<Duration>,
 }
 
@@ -102,7 +102,7 @@ impl Trial {
         };
     }
 
-    /// How many commits are expected within `time`.
+    /// Number of commits expected within `time`.
     pub(super) fn expected_within(&self, time: Duration) -> u64 {
         let expected = |interval: Duration| time.as_nanos() / interval.as_nanos().max(1);
         let expected = self.interval.map_or(0, expected);
@@ -136,7 +136,7 @@ mod tests {
             }
         }
 
-        /// How many of a thousand groups waited.
+        /// Number of groups, of a thousand, that waited.
         fn run(&mut self, at_once: u64, waiting: u64) -> usize {
             let group = |load: &mut Self| {
                 let waits = load.trial.turn(load.now, load.commits);

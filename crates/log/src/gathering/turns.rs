@@ -18,7 +18,7 @@ const MOST: usize = 8;
 /// A turn in which only transactions ran is shorter than this.
 const LONGEST: Duration = Duration::from_micros(250);
 
-/// How many groups are written at once after a longer turn.
+/// Number of groups that are written without a turn after a longer one.
 const ABSTENTIONS: u32 = 64;
 
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     counts: Sharded<OfThread>,
-    /// How many more commits the flusher waits for; 0 when it does not wait.
+    /// Number of further commits that the flusher waits for; 0 when it does not wait.
     awaited: AtomicU64,
     came: Notify,
 }

@@ -113,12 +113,12 @@ impl Chain {
         self.segments.push(segment);
     }
 
-    /// Where the first segment begins.
+    /// Log offset at which the first segment begins.
     pub(crate) fn first(&self) -> Lsn {
         self.first
     }
 
-    /// End of the last segment.
+    /// Log offset at which the last segment ends.
     pub(crate) fn end(&self) -> Lsn {
         self.segments.last().map_or(self.first, |last| last.end)
     }

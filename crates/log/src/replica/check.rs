@@ -45,9 +45,9 @@ pub(super) struct Checked {
 /// Whether the frames' checksums have been verified already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checksums {
-    /// They have not.
+    /// The checksums have not been verified.
     Unknown,
-    /// They have, and are right.
+    /// The checksums have been verified, and are right.
     Right,
 }
 

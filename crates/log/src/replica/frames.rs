@@ -49,9 +49,9 @@ pub struct Frame<'bytes> {
     pub term: Term,
     /// Kind of the frame.
     pub kind: FrameKind,
-    /// The whole frame.
+    /// The bytes of the whole frame, header and padding included.
     pub bytes: &'bytes [u8],
-    /// Its payload, without header and padding.
+    /// The frame's payload, without header and padding.
     pub payload: &'bytes [u8],
 }
 

@@ -173,7 +173,7 @@ fn giving_up_a_reserved_place_ends_the_process() {
     }
 }
 
-/// How a process ended. A test that only panics would end with an error code instead.
+/// Outcome of a process. A test that only panics would end with an error code instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Well,

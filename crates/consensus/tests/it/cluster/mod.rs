@@ -110,10 +110,10 @@ pub struct Cluster {
     pub settings: Settings,
     /// Whether leaders send every new commit index at once.
     pub tells_commit: bool,
-    /// One in this many takes calls `send_to_all`; never, if 0.
+    /// `send_to_all` is called before one in this many takes of output; never, if 0.
     pub sends_to_all_every: u64,
     taken: u64,
-    /// How often entries waited for that.
+    /// Number of times that entries waited for `send_to_all`.
     pub waited: usize,
     seed: u64,
 }

@@ -110,7 +110,7 @@ impl Node {
         self.base + self.log.len() as u64
     }
 
-    /// The same state, as if a checkpoint covered all entries before `base`.
+    /// This state, as if a checkpoint covered all entries before `base`.
     fn from(mut self, base: u64) -> Self {
         let gone = base.saturating_sub(self.base).min(self.log.len() as u64);
         self.log.drain(..gone as usize);
@@ -147,7 +147,7 @@ trait Player {
     fn hears(&self, node: u64, other: u64) -> bool;
     fn role(&self, node: u64) -> Role;
     fn look(&self, node: u64) -> Node;
-    /// The answers to reads.
+    /// The log offset with which each read was answered.
     fn answers(&self) -> &BTreeMap<u64, u64>;
 }
 

@@ -166,7 +166,7 @@ pub fn parting(scene: &Scene, groups: Groups, reads: bool) -> Step {
     }
 }
 
-/// Some links to drop, mostly none.
+/// Links on which packets are lost in a step; mostly none.
 fn lost_ways(chance: &mut Chance, nodes: &[u64]) -> BTreeSet<Way> {
     if !chance.one_in(3) {
         return BTreeSet::new();

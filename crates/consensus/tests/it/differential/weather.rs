@@ -32,12 +32,12 @@ pub type Way = (u64, u64);
 /// Order, repetition and loss of packets.
 #[derive(Clone, Debug)]
 pub enum Weather {
-    /// In order, each once.
+    /// Packets arrive in order, each once.
     Fair,
     /// All packets arrive. The relative speed of links, and which of them deliver twice,
     /// are the same for both players.
     Mixed(u64),
-    /// In any order, twice, late or never.
+    /// Packets arrive in any order, twice, late or never.
     Storm(Chance),
 }
 

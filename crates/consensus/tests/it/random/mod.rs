@@ -123,7 +123,7 @@ fn reads_on_a_lease_are_not_stale_while_clocks_agree() {
     assert!(certain > 0, "nobody had a lease");
 }
 
-/// With a lease, on clocks that drift as far as it allows.
+/// A plan with a lease, on clocks that drift as far as it allows.
 pub fn leased(voters: u64, seed: u64) -> Plan {
     const DRIFT: u32 = 120;
     let mut plan = plan(voters, seed, Recovery::Marks);

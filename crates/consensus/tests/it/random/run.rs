@@ -1,4 +1,4 @@
-//! One random run.
+//! A random run of a cluster: events drawn from a seed, then convergence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Failure, Packet};
 /// Relative speed of the nodes' clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// Arbitrary.
+    /// Clocks tick in arbitrary order.
     Any,
     /// All nodes tick together, as a lease without drift assumes.
     Together,
@@ -47,9 +47,9 @@ pub struct Report {
     pub committed: usize,
     pub terms: u32,
     pub reads: usize,
-    /// How often a node reported that reads need no round.
+    /// Number of times that a node reported that reads need no round.
     pub certain: usize,
-    /// How often entries waited for non-quorum followers.
+    /// Number of times that entries waited for non-quorum followers.
     pub waited: usize,
 }
 
