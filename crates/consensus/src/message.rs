@@ -25,7 +25,7 @@ use coeval_types::{Lsn, Term};
 use crate::entry::Entry;
 use crate::position::{NodeId, Position};
 
-/// A message.
+/// A consensus message from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The sender.

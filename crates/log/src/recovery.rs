@@ -1,8 +1,8 @@
 //! Crash recovery: rebuilds the committed state from the newest checkpoint and the log.
 //!
-//! First it loads the newest [checkpoint](crate::checkpoint), if there is one. Then it
-//! reads the log from the checkpoint's end, else from its first frame, to the first
-//! offset without a valid frame. The bytes found there decide:
+//! First it loads the newest [checkpoint], if there is one. Then it reads the log from
+//! the checkpoint's end, else from its first frame, to the first offset without a valid
+//! frame. The bytes found there decide:
 //!
 //! ```text
 //!   frame  frame  frame  ?????  frame  00000000

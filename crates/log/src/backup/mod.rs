@@ -23,7 +23,7 @@
 //!
 //! # Restoring
 //!
-//! [`restore`] copies the files into an empty directory, verifying each against its
+//! [`restore()`] copies the files into an empty directory, verifying each against its
 //! checksum, optionally with segments of the log after the backup, and writes CONTROL
 //! last. With a target it searches for the first commit after the target and records in
 //! CONTROL that the log ends right before it:

@@ -21,7 +21,7 @@ use crate::files::Files;
 /// own syncs would wait for them.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// A checkpoint that is being written. [`CheckpointWriter::finish`] puts it in force;
+/// A checkpoint that is being written. [`crate::Log::finish_checkpoint`] puts it in force;
 /// until then, and when it is dropped instead, the previous one is in force.
 ///
 /// Its calls block the thread for as long as the disk takes, and sleep to keep to the

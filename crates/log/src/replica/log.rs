@@ -269,7 +269,7 @@ impl ReplicaLog {
     }
 
     /// Like [`ReplicaLog::append`], for frames that have each been
-    /// [validated](Frame::only): their checksums are not verified a second time.
+    /// [validated](crate::Frame::only): their checksums are not verified a second time.
     ///
     /// # Errors
     /// Those of [`ReplicaLog::append`].
