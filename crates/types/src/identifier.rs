@@ -1,5 +1,5 @@
-//! Numbers that name things. Each is its own type, so that one is never taken
-//! for another.
+//! Identifiers of storages, indexes, records and transactions. Each is its own type, so
+//! that the compiler rejects one where another is expected.
 
 use std::fmt;
 
@@ -24,29 +24,30 @@ macro_rules! identifier {
 }
 
 identifier!(
-    /// The records of one table. Not the table's own identity: TRUNCATE and
-    /// rewrites give a table a new storage, and roll back by keeping the old.
+    /// Identifies the record array of one table. It is not the table's own identity:
+    /// TRUNCATE and table rewrites give a table a new storage, and roll back by keeping the
+    /// old one.
     StorageId(u32), "storage "
 );
 
 identifier!(
-    /// One index over one storage. Unique in a database, never used twice.
+    /// Identifies one index over one storage. Unique in a database, never reused.
     IndexId(u32), "index "
 );
 
 identifier!(
-    /// A record's place in its storage's array. `(StorageId, Rid)` names a
+    /// Record id: the slot of a record in its storage's array. `(StorageId, Rid)` names a
     /// record in memory and in the log.
     Rid(u64), "rid "
 );
 
 identifier!(
-    /// A running transaction. At most 62 bits, because a record's lock word
-    /// keeps two for itself; 0 is nobody.
+    /// Identifies a running transaction. At most 62 bits, because a record's lock word
+    /// keeps two for itself; 0 means "no transaction".
     TransactionId(u64), "transaction "
 );
 
 impl TransactionId {
-    /// The largest number that fits a record's lock word.
+    /// The largest transaction id that fits a record's lock word.
     pub const MAX: Self = Self((1 << 62) - 1);
 }

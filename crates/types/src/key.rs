@@ -1,8 +1,8 @@
-//! Keys: byte strings that compare as the values in them do.
+//! Index keys: byte strings that compare as the column values encoded in them do.
 //!
-//! An index orders plain bytes and knows nothing of columns. Whoever defines the
-//! index hands in a [`KeyExtractor`] that takes the key out of a row, so that the
-//! engine can maintain and rebuild an index without knowing a schema.
+//! An index orders plain bytes and knows nothing of columns. The catalog defines each index
+//! with a [`KeyExtractor`] that takes the key out of a row, so that the engine can maintain
+//! and rebuild an index without knowing a schema.
 
 use std::fmt;
 use std::ops::DerefMut;
@@ -11,77 +11,78 @@ use std::sync::Arc;
 use crate::row::RowRef;
 use crate::{IndexId, StorageId};
 
-/// How a key takes part in uniqueness.
+/// Whether a key extracted from a row takes part in the check for duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtractedKey {
-    /// Equal to another row's key when the bytes are equal.
+    /// The key equals another row's key when the bytes are equal.
     Comparable,
-    /// Holds a null, which equals nothing: indexed, but never a duplicate.
+    /// The key holds a null, which equals nothing: the row is indexed, but never a
+    /// duplicate.
     HoldsNull,
 }
 
-/// Takes a row's key for one index.
+/// Extracts the key of a row for one index.
 ///
-/// Called for rows that come from the database itself. Must give the same bytes
-/// for the same row for as long as the index lives, restarts included. No key of
-/// an index may be a proper prefix of another: engines append a RID to keys that
+/// The engine calls it for rows that come from the database itself. The extractor must give
+/// the same bytes for the same row for as long as the index lives, restarts included. No
+/// key of an index may be a proper prefix of another: engines append a RID to keys that
 /// several rows may share, and the order has to stay that of the keys.
 pub trait KeyExtractor: fmt::Debug + Send + Sync {
     /// Appends the key of `row` to `key`.
     fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey;
 
-    /// Whether the row has this key, if that can be told without making its key: a read by
-    /// key asks for every row that it shows.
+    /// Whether the row has this key, or `None` if the extractor cannot decide that without
+    /// building the row's key. A read by key calls this for every row that it returns.
     fn has_key(&self, row: RowRef<'_>, key: &[u8]) -> Option<bool> {
         let _ = (row, key);
         None
     }
 
-    /// Whether both rows have the same key, as far as can be told without making their
-    /// keys: when this is false they may have it all the same. An update that leaves the
-    /// key alone asks several times.
+    /// Returns true only if both rows certainly have the same key. False means unknown: the
+    /// keys may still be equal, and the caller has to build both. An update that leaves the
+    /// key unchanged calls this several times.
     fn is_surely_same(&self, one: RowRef<'_>, other: RowRef<'_>) -> bool {
         let _ = (one, other);
         false
     }
 }
 
-/// What an index promises.
+/// What an index guarantees about the rows that share a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexKind {
-    /// One record a key for ever: a row deleted and inserted again under its key
-    /// is a new version of the same record. At most one for a storage.
+    /// One record per key, permanently: a row deleted and inserted again under its key is a
+    /// new version of the same record. A storage has at most one primary index.
     Primary,
-    /// No two live rows with one key.
+    /// No two live rows have the same key.
     Unique,
-    /// Any number of rows with one key.
+    /// Any number of rows may have the same key.
     Secondary,
 }
 
-/// An index, as the engine needs to know it.
+/// Definition of an index, as far as the engine needs it.
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
-    /// Its number, never used twice.
+    /// The index's identifier, never reused.
     pub id: IndexId,
-    /// What it promises.
+    /// What the index guarantees about rows that share a key.
     pub kind: IndexKind,
-    /// How to take a row's key.
+    /// Extracts a row's key for this index.
     pub extractor: Arc<dyn KeyExtractor>,
 }
 
-/// A table's records and indexes, as the engine needs to know them.
+/// Definition of a table's storage and its indexes, as far as the engine needs it.
 #[derive(Clone, Debug)]
 pub struct StorageDefinition {
-    /// Its number, never used twice.
+    /// The storage's identifier, never reused.
     pub id: StorageId,
-    /// Which version of the table's schema writers must have planned with.
+    /// The version of the table's schema that a writer's plan must have been made with.
     pub schema_version: u64,
-    /// Its indexes; at most one is [`IndexKind::Primary`].
+    /// The indexes over this storage; at most one is [`IndexKind::Primary`].
     pub indexes: Vec<IndexDefinition>,
 }
 
-/// The smallest key greater than every key that starts with `prefix`, or `None`
-/// when there is no such key (the prefix is all `0xFF`, or empty).
+/// The smallest key greater than every key that starts with `prefix`, or `None` when no
+/// such key exists (the prefix is empty or all `0xFF`).
 #[must_use]
 pub fn successor_of_prefix<Key>(prefix: &[u8]) -> Option<Key>
 where

@@ -1,15 +1,15 @@
-//! The words every other crate speaks: identifiers, timestamps, rows, keys.
+//! Vocabulary types shared by every other crate: identifiers, timestamps, rows, keys.
 //!
-//! Nothing here knows an engine, a file or a socket. A type lives here when two
-//! crates that must not know each other both have to name it.
+//! This crate knows no engine, file or socket. A type is defined here when two crates that
+//! must not depend on each other both need it.
 //!
-//! - [`time`]: terms, log positions and the commit timestamps made of them.
-//! - [`identifier`]: tables' storages, indexes, records, transactions.
+//! - [`time`]: terms, log offsets and the commit timestamps made of them.
+//! - [`identifier`]: identifiers of storages, indexes, records and transactions.
 //! - [`row`]: a row as cells, and the patch between two rows.
-//! - [`key`]: how a row's key is taken from it, and byte strings that sort as
-//!   their values do.
-//! - [`remedy`]: what the reader of an error can do about it.
-//! - [`planted`]: bugs that tests put back, in builds made for that.
+//! - [`key`]: how a row's key is extracted from it, and byte strings that sort as their
+//!   values do.
+//! - [`remedy`]: what the caller of a failed operation can do about it.
+//! - [`planted`]: known bugs that tests inject, in builds made for that.
 
 pub mod identifier;
 pub mod key;

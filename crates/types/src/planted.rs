@@ -1,13 +1,14 @@
-//! Known bugs that tests put back, to see their judges object.
+//! Fault injection of known bugs: tests re-enable one to prove that a checker reports it.
 //!
-//! A judge that finds nothing has shown something only if it finds what is there. Each
-//! [`Bug`] stands at one place in the engine; it is in force on a thread for as long as
-//! a [`Planted`] lives there. In a simulated world, which is one thread, that is the
-//! whole cluster.
+//! A checker that finds no violation proves something only if it does find the violations
+//! that are there. Each [`Bug`] is compiled in at one place in the engine; it is in force
+//! on a thread for as long as a [`Planted`] guard lives there. In a simulated cluster,
+//! which runs on one thread, that is the whole cluster.
 //!
-//! Only a build with the feature `planted` has them: in any other, [`is_planted`] is
-//! `false` to the compiler, and nothing of a bug is left. The feature is for the tests
-//! of `coeval-sim` and for its court.
+//! Only a build with the feature `planted` contains the bugs: in any other build
+//! [`is_planted`] is `false` at compile time, and the compiler removes the faulty branch.
+//! The feature is for the tests of `coeval-sim` and for its fault-injection campaigns
+//! (`cargo xtask court`).
 //!
 //! ```
 //! use coeval_types::planted::{self, Bug};
@@ -25,22 +26,22 @@ use std::fmt;
 #[cfg(feature = "planted")]
 use std::sync::OnceLock;
 
-/// Names, in a process's environment, the bug that the whole process has.
+/// Environment variable that names the bug in force in the whole process.
 pub const VARIABLE: &str = "DOCK_BUG";
 
 macro_rules! bugs {
     ($($(#[doc = $what:literal])+ $bug:ident = $name:literal,)+) => {
-        /// A bug that can be put back.
+        /// A known bug that a test can inject.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Bug {
             $($(#[doc = $what])+ $bug,)+
         }
 
         impl Bug {
-            /// All of them.
+            /// All bugs, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$bug),+];
 
-            /// Its name, as commands take it.
+            /// The bug's name, as commands take it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -48,7 +49,7 @@ macro_rules! bugs {
                 }
             }
 
-            /// The one with this name.
+            /// The bug with this name, if one has it.
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|bug| bug.name() == name)
@@ -58,97 +59,103 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// A commit is part of new snapshots before its versions are in place.
+    /// The commit path makes a commit visible to new snapshots before its versions are
+    /// installed.
     PublishBeforeInstall = "publish-before-install",
-    /// SERIALIZABLE does not validate what was scanned.
+    /// SERIALIZABLE validation skips the predicates of the transaction's scans.
     SkipPredicate = "skip-predicate",
-    /// A predicate is validated from one slot behind the first that matters.
+    /// Range validation starts one slot after the first slot that matters.
     WrongSlot = "wrong-slot",
-    /// A version newer than the snapshot is overwritten, not refused.
+    /// A writer overwrites a version newer than its snapshot, instead of failing with a
+    /// conflict.
     LoseUpdate = "lose-update",
-    /// The log says durable before it has synced.
+    /// The log reports a commit as durable before the fsync.
     AcknowledgeBeforeSync = "acknowledge-before-sync",
-    /// The log goes on when a sync has failed.
+    /// The log continues after an fsync that failed.
     IgnoreFailedSync = "ignore-failed-sync",
-    /// A deletion is not logged.
+    /// The writer does not log a deletion's tombstone.
     ForgetTombstone = "forget-tombstone",
-    /// Recovery believes frames whose checksum is wrong.
+    /// Recovery accepts frames whose checksum is wrong.
     DropChecksum = "drop-checksum",
-    /// A version is freed although a snapshot needs it.
+    /// Garbage collection frees a version although a snapshot still needs it.
     FreeUnexpired = "free-unexpired",
-    /// Log is removed before the checkpoint that stands for it is durable.
+    /// The log is truncated before the checkpoint that replaces it is durable.
     TruncateEarly = "truncate-early",
-    /// A client takes a broken connection during a commit for a failure.
+    /// A client treats a connection that breaks during COMMIT as a failed commit, although
+    /// the outcome is unknown.
     UnknownIsFailed = "unknown-is-failed",
-    /// A client sends a transaction again whose commit had no answer.
+    /// A client retries a transaction whose COMMIT got no answer.
     SendAgain = "send-again",
-    /// The server commits what a client had done whose connection breaks.
+    /// The server commits a client's open transaction when the client's connection breaks.
     CommitOnDisconnect = "commit-on-disconnect",
-    /// A session that ends because the server stops commits what its client had done.
+    /// A session that ends because the server shuts down commits its client's open
+    /// transaction.
     CommitOnStop = "commit-on-stop",
-    /// A commit of which the sync takes more than a tenth of a second is told to have
-    /// been undone.
+    /// A commit whose fsync takes more than a tenth of a second is reported to the client
+    /// as rolled back.
     SlowIsFailed = "slow-is-failed",
-    /// A session whose transaction a time limit has ended goes on without one.
+    /// A session whose transaction was ended by a timeout continues outside any
+    /// transaction.
     SessionOutlivesTimeout = "session-outlives-timeout",
-    /// SERIALIZABLE does not validate single rows that were read.
+    /// SERIALIZABLE validation skips the single rows that the transaction read by key.
     SkipRead = "skip-read",
-    /// A transaction that only reads begins with the snapshot of another before it.
+    /// A read-only transaction begins with the snapshot of an earlier transaction.
     StaleSnapshot = "stale-snapshot",
-    /// A snapshot that is a second old is given up, and its reader is not told.
+    /// The engine expires a snapshot that is a second old, and its reader gets no error.
     EndOldSnapshots = "end-old-snapshots",
-    /// The log says durable before it has written.
+    /// The log reports a commit as durable before it has written it.
     AcknowledgeBeforeWrite = "acknowledge-before-write",
-    /// The name of a new segment of the log is not made durable.
+    /// The directory entry of a new log segment is not fsynced.
     ForgetName = "forget-name",
-    /// A block of a checkpoint for which there is no room is taken for written.
+    /// The checkpointer treats a block that the full disk had no room for as written.
     IgnoreFullDisk = "ignore-full-disk",
-    /// A disk that was full once stays full.
+    /// The server treats a disk that was full once as full for ever.
     StayFull = "stay-full",
-    /// Recovery takes a commit for a remnant that the wall clock says is older than
-    /// the one before it.
+    /// Recovery discards a commit as a stale remnant when its wall-clock time is older than
+    /// that of the commit before it.
     OrderByClock = "order-by-clock",
-    /// A leader takes one node less than a majority for one.
+    /// A leader counts one node less than a majority as a quorum.
     CommitWithoutMajority = "commit-without-majority",
-    /// A leader takes proposals before the mark of its term is committed.
+    /// A leader accepts proposals before the marker entry of its term is committed.
     ForgetMarkRule = "forget-mark-rule",
-    /// A recovering follower takes marks at the end of its log for committed, and what
-    /// its leader answers for the truth.
+    /// A recovering follower treats trailing commit markers at the end of its log as
+    /// committed, and its leader's answer as the truth.
     BelieveTrailingMarks = "believe-trailing-marks",
-    /// A follower takes and acknowledges entries of a leader whose term is over.
+    /// A follower appends and acknowledges entries of a leader whose term is over.
     AcknowledgeStaleTerm = "acknowledge-stale-term",
-    /// A vote is sent before it is on the disk.
+    /// A node sends its vote before the vote is durable.
     PromiseAtOnce = "promise-at-once",
-    /// A node tells others of a term before it is on its disk.
+    /// A node announces a term to its peers before the term is durable.
     ForgetTerm = "forget-term",
-    /// A vote is not kept on the disk.
+    /// A node does not persist its vote.
     ForgetVote = "forget-vote",
-    /// With a lease, a node votes although it hears a leader.
+    /// With leases on, a node votes although it still receives a leader's heartbeats.
     VoteInLease = "vote-in-lease",
-    /// With a lease, a node votes as soon as it has started.
+    /// With leases on, a node votes immediately after its start.
     VoteAfterStart = "vote-after-start",
-    /// A leader's checkpoint covers what only its own disk has.
+    /// A leader's checkpoint includes entries that only its own disk has.
     CheckpointUncommitted = "checkpoint-uncommitted",
-    /// A checkpoint takes the place of a log without the term that it ends in, and without
-    /// the marks before.
+    /// A checkpoint replaces a log without recording the term in which that log ends and
+    /// the markers before it.
     ForgetCheckpointTerm = "forget-checkpoint-term",
-    /// A node that joins with nothing takes part at once, under whichever id.
+    /// A node that joins with an empty log takes part in elections at once, under any id.
     TrustNewcomers = "trust-newcomers",
-    /// What a follower takes back of its records stays in its indexes.
+    /// A follower that rolls back records leaves their entries in its indexes.
     ForgetIndex = "forget-index",
-    /// A leader answers what only reads without making sure that it still leads.
+    /// A leader answers read-only transactions without confirming that it is still the
+    /// leader.
     AnswerUnconfirmed = "answer-unconfirmed",
-    /// What a transaction came to is written behind its commit, and no part of it.
+    /// A transaction's outcome is logged after its commit, in a frame of its own.
     RecordApart = "record-apart",
-    /// A start takes the outcomes that are there for forgotten ones.
+    /// A start treats the transaction outcomes that it finds as forgotten ones.
     ForgetOutcomes = "forget-outcomes",
-    /// A follower takes what stands in the log where something else stood before for the
-    /// same.
+    /// A follower treats new log contents at an offset as the old contents that were stored
+    /// there before.
     ReusedOffset = "reused-offset",
 }
 
 impl Bug {
-    /// Whether it takes more than one node to have it.
+    /// Whether the bug needs a cluster of more than one node to show.
     #[must_use]
     pub const fn is_of_consensus(self) -> bool {
         matches!(
@@ -183,11 +190,11 @@ thread_local! {
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// The bug of this whole process, if it has one.
+/// The bug in force in this whole process, if the environment names one.
 ///
 /// # Panics
-/// When the environment names one that there is not: a process without a bug must not
-/// be taken for one that has it.
+/// When the environment names an unknown bug: a process without a bug must not be mistaken
+/// for one that has it.
 #[cfg(feature = "planted")]
 fn of_process() -> Option<Bug> {
     static OF_PROCESS: OnceLock<Option<Bug>> = OnceLock::new();
@@ -199,18 +206,18 @@ fn of_process() -> Option<Bug> {
     })
 }
 
-/// A bug in force on this thread until this is dropped.
+/// Guard that keeps a bug in force on this thread until it is dropped.
 #[derive(Debug)]
 #[must_use = "it goes when this is dropped"]
 pub struct Planted {
-    /// It belongs to the thread it was made on.
+    /// Keeps the guard on the thread that created it.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-/// Puts a bug in force on this thread; `None` in a build without them.
+/// Puts a bug in force on this thread; `None` in a build without the feature `planted`.
 ///
 /// # Panics
-/// When there is one already.
+/// When a bug is already in force on this thread.
 #[cfg_attr(
     not(feature = "planted"),
     expect(unused_variables, reason = "there is nothing to plant")
@@ -235,7 +242,7 @@ impl Drop for Planted {
     }
 }
 
-/// Whether a bug is in force on this thread, or in the whole process.
+/// Whether `bug` is in force on this thread, or in the whole process.
 #[inline]
 #[must_use]
 #[cfg_attr(

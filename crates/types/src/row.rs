@@ -1,4 +1,4 @@
-//! Rows: immutable byte strings made of cells.
+//! The row format: immutable byte strings made of cells, one per column.
 //!
 //! A row does not know its columns' types; it knows where each cell begins and
 //! whether it is null. That is all that storage, log and replication need in
@@ -11,16 +11,15 @@
 //! +---------------+-------+-------+-- … --+--------+------------------- … --+
 //! ```
 //!
-//! An end word says where its cell's bytes end, counted from the start of the
-//! data; its top bit marks a null (which has no bytes). End words are 16 bits,
-//! or 32 in a *wide* row, whose data is 32 KiB or longer. All integers are
-//! little endian.
+//! An end word holds the offset at which its cell's bytes end, counted from the start of
+//! the data; its top bit marks a null (which has no bytes). End words are 16 bits, or 32 in
+//! a *wide* row, whose data is 32 KiB or longer. All integers are little endian.
 //!
-//! What changed from one row to the next is a patch; see `patch`.
+//! The difference between two rows is a patch; see `patch`.
 //!
-//! Invariants: end words never decrease, the last one is the length of the data,
-//! a null's end equals the end before it. [`RowRef::parse`] checks them, for
-//! bytes from a file or a peer; rows made by [`RowBuilder`] have them.
+//! Invariants: end words never decrease, the last one is the length of the data, a null's
+//! end equals the end before it. [`RowRef::parse`] checks them, for bytes from a file or a
+//! peer; [`RowBuilder`] only makes rows that satisfy them.
 
 use std::fmt;
 use std::ops::Range;
@@ -35,8 +34,8 @@ const NULL_16: u16 = 1 << 15;
 const NULL_32: u32 = 1 << 31;
 const HEAD_BYTES: usize = 2;
 
-/// Bytes that are not a row, or not a patch that fits the row. Reading them from
-/// a file or a peer means damage.
+/// Error: the bytes are not a row, or not a patch that fits the row. For bytes read from a
+/// file or a peer, this means corruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedRow;
 
@@ -53,7 +52,7 @@ impl std::error::Error for MalformedRow {}
 pub struct RowRef<'row>(&'row [u8]);
 
 impl<'row> RowRef<'row> {
-    /// Takes bytes that came from outside, checking every invariant of a row.
+    /// Wraps bytes of untrusted origin, checking every invariant of a row.
     pub fn parse(bytes: &'row [u8]) -> Result<Self, MalformedRow> {
         if bytes.len() < HEAD_BYTES {
             return Err(MalformedRow);
@@ -77,8 +76,8 @@ impl<'row> RowRef<'row> {
         Ok(row)
     }
 
-    /// Takes bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has
-    /// accepted before.
+    /// Wraps bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has accepted
+    /// before.
     #[inline]
     #[must_use]
     pub fn trusted(bytes: &'row [u8]) -> Self {
@@ -86,7 +85,7 @@ impl<'row> RowRef<'row> {
         Self(bytes)
     }
 
-    /// The whole row.
+    /// The encoded row, head and end words included.
     #[inline]
     #[must_use]
     pub fn bytes(self) -> &'row [u8] {
@@ -98,14 +97,14 @@ impl<'row> RowRef<'row> {
         u16::from_le_bytes([self.0[0], self.0[1]])
     }
 
-    /// How many cells it has.
+    /// Number of cells in the row.
     #[inline]
     #[must_use]
     pub fn len(self) -> usize {
         usize::from(self.head() & !WIDE)
     }
 
-    /// Whether it has no cells at all.
+    /// Whether the row has no cells.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
@@ -119,7 +118,7 @@ impl<'row> RowRef<'row> {
         HEAD_BYTES + self.len() * if self.is_wide() { 4 } else { 2 }
     }
 
-    /// End of a cell's bytes within the data, and whether it is null.
+    /// Offset within the data at which a cell's bytes end, and whether the cell is null.
     #[inline]
     fn end(self, column: usize) -> (usize, bool) {
         if self.is_wide() {
@@ -133,16 +132,16 @@ impl<'row> RowRef<'row> {
         }
     }
 
-    /// The bytes of cell `column`, or `None` for a null. A column the row does
-    /// not have is null: columns added to a table later read so.
+    /// The bytes of cell `column`, or `None` for a null. A column that the row does not
+    /// have reads as null: it was added to the table later.
     #[inline]
     #[must_use]
     pub fn cell(self, column: usize) -> Option<&'row [u8]> {
         self.place(column).map(|place| &self.0[place])
     }
 
-    /// Where in the row the bytes of a cell are; `None` for a null and for a column that
-    /// the row does not have.
+    /// The byte range of a cell within the row; `None` for a null and for a column that the
+    /// row does not have.
     #[inline]
     fn place(self, column: usize) -> Option<Range<usize>> {
         let head = self.head();
@@ -153,7 +152,8 @@ impl<'row> RowRef<'row> {
         if column >= columns {
             return None;
         }
-        // The end word and the one before it; for the first cell that is the row's head.
+        // The cell's end word and the one before it; for the first cell the latter is the
+        // row's head.
         let at = column * 2;
         let words: [u8; 4] = self.0[at..at + 4].try_into().expect("four bytes");
         let end = u16::from_le_bytes([words[2], words[3]]);
@@ -179,7 +179,7 @@ impl<'row> RowRef<'row> {
         Some(data + start..data + self.end(column).0)
     }
 
-    /// Appends to `out` this row with another cell in one column, which it has.
+    /// Appends to `out` a copy of this row in which `cell` replaces the cell of `column`.
     pub fn with_cell(self, column: usize, cell: Option<&[u8]>, out: &mut Vec<u8>) {
         assert!(column < self.len(), "a column of the row");
         let start = match column {
@@ -211,7 +211,7 @@ impl<'row> RowRef<'row> {
         }
     }
 
-    /// All cells in order.
+    /// All cells of the row, in column order.
     pub fn cells(self) -> impl Iterator<Item = Option<&'row [u8]>> {
         (0..self.len()).map(move |column| self.cell(column))
     }
@@ -223,8 +223,8 @@ impl fmt::Debug for RowRef<'_> {
     }
 }
 
-/// Builds rows cell by cell; reusable, so that a row costs no allocation once
-/// its buffers have grown.
+/// Builds rows cell by cell. Reusable, so that building a row allocates nothing once the
+/// builder's buffers have grown.
 #[derive(Debug, Default)]
 pub struct RowBuilder {
     ends: Vec<u32>,
@@ -232,16 +232,17 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
-    /// Most cells of a row.
+    /// The maximum number of cells in a row.
     pub const MAX_CELLS: usize = MAX_CELLS;
 
-    /// An empty row.
+    /// A builder with an empty row.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty row with room for so many cells, and so many bytes in them.
+    /// A builder with an empty row and capacity for `cells` cells of `bytes` bytes in
+    /// total.
     #[must_use]
     pub fn with_capacity(cells: usize, bytes: usize) -> Self {
         Self {
@@ -265,7 +266,7 @@ impl RowBuilder {
         self.ends.push(self.data.len() as u32 | NULL_32);
     }
 
-    /// Appends a cell whose bytes `write` appends to the data.
+    /// Appends a cell; `write` appends the cell's bytes to the data.
     ///
     /// # Panics
     /// When the row has more than 32,767 cells or 2 GiB of data; callers limit
@@ -278,7 +279,7 @@ impl RowBuilder {
         self.ends.push(end);
     }
 
-    /// Appends the finished row to `out` and starts a new one.
+    /// Appends the finished row to `out` and starts a new, empty one.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let wide = self.data.len() >= usize::from(NULL_16);
         let head = self.ends.len() as u16 | if wide { WIDE } else { 0 };
@@ -291,7 +292,8 @@ impl RowBuilder {
             let words = out.len();
             out.resize(words + self.ends.len() * 2, 0);
             for (word, &end) in out[words..].as_chunks_mut().0.iter_mut().zip(&self.ends) {
-                // Ends below this leave the null's bit where it is in half a word.
+                // In a row below 32 KiB an end fits 15 bits, and the null bit, shifted down
+                // by 16, becomes the top bit of the 16-bit end word.
                 let null = (end >> 16) as u16;
                 *word = (end as u16 | null).to_le_bytes();
             }

@@ -1,7 +1,7 @@
-//! Places in the log, and the commit timestamps made of them.
+//! Log offsets, terms, and the commit timestamps made of both.
 //!
-//! A commit reserves its space in the log with one fetch-and-add. The place it
-//! gets is its commit timestamp, so log order is commit order:
+//! A commit reserves its space in the log with one fetch-and-add. The offset that it
+//! reserves becomes its commit timestamp, so log order is commit order:
 //!
 //! ```text
 //!   63            44 43                                   0
@@ -10,25 +10,25 @@
 //!  +----------------+-------------------------------------+
 //! ```
 //!
-//! A start after a crash, or a new leader, raises the term. An offset that is
-//! used again after a truncation therefore makes a new timestamp, never an old
-//! one. Terms rank above offsets, and a term never starts below the committed
-//! end of the one before it, so comparing the packed words compares commits.
+//! A start after a crash, or a new leader, raises the term. An offset that is reused after
+//! a truncation therefore makes a new timestamp, never an old one. Terms rank above
+//! offsets, and a term never starts below the committed end of the one before it, so
+//! comparing the packed words compares commits.
 //!
-//! Limits: 2²⁰ − 1 terms and 128 TiB of log. Both are checked where a term or
-//! an offset is drawn.
+//! Limits: 2²⁰ − 1 terms and 128 TiB of log. The code that assigns a term or reserves an
+//! offset checks both.
 
 use std::fmt;
 
-/// A byte offset in the log as one endless stream. Frames start at multiples of
-/// [`Lsn::ALIGNMENT`].
+/// Log sequence number: a byte offset in the log, seen as one endless stream. Frames start
+/// at multiples of [`Lsn::ALIGNMENT`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
 impl Lsn {
     /// Every frame starts at a multiple of this many bytes.
     pub const ALIGNMENT: u64 = 8;
-    /// The first offset that does not fit a [`Timestamp`], in bytes.
+    /// The first offset, in bytes, that does not fit a [`Timestamp`].
     pub const LIMIT: Self = Self((1 << Timestamp::OFFSET_BITS) * Self::ALIGNMENT);
 }
 
@@ -44,8 +44,8 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// A period with one writer of the log. Raised by every start that opens the
-/// log for writing, and by every election.
+/// A period in which the log has one writer. Every start that opens the log for writing
+/// raises the term, and so does every election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Term(pub u32);
 
@@ -60,23 +60,24 @@ impl fmt::Display for Term {
     }
 }
 
-/// A commit's place in the order of all commits: `(term, offset)` in one word.
+/// Commit timestamp: a commit's position in the order of all commits, `(term, offset)` in
+/// one word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
     const OFFSET_BITS: u32 = 44;
 
-    /// Before every commit: what an empty database shows.
+    /// Earlier than every commit: the timestamp of a snapshot of an empty database.
     pub const ZERO: Self = Self(0);
-    /// After every commit. On a record's region it means *no version here*.
+    /// Later than every commit. In a record's version region it means *no version here*.
     pub const INFINITE: Self = Self(u64::MAX);
 
     /// The commit timestamp of a frame that starts at `lsn` in `term`.
     ///
     /// # Panics
-    /// When `lsn` is not aligned or either is past its limit; the log refuses to
-    /// grow that far, so a caller that got its place from the log never sees it.
+    /// When `lsn` is not aligned or either is past its limit. The log refuses to grow that
+    /// far, so a caller that reserved the offset in the log never hits this.
     #[must_use]
     pub const fn new(term: Term, lsn: Lsn) -> Self {
         assert!(term.0 <= Term::MAX.0, "term past its limit");
@@ -85,31 +86,31 @@ impl Timestamp {
         Self(((term.0 as u64) << Self::OFFSET_BITS) | (lsn.0 / Lsn::ALIGNMENT))
     }
 
-    /// The packed word, for atomics and for the log.
+    /// The timestamp as one packed word, for atomics and for the log.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The timestamp whose packed word this is.
+    /// The timestamp with this packed word.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The term this commit was made in.
+    /// The term in which this commit was made.
     #[must_use]
     pub const fn term(self) -> Term {
         Term((self.0 >> Self::OFFSET_BITS) as u32)
     }
 
-    /// Where in the log this commit's frame starts.
+    /// The log offset at which this commit's frame starts.
     #[must_use]
     pub const fn lsn(self) -> Lsn {
         Lsn((self.0 & ((1 << Self::OFFSET_BITS) - 1)) * Lsn::ALIGNMENT)
     }
 
-    /// Whether this is a version's timestamp rather than *no version here*.
+    /// Whether this is the timestamp of a version rather than [`Timestamp::INFINITE`].
     #[must_use]
     pub const fn is_finite(self) -> bool {
         self.0 != u64::MAX

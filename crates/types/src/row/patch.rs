@@ -1,12 +1,11 @@
-//! Patches: the cells in which one row differs from another.
+//! Row patches: the cells in which one row differs from another.
 //!
 //! ```text
 //! u16 count, then count × { u16 column, u32 length or u32::MAX for null, bytes }
 //! ```
 //!
-//! Columns ascend. Applying a patch makes a new row; or, where every cell that it
-//! changes keeps its length, writes into the row that is there, for whoever has it
-//! to himself.
+//! Columns ascend. Applying a patch makes a new row or, if every cell that it changes keeps
+//! its length, overwrites the old row in place, which needs exclusive access ([`RowMut`]).
 //!
 //! ```
 //! use coeval_types::{RowBuilder, RowMut, RowRef};
@@ -26,13 +25,13 @@
 
 use super::{MalformedRow, RowBuilder, RowRef};
 
-/// Where the count ends.
+/// Bytes that the count takes at the start of a patch.
 const COUNT_BYTES: usize = 2;
 
-/// The cells of a patch: column, and bytes unless null.
+/// Iterator over the cells of a patch: the column, and its bytes unless null.
 struct Cells<'patch> {
     left: u16,
-    /// No column below this one may come.
+    /// The lowest column that may follow, since columns ascend.
     next: usize,
     rest: &'patch [u8],
 }
@@ -47,7 +46,8 @@ impl<'patch> Cells<'patch> {
         })
     }
 
-    /// The next cell, which is one of a row's `columns`; `None` at the end.
+    /// Returns the next cell, whose column is below `columns`; `None` at the end of the
+    /// patch.
     #[inline]
     #[expect(
         clippy::type_complexity,
@@ -84,9 +84,9 @@ impl<'patch> Cells<'patch> {
 }
 
 impl RowRef<'_> {
-    /// Appends to `patch` the cells in which `newer` differs from this row.
-    /// Returns false, having appended nothing, when the two do not have the same
-    /// number of cells, so that only a full image will do.
+    /// Appends to `patch` the cells in which `newer` differs from this row. Returns false,
+    /// and appends nothing, when the two rows differ in their number of cells: then the
+    /// caller has to log a full image.
     pub fn diff(self, newer: RowRef<'_>, patch: &mut Vec<u8>) -> bool {
         if self.len() != newer.len() {
             return false;
@@ -115,21 +115,22 @@ impl RowRef<'_> {
         true
     }
 
-    /// Whether all cells are of the same lengths, and the same ones null.
+    /// Whether both rows have the same cell lengths and the same nulls.
     fn has_layout_of(self, other: RowRef<'_>) -> bool {
         let data = self.data_start();
         other.0.get(..data) == Some(&self.0[..data])
     }
 
-    /// The cells that differ from those of a row with the same layout. What is equal is
-    /// compared as a whole, not cell by cell: rows are wide and changes are small.
+    /// Calls `note` for each cell that differs from that of a row with the same layout.
+    /// Compares runs of bytes rather than cell by cell: rows are wide and changes are
+    /// small.
     fn each_changed_in_place(self, newer: RowRef<'_>, mut note: impl FnMut(usize)) {
         let data = self.data_start();
         let (old, new) = (&self.0[data..], &newer.0[data..]);
         let (mut at, mut column) = (0, 0);
         while let Some(same) = first_difference(&old[at..], &new[at..]) {
             at += same;
-            // Nulls end where the cell before them does.
+            // A null ends where the cell before it ends.
             while self.end(column).0 <= at {
                 column += 1;
             }
@@ -139,8 +140,7 @@ impl RowRef<'_> {
         }
     }
 
-    /// Appends to `out` this row with `patch` applied. On an error `out` is as it
-    /// was.
+    /// Appends to `out` this row with `patch` applied. On an error, `out` is unchanged.
     pub fn patched(self, patch: &[u8], out: &mut Vec<u8>) -> Result<(), MalformedRow> {
         let mut cells = Cells::of(patch)?;
         let mut builder = RowBuilder::new();
@@ -160,7 +160,8 @@ impl RowRef<'_> {
     }
 }
 
-/// Where two strings of bytes differ first, if they do where both are.
+/// Offset of the first byte in which two byte strings differ, up to the length of the
+/// shorter.
 fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
     const EACH: usize = 8;
     let mut pairs = one.chunks_exact(EACH).zip(other.chunks_exact(EACH));
@@ -172,21 +173,21 @@ fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
         .map(|at| rest + at)
 }
 
-/// A row that its holder may change, nobody else having it.
+/// A row to which its holder has exclusive access, so that it may be changed in place.
 #[derive(Debug)]
 pub struct RowMut<'row>(&'row mut [u8]);
 
 impl<'row> RowMut<'row> {
-    /// Takes bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has
-    /// accepted before.
+    /// Wraps bytes that a [`RowBuilder`] made, or that [`RowRef::parse`] has accepted
+    /// before.
     #[must_use]
     pub fn trusted(bytes: &'row mut [u8]) -> Self {
         debug_assert!(RowRef::parse(bytes).is_ok());
         Self(bytes)
     }
 
-    /// Applies `patch` if every cell that it changes keeps its length, and says
-    /// whether it did. Otherwise, and on an error, the row is as it was.
+    /// Applies `patch` in place if every cell that it changes keeps its length. Returns
+    /// whether it did; otherwise, and on an error, the row is unchanged.
     pub fn patch(&mut self, patch: &[u8]) -> Result<bool, MalformedRow> {
         let row = RowRef(&*self.0);
         let columns = row.len();
@@ -248,7 +249,7 @@ mod tests {
             [&[1, 0][..], &cell(9, 0)].concat(),
             [&[1, 0][..], &cell(2, 0), &[0]].concat(),
             [&[1, 0][..], &cell(2, 0)[..6]].concat(),
-            // Twice the same column, and one before the other.
+            // The same column twice, and columns in descending order.
             [&[2, 0][..], &cell(2, 0), &cell(2, 1)].concat(),
             [&[2, 0][..], &cell(2, 0), &cell(1, 1)].concat(),
         ];
@@ -263,7 +264,7 @@ mod tests {
     }
 
     fn cells() -> impl Strategy<Value = Vec<Option<Vec<u8>>>> {
-        // Few lengths, so that many cells keep theirs.
+        // Few distinct lengths, so that many cells keep theirs.
         let cell = prop::collection::vec(any::<u8>(), 0..3);
         prop::collection::vec(prop::option::of(cell), 4)
     }
@@ -294,7 +295,7 @@ mod tests {
             let before = older.clone();
             prop_assert_eq!(RowMut::trusted(&mut older).patch(&patch), Ok(fits));
             prop_assert_eq!(&older, if fits { &newer } else { &before });
-            // A damaged patch never makes what is no row.
+            // A corrupt patch never turns a row into bytes that are not a row.
             let at = at.index(patch.len());
             patch[at] = byte;
             let _ = RowMut::trusted(&mut older).patch(&patch);
