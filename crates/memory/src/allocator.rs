@@ -1,4 +1,5 @@
-//! The allocator of the server's program: mimalloc behind [`Counting`].
+//! The server's global allocator: mimalloc wrapped in [`Counting`], which accounts for its
+//! bytes.
 //!
 //! ```text
 //!   #[global_allocator]
@@ -8,23 +9,23 @@
 //!       allocator::start();      from here on heap::bytes() answers
 //! ```
 //!
-//! It takes memory from the kernel in arenas of a gigabyte and more, and cuts pieces of
-//! 64 KiB to 4 MiB from them, each for one thread and one size. A piece that is free
-//! goes back to the kernel after [`KEPT_MILLISECONDS`]; whoever allocates next sees to
-//! that, or [`heap::give_back`].
+//! mimalloc maps memory from the kernel in arenas of a gigabyte and more, and cuts pages of
+//! 64 KiB to 4 MiB from them, each for one thread and one size class. A free page is
+//! returned to the kernel after [`KEPT_MILLISECONDS`]; the next allocation does that, or a
+//! call of [`heap::give_back`].
 //!
-//! Its own statistics are of no use for accounts: on Linux, what was given back still
-//! counts as committed, and a piece counts whole as soon as it is begun.
+//! mimalloc's own statistics cannot account for memory: on Linux, they still count returned
+//! memory as committed, and count a page whole as soon as it is started.
 //!
-//! # Memory taken before it is needed
+//! # Pre-faulting
 //!
-//! The kernel gives a page, and zeroes it, when it is touched first, while whoever touches
-//! it waits. On a virtual machine the host has to find it first, unless it was touched
-//! shortly before: 2 MiB were seen to take 0.1 ms of zeroing, and 5 ms when the host had
-//! none. So pages of arenas can be touched before anybody needs them ([`populate`], and
-//! [`reserve`] where the first arena does not do). The allocator does not know of it, and
-//! has no use for knowing: to it such pages were never used. When they were, and are free
-//! again, they go back as all others do.
+//! The kernel provides and zeroes a page when a thread first touches it, and that thread
+//! waits. On a virtual machine the host has to find the page first, unless it was touched
+//! shortly before: zeroing 2 MiB was measured at 0.1 ms, and at 5 ms when the host had no
+//! free memory. So pages of arenas can be touched before any thread needs them
+//! ([`populate`], and [`reserve`] where the first arena is too small). The allocator does
+//! not know this and need not: it treats such pages as never used. Once used and freed,
+//! they are returned to the kernel like all others.
 
 use std::io;
 use std::ops::Range;
@@ -34,49 +35,49 @@ use mimalloc::MiMalloc;
 
 use crate::heap::{self, Counting};
 
-/// The allocator's type.
+/// The type of the server's global allocator.
 pub type Allocator = Counting<MiMalloc>;
 
-/// The allocator, for a program that makes it its global one.
+/// The allocator, for a program that declares it as its global one.
 pub const NEW: Allocator = Counting::new(MiMalloc);
 
-/// How long the allocator keeps what is free before the kernel gets it back, in
-/// milliseconds. Longer than what comes and goes with every statement, shorter than
-/// anybody waits who has deleted much and looks whether it helped.
+/// Milliseconds for which the allocator keeps free memory before it returns it to the
+/// kernel. Longer than memory that every statement allocates and frees stays free, shorter
+/// than an operator waits after a large DELETE to see the memory returned.
 pub const KEPT_MILLISECONDS: i32 = 100;
 
-/// `mi_option_purge_delay`, which the bindings do not name.
+/// Number of `mi_option_purge_delay`, for which the bindings have no name.
 const PURGE_DELAY: sys::mi_option_t = 15;
 
-/// An arena's size is a multiple of this, in bytes: it is divided into as much.
+/// Granularity of an arena in bytes: the size of an arena is a multiple of this.
 const ARENA_UNIT: usize = 32 << 20;
 
-/// No arena is reserved larger than this, in bytes; the allocator could have them of twice
-/// as much, and 160 of them.
+/// The largest arena that [`reserve`] makes, in bytes. The allocator supports arenas of
+/// twice this size, and 160 of them.
 const LARGEST_ARENA: usize = 8 << 30;
 
-/// Sets the allocator up and has it counted from here on. Called once, at the start of
-/// a program whose global allocator is [`NEW`].
+/// Configures the allocator and starts the accounting. Called once, at the start of a
+/// program whose global allocator is [`NEW`].
 pub fn start() {
     // SAFETY: an option of this number exists, and may be set at any time.
     unsafe { sys::mi_option_set(PURGE_DELAY, KEPT_MILLISECONDS.into()) };
     heap::counts(give_back);
 }
 
-/// Has the kernel give all pages of these addresses that are not there yet, as if somebody
-/// wrote to each. Blocks until they are there. What is in memory stays as it is.
+/// Makes the kernel provide all missing pages of this address range, as if each were
+/// written to. Blocks until they are resident. Contents of memory do not change.
 ///
 /// # Errors
-/// What the kernel says. It knows this since Linux 5.14; the addresses, which begin with a
-/// page, have to be the process's own, to write to.
+/// The kernel's error. Linux supports this since 5.14; the range must start at a page
+/// boundary and be writable memory of this process.
 #[cfg(target_os = "linux")]
 pub fn populate(addresses: Range<usize>) -> io::Result<()> {
     use rustix::io::Errno;
     use rustix::mm::{Advice, madvise};
 
     let start = std::ptr::without_provenance_mut(addresses.start);
-    // SAFETY: this advice changes no contents and no rights, whatever the addresses are;
-    // where there is nothing to write to, it is refused.
+    // SAFETY: this advice changes neither contents nor access rights, whatever the
+    // addresses are; the kernel refuses a range that is not writable.
     let done = unsafe { madvise(start, addresses.len(), Advice::LinuxPopulateWrite) };
     done.map_err(|error| match error {
         Errno::INVAL => io::Error::new(
@@ -87,7 +88,7 @@ pub fn populate(addresses: Range<usize>) -> io::Result<()> {
     })
 }
 
-/// Other kernels are not asked.
+/// Unsupported on kernels other than Linux.
 ///
 /// # Errors
 /// Always.
@@ -96,14 +97,15 @@ pub fn populate(_: Range<usize>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Has the allocator reserve so many bytes more, in arenas that it uses beside those it has.
-/// They take addresses, and no memory. Returns whether it could.
+/// Makes the allocator reserve `bytes` more of address space, in arenas beside those it
+/// has. Reserving takes no memory. Returns whether the allocator could.
 #[must_use]
 pub fn reserve(bytes: usize) -> bool {
     let mut left = bytes;
     while left > 0 {
         let size = left.next_multiple_of(ARENA_UNIT).min(LARGEST_ARENA);
-        // SAFETY: may be called at any time by any thread; nobody wants the arena's number.
+        // SAFETY: any thread may call this at any time; the null pointer declines the
+        // arena's id.
         let failed =
             unsafe { sys::mi_reserve_os_memory_ex(size, true, true, false, std::ptr::null_mut()) };
         if failed != 0 {
@@ -115,8 +117,8 @@ pub fn reserve(bytes: usize) -> bool {
 }
 
 fn give_back() {
-    // SAFETY: frees nothing that is in use, and works on what this thread owns and on
-    // what nobody does.
+    // SAFETY: frees nothing that is in use; works only on memory that this thread owns and
+    // on memory that no thread owns.
     unsafe { sys::mi_collect(false) };
 }
 

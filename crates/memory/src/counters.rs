@@ -1,12 +1,13 @@
-//! Numbers that many threads add to and somebody reads now and then.
+//! Sharded statistics counters: many threads add to them, and a metrics reader sums them up
+//! now and then.
 //!
-//! A counter that every core adds to is one cache line that every core fights for.
-//! Here each thread adds to a shard of its own, and who reads adds the shards up.
+//! If all cores added to one counter, they would contend for its cache line. Here each
+//! thread adds to a shard of its own, and the reader adds up the shards.
 //!
 //! ```text
-//!   thread 0 ──▶ shard 0 │ commits 41 │ waits 3 │ …      one thread's counters lie
-//!   thread 1 ──▶ shard 1 │ commits 17 │ waits 0 │ …      together, and nobody else's
-//!                                  │                      on the same cache line
+//!   thread 0 ──▶ shard 0 │ commits 41 │ waits 3 │ …      one thread's counters are
+//!   thread 1 ──▶ shard 1 │ commits 17 │ waits 0 │ …      together, and no other thread's
+//!                                  │                      are on the same cache line
 //!   reader   ──────────────────────┴──▶ 58
 //! ```
 //!
@@ -22,17 +23,17 @@
 //! assert_eq!(numbers.sum(|shard| &shard.commits), 1);
 //! ```
 //!
-//! A [`Histogram`] is counters too: values fall into classes whose bounds grow by a
-//! half and by a third in turn, so that any quantile can be told within a third of
-//! itself, whatever its size.
+//! A [`Histogram`] is made of counters too: values fall into classes whose bounds grow by a
+//! half and by a third in turn, so that any quantile is known to within a third of its
+//! value, however large it is.
 //!
 //! ```text
 //!   bounds   1  2  3  4  6  8  12  16  24  32 …        each class (previous, bound]
 //! ```
 //!
-//! Sums taken while others add may miss what is being added. Nothing here orders
-//! anything else, and nothing is ever lost, unless [`Counter::add_alone`] is called
-//! by two threads at once.
+//! A sum taken while other threads add may miss their latest additions. The counters order
+//! no other memory access, and no addition is ever lost, unless two threads call
+//! [`Counter::add_alone`] at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,31 +41,31 @@ use std::time::Duration;
 use crate::padded::CachePadded;
 use crate::sync::thread_hint;
 
-/// How many shards there are: as many threads as add at once in a large machine,
-/// at a few hundred bytes each.
+/// Number of shards: about the number of threads that add at the same time on a large
+/// machine, at a few hundred bytes per shard.
 const SHARDS: usize = 16;
 
-/// A number that grows.
-// Counters are no part of any protocol, so std's atomics serve under checkers too.
+/// A number that only grows.
+// Counters are no part of any protocol, so std's atomics serve under loom and shuttle too.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. Any number of threads at once.
+    /// Adds `by`. Any number of threads may call this at once.
     #[inline]
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Adds, at the price of an ordinary addition. Of two threads that do it at
-    /// once, one's addition may be lost, so it is for counters that have one writer.
+    /// Adds `by` at the cost of an ordinary addition. If two threads call this at once, one
+    /// addition may be lost, so it is for counters with one writer.
     #[inline]
     pub fn add_alone(&self, by: u64) {
         let now = self.0.load(Ordering::Relaxed);
         self.0.store(now.wrapping_add(by), Ordering::Relaxed);
     }
 
-    /// What it has come to.
+    /// The counter's current value.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -72,7 +73,7 @@ impl Counter {
     }
 }
 
-/// Several copies of some counters, of which each thread uses one.
+/// Several copies of a set of counters; each thread uses one.
 #[derive(Debug)]
 pub struct Sharded<T>(Box<[CachePadded<T>]>);
 
@@ -83,24 +84,24 @@ impl<T: Default> Default for Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// Copies that are made by `make`.
+    /// Creates the copies by calling `make` for each.
     pub fn from_fn(make: impl Fn() -> T) -> Self {
         Self((0..SHARDS).map(|_| CachePadded(make())).collect())
     }
 
-    /// The copy of the calling thread.
+    /// The copy that the calling thread adds to.
     #[inline]
     #[must_use]
     pub fn mine(&self) -> &T {
         &self.0[thread_hint() % SHARDS]
     }
 
-    /// Every copy.
+    /// Iterates over all copies.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|shard| &**shard)
     }
 
-    /// One counter, of all copies together.
+    /// The sum of one counter over all copies.
     #[must_use]
     pub fn sum(&self, counter: impl Fn(&T) -> &Counter) -> u64 {
         self.all()
@@ -108,7 +109,7 @@ impl<T> Sharded<T> {
             .fold(0, u64::wrapping_add)
     }
 
-    /// One histogram, of all copies together.
+    /// One histogram, merged over all copies.
     #[must_use]
     pub fn distribution<const CLASSES: usize>(
         &self,
@@ -121,15 +122,14 @@ impl<T> Sharded<T> {
     }
 }
 
-/// Counts values by their size, in `CLASSES` classes, of which the last has no
-/// upper bound.
+/// Counts values by size, in `CLASSES` classes; the last class has no upper bound.
 #[derive(Debug)]
 pub struct Histogram<const CLASSES: usize> {
     counts: [Counter; CLASSES],
     sum: Counter,
 }
 
-/// Classes for durations in microseconds: up to 67 seconds.
+/// Number of classes for durations in microseconds: up to 67 seconds.
 pub const DURATION_CLASSES: usize = 53;
 
 /// A histogram of durations in microseconds.
@@ -145,13 +145,15 @@ impl<const CLASSES: usize> Default for Histogram<CLASSES> {
 }
 
 impl Durations {
-    /// Counts a duration, in microseconds rounded up. Any number of threads at once.
+    /// Counts a duration, in microseconds rounded up. Any number of threads may call this
+    /// at once.
     #[inline]
     pub fn record_time(&self, time: Duration) {
         self.record(microseconds(time));
     }
 
-    /// Counts a duration, as [`Counter::add_alone`] adds.
+    /// Counts a duration like [`Durations::record_time`], for a histogram with one writer:
+    /// see [`Counter::add_alone`].
     #[inline]
     pub fn record_time_alone(&self, time: Duration) {
         self.record_alone(microseconds(time));
@@ -165,21 +167,21 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 impl<const CLASSES: usize> Histogram<CLASSES> {
-    /// Counts a value. Any number of threads at once.
+    /// Counts a value. Any number of threads may call this at once.
     #[inline]
     pub fn record(&self, value: u64) {
         self.counts[class(value).min(CLASSES - 1)].add(1);
         self.sum.add(value);
     }
 
-    /// Counts a value, as [`Counter::add_alone`] adds.
+    /// Counts a value, for a histogram with one writer: see [`Counter::add_alone`].
     #[inline]
     pub fn record_alone(&self, value: u64) {
         self.counts[class(value).min(CLASSES - 1)].add_alone(1);
         self.sum.add_alone(value);
     }
 
-    /// What it has come to.
+    /// Copies the current counts.
     #[must_use]
     pub fn read(&self) -> Distribution {
         Distribution {
@@ -189,7 +191,7 @@ impl<const CLASSES: usize> Histogram<CLASSES> {
     }
 }
 
-/// The class of a value.
+/// The index of the class into which a value falls.
 #[inline]
 const fn class(value: u64) -> usize {
     let below = value.saturating_sub(1);
@@ -201,7 +203,7 @@ const fn class(value: u64) -> usize {
     2 * octave as usize + half as usize
 }
 
-/// The greatest value of a class.
+/// The greatest value that falls into a class.
 #[must_use]
 pub const fn bound(class: usize) -> u64 {
     if class < 2 {
@@ -210,17 +212,17 @@ pub const fn bound(class: usize) -> u64 {
     (2 + class as u64 % 2 + 1) << (class / 2 - 1)
 }
 
-/// How many values fell into each class, and what they sum up to.
+/// Snapshot of a histogram: the number of values in each class, and the sum of all values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
-    /// By class; see [`bound`]. The last has no upper bound.
+    /// Number of values by class; see [`bound`]. The last class has no upper bound.
     pub counts: Vec<u64>,
-    /// All values together.
+    /// Sum of all values.
     pub sum: u64,
 }
 
 impl Distribution {
-    /// Adds another's values.
+    /// Adds the values of another distribution.
     pub fn merge(&mut self, other: &Self) {
         let classes = self.counts.len().max(other.counts.len());
         self.counts.resize(classes, 0);
@@ -230,7 +232,7 @@ impl Distribution {
         self.sum = self.sum.wrapping_add(other.sum);
     }
 
-    /// How many values there are.
+    /// Number of values in all classes together.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().copied().fold(0, u64::wrapping_add)

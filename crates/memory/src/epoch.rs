@@ -1,8 +1,8 @@
-//! Epoch-based reclamation: when unlinked memory may be freed.
+//! Epoch-based reclamation: decides when unlinked memory may be freed.
 //!
-//! A reader of a lock-free structure may still look at a node that a writer has
-//! just unlinked. So the writer does not free it, but *retires* it; it is freed
-//! once every reader that may have seen it has gone.
+//! A reader of a lock-free structure may still access a node that a writer has just
+//! unlinked. So the writer does not free the node, but *retires* it; the node is freed once
+//! every reader that may have seen it has unpinned.
 //!
 //! ```text
 //!   global epoch      7 ──────────▶ 8 ──────────▶ 9
@@ -15,12 +15,11 @@
 //!
 //! # Slots, not threads
 //!
-//! A pin claims a *slot* with one compare-and-swap: usually the one that the same
-//! thread used last time, so its cache line is at hand. Garbage belongs to the
-//! slot. A thread that exits therefore leaves nothing behind that would have to
-//! be rescued: whoever claims the slot next goes on with its garbage, and
-//! [`Domain::collect`] claims every free slot in turn. A thread that pins twice
-//! has two slots.
+//! A pin claims a *slot* with one compare-and-swap: usually the slot that the same thread
+//! used last time, so its cache line is in that core's cache. Garbage belongs to the slot.
+//! A thread that exits therefore leaves no garbage that needs rescue: the next thread that
+//! claims the slot continues with its garbage, and [`Domain::collect`] claims every free
+//! slot in turn. A thread that pins twice has two slots.
 //!
 //! # Invariants
 //!
@@ -30,17 +29,17 @@
 //!    unlinking of everything in it.
 //! 3. A bag sealed in `e` is freed when the epoch is at least `e + 2`.
 //!
-//! Why 3 is enough. Let R reach `x`. Its pin's fence then came before the fence of
-//! W that followed the unlinking, or R would have seen the unlinking. W read epoch
-//! `e` after its fence. Whoever advanced from `e + 1` to `e + 2` read `e + 1`
-//! before its own fence; had that fence come before W's, W would have read at
-//! least `e + 1`. So it came after R's, and the advancer saw R's slot: pinned, and
-//! not in `e + 1`, since R read its epoch before its fence and thus before W's. It
-//! therefore did not advance until R had unpinned.
+//! Why 3 is enough. Let reader R reach `x`. R's fence in its pin then preceded the fence
+//! that writer W issued after the unlinking, or R would have seen the unlinking. W read
+//! epoch `e` after its fence. The thread A that advanced from `e + 1` to `e + 2` read `e +
+//! 1` before its own fence; had A's fence preceded W's, W would have read at least `e + 1`.
+//! So A's fence followed R's, and A saw R's slot: pinned, and not in `e + 1`, since R read
+//! its epoch before its fence and thus before W's. A therefore did not advance until R had
+//! unpinned.
 //!
-//! Sources: Fraser, *Practical lock-freedom* (2004), §5.2.3; Silo's epochs, which
-//! EMS §2.6 refers to. crossbeam-epoch's argument for `e + 2` is the same; its
-//! thread-local participants are what is different here.
+//! Sources: Fraser, *Practical lock-freedom* (2004), §5.2.3; Silo's epochs, to which EMS
+//! §2.6 refers. crossbeam-epoch argues for `e + 2` in the same way; it differs from this
+//! module in its thread-local participants.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -51,20 +50,20 @@ use crate::prefetch::prefetch;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::{UnsafeCell, fence_after_compare_exchange, thread_hint};
 
-/// Nobody uses the slot.
+/// State of a slot that no thread has claimed.
 const FREE: u64 = 0;
-/// Somebody works on the slot's garbage, but reads nothing shared.
+/// State of a slot whose garbage a thread is working on, while it reads nothing shared.
 const HELD: u64 = 1;
-/// The lowest bit of a state that says: pinned in the epoch in the other bits.
-/// Epochs start at 1, so such a state is never [`FREE`] or [`HELD`].
+/// The lowest bit of a slot's state: set when the slot is pinned, in the epoch given by the
+/// other bits. Epochs start at 1, so such a state is never [`FREE`] or [`HELD`].
 const PINNED: u64 = 1;
 
 const fn pinned_in(epoch: u64) -> u64 {
     epoch << 1 | PINNED
 }
 
-/// Slots that are allocated at once. Small under a checker or Miri, so that
-/// growth is reached.
+/// Number of slots allocated at once. Small under a checker or Miri, so that tests reach
+/// the growth.
 const CHUNK: usize = if cfg!(any(loom, shuttle, miri)) {
     2
 } else {
@@ -77,10 +76,10 @@ const BAG_ITEMS: usize = if cfg!(any(loom, shuttle, miri)) {
     64
 };
 
-/// How many pieces of garbage are asked for ahead of the one that is freed.
+/// How many pieces of garbage ahead of the one being freed are prefetched.
 const AHEAD: usize = 8;
 
-/// How many epochs a bag waits: invariant 3.
+/// Number of epochs that a sealed bag waits before it is freed: invariant 3.
 fn grace() -> u64 {
     #[cfg(any(loom, shuttle))]
     if FREED_EARLY.is_there() {
@@ -89,28 +88,28 @@ fn grace() -> u64 {
     2
 }
 
-/// Bags are freed one epoch early.
+/// Injected fault: bags are freed one epoch early.
 #[cfg(any(loom, shuttle))]
 pub static FREED_EARLY: crate::sync::Fault = crate::sync::Fault::new();
 
-/// One piece of garbage: an address, and what to do with it.
+/// One piece of garbage: an address, and the function that frees it.
 struct Deferred {
     address: *mut (),
     free: unsafe fn(*mut ()),
 }
 
-// SAFETY: `Guard::retire` asks its caller that the garbage may be freed on any
+// SAFETY: `Guard::retire` requires of its caller that the garbage may be freed on any
 // thread.
 unsafe impl Send for Deferred {}
 
-/// The garbage of a slot. Touched only by whoever has claimed the slot.
+/// The garbage of a slot. Accessed only by the thread that has claimed the slot.
 #[derive(Default)]
 struct Garbage {
-    /// Not yet sealed.
+    /// Garbage that is not yet sealed.
     open: Vec<Deferred>,
     /// Sealed bags with their epochs, which never decrease.
     sealed: VecDeque<(u64, Vec<Deferred>)>,
-    /// An emptied bag, to be used again.
+    /// An emptied bag, kept for reuse.
     spare: Vec<Deferred>,
 }
 
@@ -129,7 +128,8 @@ impl Garbage {
                 return;
             }
             let (_, mut bag) = self.sealed.pop_front().expect("it has a front");
-            // Nobody has looked at it for a while: several come from memory together.
+            // No core has accessed the garbage for a while, so several cache misses
+            // overlap.
             for deferred in bag.iter().take(AHEAD) {
                 prefetch(deferred.address);
             }
@@ -138,8 +138,8 @@ impl Garbage {
                     prefetch(later.address);
                 }
                 let deferred = &bag[at];
-                // SAFETY: invariant 3: nobody can reach it any more; and it is
-                // in one bag only, which is emptied before it is used again.
+                // SAFETY: by invariant 3 no thread can reach it any more; and it is in one
+                // bag only, which is emptied before it is reused.
                 unsafe { (deferred.free)(deferred.address) };
             }
             bag.clear();
@@ -158,10 +158,10 @@ struct Slot {
     garbage: UnsafeCell<Garbage>,
 }
 
-// SAFETY: `garbage` is touched only by the one who moved `state` away from FREE,
-// until he moves it back with a release store; the next claims it with acquire.
+// SAFETY: `garbage` is accessed only by the thread that moved `state` away from FREE, until
+// that thread moves it back with a release store; the next claims it with acquire.
 unsafe impl Sync for Slot {}
-// SAFETY: nothing in a slot belongs to a thread.
+// SAFETY: nothing in a slot is bound to a thread.
 unsafe impl Send for Slot {}
 
 impl Slot {
@@ -181,11 +181,11 @@ impl Slot {
                 .is_ok()
     }
 
-    /// The caller has claimed the slot.
+    /// Calls `work` with the slot's garbage. The caller must have claimed the slot.
     fn with_garbage<R>(&self, work: impl FnOnce(&mut Garbage) -> R) -> R {
-        // SAFETY: the claim makes the caller the only one to touch it. `work`
-        // never reaches the same slot again: it only moves garbage or frees it,
-        // and what frees garbage pins, if at all, through a slot of its own.
+        // SAFETY: the claim gives the caller exclusive access. `work` never reaches the
+        // same slot again: it only moves garbage or frees it, and a function that frees
+        // garbage pins, if at all, through a slot of its own.
         self.garbage
             .with_mut(|garbage| work(unsafe { &mut *garbage }))
     }
@@ -206,17 +206,17 @@ impl Chunk {
     }
 }
 
-/// Readers and garbage that belong together. An engine has one.
+/// A reclamation domain: readers, and the garbage that waits for them. An engine has one.
 pub struct Domain {
     epoch: CachePadded<AtomicU64>,
     slots: Box<Chunk>,
 }
 
-/// Which domain it is: no two that exist at one time have the same.
+/// Identity of a domain: no two domains that exist at the same time have equal ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DomainId(usize);
 
-/// A moment after which something was unlinked: see [`Domain::has_passed`].
+/// A point in time after which something was unlinked: see [`Domain::has_passed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(u64);
 
@@ -233,7 +233,7 @@ impl std::fmt::Debug for Domain {
 }
 
 impl Domain {
-    /// A domain without garbage.
+    /// Creates a domain without garbage.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -242,18 +242,18 @@ impl Domain {
         }
     }
 
-    /// Says which domain this is, so that a structure can make sure that whoever comes is
-    /// pinned in its own.
+    /// The domain's identity, with which a structure can check that a guard given to it is
+    /// pinned in its own domain.
     #[inline]
     #[must_use]
     pub fn id(&self) -> DomainId {
-        // The domain itself may be moved.
+        // The address of the first chunk, since the domain itself may be moved.
         DomainId(ptr::from_ref(&*self.slots).addr())
     }
 
-    /// Keeps what is reachable from now on from being freed until the guard is
-    /// dropped. Never blocks. A guard held for long holds back all garbage, so it
-    /// never crosses an await.
+    /// Pins the calling thread: memory reachable from now on is not freed until the guard
+    /// is dropped. Never blocks. A guard held for long holds back all garbage, so a caller
+    /// never keeps one across an await.
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         let epoch = self.epoch.load(Ordering::Relaxed);
@@ -266,7 +266,7 @@ impl Domain {
         }
     }
 
-    /// Claims a free slot, making more when there is none.
+    /// Claims a free slot, allocating more slots when all are taken.
     #[inline]
     fn claim(&self, state: u64) -> &Slot {
         let slot = &self.slots.slots[thread_hint() % CHUNK];
@@ -303,7 +303,7 @@ impl Domain {
             ) {
                 Ok(_) => fresh,
                 Err(theirs) => {
-                    // SAFETY: made above, and shown to nobody.
+                    // SAFETY: allocated above, and never published.
                     drop(unsafe { Box::from_raw(fresh) });
                     theirs
                 }
@@ -320,14 +320,14 @@ impl Domain {
         })
     }
 
-    /// Moves the epoch on if nobody is pinned in an earlier one. Returns the epoch
-    /// that is known to be reached.
+    /// Advances the epoch unless a slot is pinned in an earlier one. Returns an epoch that
+    /// the domain is known to have reached.
     fn try_advance(&self) -> u64 {
         let epoch = self.epoch.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for slot in self.chunks().flat_map(|chunk| &chunk.slots) {
-            // Acquire: what a reader read before it unpinned happens before what
-            // is freed because of it.
+            // Acquire: a reader's accesses before it unpinned happen before the freeing
+            // that its unpinning permits.
             let state = slot.state.load(Ordering::Acquire);
             if state != FREE && state != HELD && state != pinned_in(epoch) {
                 return epoch;
@@ -342,25 +342,25 @@ impl Domain {
         }
     }
 
-    /// A stamp for what the caller has unlinked so far.
+    /// The stamp of everything that the caller has unlinked so far.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         fence(Ordering::SeqCst);
         Stamp(self.epoch.load(Ordering::Acquire))
     }
 
-    /// Whether every guard that was alive when `stamp` was taken is gone, so that
-    /// what was unlinked before may be used for something else. Does not wait;
-    /// [`Domain::collect`] makes progress.
+    /// Whether every guard that was alive when `stamp` was taken has been dropped, so that
+    /// memory unlinked before it may be reused. Does not wait; [`Domain::collect`] makes
+    /// progress.
     #[must_use]
     pub fn has_passed(&self, stamp: Stamp) -> bool {
         self.epoch.load(Ordering::Acquire) >= stamp.0 + 2
     }
 
-    /// Moves on as far as the readers allow, and frees what may be freed, the
-    /// garbage of idle slots included. To be called now and then by whoever looks
-    /// after memory; retiring does its share by itself. Says whether garbage is
-    /// left.
+    /// Advances the epoch as far as readers allow, and frees all garbage that is old
+    /// enough, including that of idle slots. The garbage collector calls this periodically;
+    /// threads that retire garbage also collect their own slot's. Returns whether garbage
+    /// is left.
     pub fn collect(&self) -> bool {
         self.try_advance();
         let mut left = false;
@@ -382,7 +382,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // Guards borrow the domain, so there are none, and every slot is free.
+        // Guards borrow the domain, so none exists any more, and every slot is free.
         for slot in self.chunks().flat_map(|chunk| &chunk.slots) {
             assert!(slot.claim(HELD), "a guard outlives its domain");
             slot.with_garbage(|garbage| {
@@ -392,16 +392,16 @@ impl Drop for Domain {
         }
         let mut next = self.slots.next.load(Ordering::Acquire);
         while !next.is_null() {
-            // SAFETY: made by `Box::into_raw`, reachable only from the chunk
-            // before it, which is gone or cannot be reached any more.
+            // SAFETY: made by `Box::into_raw`, and reachable only from the previous chunk,
+            // which is freed or cannot be reached any more.
             let chunk = unsafe { Box::from_raw(next) };
             next = chunk.next.load(Ordering::Acquire);
         }
     }
 }
 
-/// While it lives, nothing that its holder can reach is freed. Belongs to the
-/// thread that made it.
+/// A pin: while it lives, no memory that its holder can reach is freed. Bound to the thread
+/// that made it.
 pub struct Guard<'domain> {
     domain: &'domain Domain,
     slot: &'domain Slot,
@@ -415,18 +415,17 @@ impl std::fmt::Debug for Guard<'_> {
 }
 
 impl<'domain> Guard<'domain> {
-    /// The domain it is pinned in.
+    /// The domain in which the guard is pinned.
     #[must_use]
     pub fn domain(&self) -> &'domain Domain {
         self.domain
     }
 
-    /// Frees `address` with `free` when nobody can reach it any more.
+    /// Calls `free` with `address` once no thread can reach it any more.
     ///
     /// # Safety
-    /// `address` has been unlinked: nobody who pins from now on can reach it. It is
-    /// retired once. `free` may be called with it on any thread, and does not
-    /// panic.
+    /// `address` has been unlinked: no thread that pins from now on can reach it. It is
+    /// retired once. `free` may be called with it on any thread, and does not panic.
     #[inline]
     pub unsafe fn retire(&self, address: *mut (), free: unsafe fn(*mut ())) {
         self.slot.with_garbage(|garbage| {
@@ -434,15 +433,16 @@ impl<'domain> Guard<'domain> {
         });
     }
 
-    /// Retires a boxed value.
+    /// Retires a boxed value, to be dropped once no thread can reach it any more.
     ///
     /// # Safety
-    /// As for [`Guard::retire`]; `address` came from [`Box::into_raw`].
+    /// As for [`Guard::retire`]; in addition, `address` came from [`Box::into_raw`].
     pub unsafe fn retire_box<T: Send>(&self, address: *mut T) {
         /// # Safety
         /// `address` came from [`Box::into_raw`] and is freed here only.
         unsafe fn free<T>(address: *mut ()) {
-            // SAFETY: `retire_box` was given it from `Box::into_raw`, once.
+            // SAFETY: the caller of `retire_box` got the address from `Box::into_raw`, and
+            // retires it once.
             drop(unsafe { Box::from_raw(address.cast::<T>()) });
         }
         // SAFETY: passed on to our caller.
@@ -462,7 +462,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Guard<'_> {
-    /// Seals the bag and frees what may be freed, no longer pinned.
+    /// Unpins the slot, seals its bag and frees the bags that are old enough.
     #[cold]
     fn collect(&mut self) {
         self.slot.state.store(HELD, Ordering::Release);

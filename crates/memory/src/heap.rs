@@ -1,9 +1,9 @@
-//! How much memory the process has taken, counted where it is taken.
+//! Memory accounting: counts the bytes that the process has allocated, in its allocator.
 //!
-//! [`Counting`] stands before a global allocator and counts bytes as they come and go.
+//! [`Counting`] wraps a global allocator and counts bytes as they are allocated and freed.
 //! A counter that every thread adds to at every allocation would cost more than the
-//! allocation, so each thread collects its own difference, and hands it over when it has
-//! become [`BATCH`] bytes:
+//! allocation, so each thread keeps its own difference, and adds it to the total when it
+//! reaches [`BATCH`] bytes:
 //!
 //! ```text
 //!   thread A   +72 +16 −72 … = +65,536 ──┐
@@ -11,33 +11,33 @@
 //!   thread C   +4,000        (kept)      ┘
 //! ```
 //!
-//! So the total is right to within a batch for each thread, and reading it is one load.
+//! So the total is exact to within a batch per thread, and reading it is one load.
 //!
-//! # What was given back
+//! # Freed memory
 //!
-//! Memory that was freed may be a hole in what the process occupies: it is there, and no
-//! longer taken. How large the holes are only the kernel knows; but they have not grown by
-//! more than what has been freed since it was asked. So bytes that are freed are also
-//! counted by themselves ([`freed`]), in batches likewise, into shards, because that sum
-//! never balances and all threads would add to one line.
+//! Freed memory may remain as a hole in the process's resident memory: resident, but no
+//! longer allocated. Only the kernel knows the size of these holes; but since the kernel
+//! was last asked, they have not grown by more than the bytes freed since. So freed bytes
+//! are also counted separately ([`freed`]), in batches likewise, and in shards, because
+//! that sum never balances and all threads would contend for one cache line.
 //!
 //! ```text
-//!   A page is there for the first time   ⟸   something was allocated in it
-//!   allocated = taken now − taken then + freed between
+//!   a page becomes resident   ⟸   something was allocated in it
+//!   allocated = bytes now − bytes then + freed between
 //! ```
 //!
-//! # What counts as taken
+//! # Which bytes count
 //!
-//! An allocator rounds sizes up to classes, and the rest is as lost as the bytes asked
-//! for. [`size_class`] rounds as mimalloc does up to its largest class; other allocators
-//! differ by a few per cent.
+//! An allocator rounds sizes up to size classes, and the padding is as unavailable as the
+//! requested bytes. [`size_class`] rounds as mimalloc does up to its largest class; other
+//! allocators differ by a few per cent.
 //!
-//! Zeroed memory that nobody has written to takes none: the kernel gives a page when it
-//! is touched. Whoever allocates much of it and touches it bit by bit says so with
-//! [`untouched`] and [`touched`].
+//! Zeroed memory that no thread has written to occupies nothing: the kernel provides a page
+//! when it is first touched. A caller that allocates much zeroed memory and touches it bit
+//! by bit reports that with [`untouched`] and [`touched`].
 //!
-//! What the allocator has from the kernel and has not given out is not counted here:
-//! only the kernel knows which of its pages are there.
+//! Memory that the allocator has from the kernel and has not handed out is not counted
+//! here: only the kernel knows which of its pages are resident.
 //!
 //! Invariant: every allocation is subtracted with the same size that it was added with,
 //! because both are computed from its layout.
@@ -50,33 +50,36 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::padded::CachePadded;
 use crate::sync::thread_hint;
 
-/// How far a thread's own count may go before it is handed over, in bytes.
+/// Bytes up to which a thread's own count may grow before it is added to the total.
 const BATCH: i64 = 64 << 10;
 
-/// What has been handed over. A thread frees what another one allocated, so parts of
-/// it may be negative, and so may be the sum for a moment.
+/// The sum of all batches, in bytes. A thread frees memory that another one allocated, so
+/// single batches may be negative, and so may be the sum for a moment.
 static TOTAL: AtomicI64 = AtomicI64::new(0);
 
-/// How many places there are for what was freed.
+/// Number of shards of the count of freed bytes.
 const SHARDS: usize = 16;
 
-/// What was freed and has been handed over, by shards.
+/// Freed bytes, the sum of all batches, by shards.
 static FREED: [CachePadded<AtomicU64>; SHARDS] = [const { CachePadded(AtomicU64::new(0)) }; SHARDS];
 
-/// Has the allocator give back what is free; set once somebody counts.
+/// Makes the allocator return free memory to the kernel; set once accounting has started.
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
 thread_local! {
-    /// What this thread has not handed over. Has no destructor, so that it can be used
-    /// until the thread's very end; what is in it then is lost, a batch at most.
+    /// Bytes that this thread has not yet added to the total. Has no destructor, so that it
+    /// can be used until the thread's very end; its remainder is then lost, a batch at
+    /// most.
     static OWN: Cell<i64> = const { Cell::new(0) };
-    /// What this thread has freed and not handed over, likewise.
+    /// Bytes that this thread has freed and not yet added to [`FREED`]; likewise without a
+    /// destructor.
     static OWN_FREED: Cell<u64> = const { Cell::new(0) };
 }
 
 #[inline]
 fn count(bytes: i64) {
-    // Fails at a thread's very end on some platforms; then the batch is one entry.
+    // `try_with` fails at a thread's very end on some platforms; then the batch is one
+    // entry.
     let handed_over = OWN.try_with(|own| {
         let sum = own.get() + bytes;
         if sum.abs() < BATCH {
@@ -93,7 +96,7 @@ fn count(bytes: i64) {
     }
 }
 
-/// So many bytes were freed, and have been subtracted.
+/// Counts `bytes` as freed; the caller has already subtracted them from the total.
 #[inline]
 fn count_freed(bytes: u64) {
     let handed_over = OWN_FREED.try_with(|own| {
@@ -112,19 +115,19 @@ fn count_freed(bytes: u64) {
     }
 }
 
-/// An allocator that counts what another one gives out.
+/// An allocator that counts the bytes that the allocator inside it hands out.
 #[derive(Debug)]
 pub struct Counting<A>(A);
 
 impl<A> Counting<A> {
-    /// Counts in front of `allocator`.
+    /// Wraps `allocator`.
     pub const fn new(allocator: A) -> Self {
         Self(allocator)
     }
 }
 
-// SAFETY: every call goes to the allocator within with the same arguments, and its
-// answer comes back unchanged; counting allocates nothing and does not unwind.
+// SAFETY: every call is passed to the wrapped allocator with the same arguments, and its
+// result is returned unchanged; counting allocates nothing and does not unwind.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     /// # Safety
     /// As for [`GlobalAlloc::alloc`].
@@ -190,13 +193,13 @@ fn class_of(layout: Layout) -> i64 {
     bytes_of(layout.size())
 }
 
-/// Bytes that an allocation of `size` bytes takes: up to 64 in steps of 16, beyond that
-/// in four steps to each doubling; large ones in whole pages of 4 KiB.
+/// Bytes that an allocation of `size` bytes occupies: up to 64 in steps of 16, above that
+/// in four steps per doubling; large ones in whole pages of 4 KiB.
 #[inline]
 #[must_use]
 pub const fn size_class(size: usize) -> usize {
     const PAGE: usize = 4096;
-    /// Beyond this, memory comes in pages of its own.
+    /// Above this size in bytes, an allocation has pages of its own.
     const LARGE: usize = 1 << 20;
     if size <= 64 {
         size.next_multiple_of(16)
@@ -208,15 +211,15 @@ pub const fn size_class(size: usize) -> usize {
     }
 }
 
-/// Says that a program counts: called once, by whoever has made [`Counting`] its
-/// global allocator. `give_back` has the allocator within give back to the kernel what
-/// has been free for a while, as far as the thread that calls it can.
+/// Starts the accounting. Called once, by a program that has declared [`Counting`] as its
+/// global allocator. `give_back` makes the wrapped allocator return to the kernel memory
+/// that has been free for a while, as far as the calling thread can.
 pub fn counts(give_back: fn()) {
     let _ = GIVE_BACK.set(give_back);
 }
 
-/// Bytes that the process has allocated and not freed, or `None` when nobody counts.
-/// Two loads.
+/// Bytes that the process has allocated and not freed, or `None` when accounting has not
+/// started. Takes two loads.
 #[inline]
 #[must_use]
 pub fn bytes() -> Option<u64> {
@@ -224,8 +227,8 @@ pub fn bytes() -> Option<u64> {
     Some(TOTAL.load(Ordering::Relaxed).try_into().unwrap_or(0))
 }
 
-/// Bytes that have been freed since the program began, to within a batch for each thread.
-/// A load for each shard.
+/// Bytes that have been freed since the process started, to within a batch per thread.
+/// Takes one load per shard.
 #[must_use]
 pub fn freed() -> u64 {
     FREED
@@ -234,21 +237,22 @@ pub fn freed() -> u64 {
         .fold(0, u64::wrapping_add)
 }
 
-/// Has the allocator give back what has been free for a while, which it otherwise does
-/// while it is asked for more: a thread at rest would keep everything. Microseconds when
-/// there is little, and nothing when nobody counts.
+/// Makes the allocator return memory to the kernel that has been free for a while. By
+/// itself it does that only during an allocation, so an idle thread would keep everything.
+/// Takes microseconds when there is little to return; does nothing when accounting has not
+/// started.
 pub fn give_back() {
     if let Some(give_back) = GIVE_BACK.get() {
         give_back();
     }
 }
 
-/// `bytes` of what was allocated have never been touched, and count for nothing.
+/// Excludes `bytes` of an allocation from the count, because they have never been touched.
 pub fn untouched(bytes: usize) {
     TOTAL.fetch_sub(bytes as i64, Ordering::Relaxed);
 }
 
-/// `bytes` of what was untouched have been touched, or are about to be freed.
+/// Counts `bytes` that were untouched: they have been touched, or are about to be freed.
 #[inline]
 pub fn touched(bytes: usize) {
     count(bytes as i64);
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_thread_hands_over_what_has_become_a_batch() {
-        // Others of this process count nothing: the allocator is not theirs.
+        // Other tests of this process count nothing: they use another allocator.
         let before = TOTAL.load(Ordering::Relaxed);
         let own = OWN.get();
         touched(usize::try_from(BATCH).unwrap());

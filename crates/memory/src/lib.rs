@@ -1,19 +1,19 @@
-//! Memory that several threads share without locks.
+//! Shared-memory primitives: lock-free structures, memory reclamation and memory
+//! accounting.
 //!
-//! - [`sync`]: atomics, cells and threads from std, loom or shuttle, whichever
-//!   the build was asked for. All lock-free code of this crate and of storage
-//!   goes through it, so that what is checked is what runs.
-//! - [`epoch`]: when memory that was unlinked from a shared structure may be
-//!   freed.
-//! - [`heap`]: how much memory the process has taken.
-//! - [`allocator`]: where the server's program takes it from.
-//! - [`ring`]: the window of the log that is being written.
-//! - [`counters`]: numbers that many threads add to.
-//! - [`padded`]: keeps what different threads write on different cache lines.
-//! - [`prefetch`](mod@prefetch): asks for memory before it is needed.
-//! - [`tally`]: how often a thread allocates, for tests that bound it.
+//! - [`sync`]: atomics, cells and threads from std, loom or shuttle, depending on the
+//!   build. All lock-free code of this crate and of storage uses it, so that the checkers
+//!   run the production code.
+//! - [`epoch`]: epoch-based reclamation of memory unlinked from a shared structure.
+//! - [`heap`]: accounting of the memory that the process has allocated.
+//! - [`allocator`]: the server's global allocator.
+//! - [`ring`]: the append ring, the in-memory window of the log being written.
+//! - [`counters`]: sharded statistics counters.
+//! - [`padded`]: keeps data written by different threads on different cache lines.
+//! - [`prefetch`](mod@prefetch): prefetching of cache lines.
+//! - [`tally`]: counts a thread's allocations, for tests that bound them.
 //!
-//! # How it is checked
+//! # Model checking
 //!
 //! ```text
 //! cargo test -p coeval-memory
@@ -23,10 +23,10 @@
 //! ```
 //!
 //! Loom tries every interleaving with at most two preemptions (more if
-//! `LOOM_MAX_PREEMPTIONS` says so) and every value that the memory model lets a
-//! load return; shuttle tries random interleavings; Miri checks that every access
-//! is to memory that is alive. Under the first two, tests put faults back into the
-//! code and expect to find them.
+//! `LOOM_MAX_PREEMPTIONS` is set) and every value that the memory model lets a load return;
+//! shuttle tries random interleavings; Miri checks that every access is to live memory.
+//! Under the first two, tests inject faults into the code and expect the checker to find
+//! them.
 
 pub mod allocator;
 pub mod counters;

@@ -1,12 +1,12 @@
-//! Asking for memory before it is needed.
+//! Software prefetching: starts a cache miss before the data is needed.
 //!
-//! A record that is not in a cache takes as long as a hundred instructions to come.
-//! Who knows the next few records asks for all of them, and then uses them in turn:
-//! their ways overlap.
+//! Fetching a record that is in no cache takes as long as a hundred instructions. A caller
+//! that knows the next few records prefetches all of them, and then uses them in turn, so
+//! that their cache misses overlap.
 
-/// Asks for the cache line at `address`. Only a hint: any address will do, that of
-/// memory which is gone included. Does nothing where the processor has no such
-/// instruction that stable Rust knows.
+/// Prefetches the cache line at `address`. Only a hint: any address is allowed, including
+/// that of freed memory. Does nothing where the processor has no such instruction in stable
+/// Rust.
 #[inline]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

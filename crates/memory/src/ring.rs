@@ -1,48 +1,48 @@
-//! An append ring: many threads write, one reads what is complete without a gap.
+//! The append ring, the in-memory log buffer: many threads write to it, and one reader
+//! reads the contiguous complete prefix.
 //!
-//! Positions are byte offsets in an endless stream; the ring holds a window of
-//! it. A writer goes through four steps, of which only the first can fail or
-//! wait:
+//! Positions are byte offsets in an endless stream; the ring holds a window of it. A writer
+//! takes four steps, of which only the first can fail or wait:
 //!
 //! ```text
-//! try_acquire   space credit: a promise of room, taken before a place is drawn
-//! reserve       one fetch-and-add draws the place
-//! write         copies bytes into it; nobody else may touch them
-//! complete      marks it, and moves the contiguous complete prefix on if it can
+//! try_acquire   takes a space credit: a promise of room, before the region is reserved
+//! reserve       reserves the region with one fetch-and-add
+//! write         copies bytes into the region, which no other thread may touch
+//! complete      marks the region, and advances the contiguous complete prefix if it can
 //!
 //!   released        completed                    reserved   released + capacity
 //!      |  to be read    |  done | being written | done |            |
 //! -----+----------------+-------+---------------+------+------------+---->
-//!                       ^ the prefix stops at the first place not complete
+//!                       ^ the prefix ends at the first incomplete region
 //! ```
 //!
-//! The one [`Reader`] sees the bytes between what it has released and the prefix,
-//! as at most two slices, and gives space back by releasing them.
+//! The only [`Reader`] reads the bytes between its release position and the end of the
+//! prefix, as at most two slices, and returns space to writers by releasing them.
 //!
 //! # Invariants
 //!
-//! 1. `released ≤ completed ≤ reserved ≤ released + capacity`. The last holds
-//!    because credits held, plus places reserved and not released, plus what is
-//!    available always make up the capacity.
-//! 2. Between drawing a place and completing it, only the place's [`Region`] can
-//!    reach its bytes.
-//! 3. A mark says where its region starts and how long it is. A region has at
-//!    least [`AppendRing::MIN_REGION`] bytes, so each starts in a granule of its
-//!    own, which has a word for the mark; the words are beside the ring, not in
-//!    it, because bytes in it that come from clients could look like marks.
-//!    Positions are never used twice, so an old mark is never taken for a new one.
-//! 4. Whoever completes a region marks it before it looks at the prefix, and
-//!    whoever moves the prefix looks for a mark there afterwards. Both have a full
-//!    fence in between, so one of the two sees the other, and the prefix never
-//!    stops before a marked region.
+//! 1. `released ≤ completed ≤ reserved ≤ released + capacity`. The last holds because
+//!    credits held, plus regions reserved and not released, plus available bytes always sum
+//!    up to the capacity.
+//! 2. Between reserving a region and completing it, only its [`Region`] can reach its
+//!    bytes.
+//! 3. A mark holds the start and the length of its region. A region has at least
+//!    [`AppendRing::MIN_REGION`] bytes, so each starts in a granule of its own, which has a
+//!    word for the mark. These words are beside the ring, not in it, because bytes in the
+//!    ring that come from clients could look like marks. Positions are never reused, so an
+//!    old mark is never mistaken for a new one.
+//! 4. A writer that completes a region marks it before it reads the end of the prefix; a
+//!    writer that advances the prefix looks for a mark at its end afterwards. Both issue a
+//!    full fence in between, so one of the two sees the other, and the prefix never stops
+//!    before a marked region.
 //!
-//! Two writers may take credits in one order and places in the other. The one
-//! whose place was made free by a release that only the other has seen is safe
-//! all the same: drawing a place is an acquiring and releasing step on one word,
-//! so it has seen whatever those who drew before it had seen.
+//! Two writers may take credits in one order and regions in the other. A writer may thus
+//! reserve bytes freed by a release that only the other writer has seen. It is safe all the
+//! same: reserving is an acquire-release operation on one word, so this writer has seen
+//! everything that earlier reservers had seen.
 //!
 //! Source: Aether (Johnson et al., VLDB 2010), for the split of reservation,
-//! copying and release; the marks and the credits are ours.
+//! copying and release; the marks and the credits are this module's own.
 
 use std::fmt;
 use std::ops::Range;
@@ -64,54 +64,55 @@ const WORD: u64 = 8;
 const LENGTH_BITS: u32 = 20;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
-/// The ring. See the module's documentation.
+/// The append ring. See the module's documentation.
 pub struct AppendRing {
-    /// The window's bytes. A word belongs to the region, or to the reader, that
-    /// its position is in (invariant 2).
+    /// The window's bytes. A word belongs to the region that its position is in, or to the
+    /// reader (invariant 2).
     words: Box<[UnsafeCell<u64>]>,
     /// The mark of the region that starts in each granule.
     marks: Box<[AtomicU64]>,
-    /// Whether somebody reads; otherwise what is complete is released at once.
+    /// Whether a reader will read the bytes; otherwise complete regions are released at
+    /// once.
     read: bool,
     reader_taken: AtomicBool,
-    /// Bytes for which credits can still be taken.
+    /// Bytes for which writers can still take credits.
     available: CachePadded<AtomicU64>,
-    /// Where the next region starts.
+    /// Position at which the next region starts.
     reserved: CachePadded<AtomicU64>,
-    /// End of the contiguous complete prefix.
+    /// Position at which the contiguous complete prefix ends.
     completed: CachePadded<AtomicU64>,
 }
 
-// SAFETY: the words are the only part that is not `Sync` by itself. They are
-// written through a `Region` and read through the `Reader` only, and invariant 2
-// gives each word to one of them at a time; the atomics order the handing over.
+// SAFETY: the words are the only part that is not `Sync` by itself. They are written
+// through a `Region` and read through the `Reader` only, and invariant 2 gives each word to
+// one of them at a time; the atomics order the transfer.
 unsafe impl Sync for AppendRing {}
 // SAFETY: holds plain words and atomics, nothing bound to a thread.
 unsafe impl Send for AppendRing {}
 
 impl AppendRing {
-    /// Regions start at multiples of this many bytes, and are multiples of it long.
+    /// The start and the length of every region are multiples of this many bytes.
     pub const ALIGNMENT: u64 = WORD;
     /// The shortest region, in bytes.
     pub const MIN_REGION: u64 = 32;
-    /// The longest region, in bytes; the capacity may set a lower limit.
+    /// The longest region, in bytes; a small capacity imposes a lower limit.
     pub const MAX_REGION: u64 = LENGTH_MASK * WORD;
     /// The first position that does not fit a mark.
     pub const LIMIT: u64 = 1 << (64 - LENGTH_BITS + WORD.trailing_zeros());
 
-    /// A ring of `capacity` bytes, a power of two, whose first region will start
-    /// at `start`.
+    /// Creates a ring of `capacity` bytes, a power of two, whose first region will start at
+    /// `start`.
     ///
     /// # Panics
-    /// When the capacity is no power of two or less than two regions, or `start`
-    /// is not aligned.
+    /// When the capacity is not a power of two or less than two regions, or `start` is not
+    /// aligned.
     #[must_use]
     pub fn new(capacity: u64, start: u64) -> Self {
         Self::with_reader(capacity, start, true)
     }
 
-    /// A ring that nobody reads: it only orders and counts, and what is complete
-    /// is released at once.
+    /// Creates a ring without a reader: it only orders and counts regions, and releases
+    /// complete ones at once.
     ///
     /// # Panics
     /// As [`AppendRing::new`].
@@ -140,44 +141,44 @@ impl AppendRing {
         }
     }
 
-    /// How many bytes the window has.
+    /// Size of the window, in bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.marks.len() as u64 * Self::MIN_REGION
     }
 
-    /// Memory it takes, in bytes.
+    /// Memory that the ring occupies, in bytes.
     #[must_use]
     pub fn memory(&self) -> u64 {
         (self.words.len() * size_of::<u64>() + self.marks.len() * size_of::<AtomicU64>()) as u64
     }
 
-    /// End of what is reserved: where the next region would start.
+    /// End of the reserved regions: the position at which the next region would start.
     #[must_use]
     pub fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Acquire)
     }
 
-    /// End of the contiguous complete prefix. What was done before a region in it
-    /// was completed has happened before this returns.
+    /// End of the contiguous complete prefix. Everything that a writer did before it
+    /// completed a region of the prefix has happened before this returns.
     #[inline]
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// Whether no credit is held, and everything reserved has been released.
+    /// Whether no writer holds a credit, and every reserved byte has been released.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.available.load(Ordering::Acquire) == self.capacity()
     }
 
-    /// Takes a credit for a region of `bytes`, or `None` when there is not the
-    /// room now.
+    /// Takes a credit for a region of `bytes`, or returns `None` when the ring lacks the
+    /// room at the moment.
     ///
     /// # Panics
-    /// When no region may be that long (see [`AppendRing::MIN_REGION`],
-    /// [`AppendRing::MAX_REGION`] and the capacity), or the length is not aligned.
+    /// When `bytes` is not a legal length of a region (see [`AppendRing::MIN_REGION`],
+    /// [`AppendRing::MAX_REGION`] and the capacity) or not aligned.
     #[inline]
     #[must_use]
     pub fn try_acquire(&self, bytes: u64) -> Option<Space<'_>> {
@@ -201,7 +202,7 @@ impl AppendRing {
         None
     }
 
-    /// The reader; `None` when it was taken before, or nobody is to read.
+    /// Returns the reader; `None` when it was taken before, or the ring has no reader.
     #[must_use]
     pub fn reader(self: &Arc<Self>) -> Option<Reader> {
         if !self.read || self.reader_taken.swap(true, Ordering::AcqRel) {
@@ -213,7 +214,7 @@ impl AppendRing {
         })
     }
 
-    /// Where the first region started; only before anything was released.
+    /// Position at which the first region starts; valid only before any release.
     fn start(&self) -> u64 {
         let reserved = self.reserved.load(Ordering::Acquire);
         let start = self.completed.load(Ordering::Acquire);
@@ -230,12 +231,12 @@ impl AppendRing {
         &self.marks[index]
     }
 
-    /// Marks a region and moves the prefix over it and its marked successors.
-    /// Returns whether the prefix moved.
+    /// Marks a region, and advances the prefix over it and its marked successors. Returns
+    /// whether the prefix moved.
     fn complete(&self, start: u64, bytes: u64) -> bool {
         let mark = ((start / WORD) << LENGTH_BITS) | (bytes / WORD);
         self.mark(start).store(mark, Ordering::Release);
-        // Invariant 4, as below.
+        // Invariant 4, as after the compare-and-swap below.
         fence(Ordering::SeqCst);
         let mut moved = false;
         let mut position = self.completed.load(Ordering::Acquire);
@@ -264,7 +265,7 @@ impl AppendRing {
         }
     }
 
-    /// The word at a position of the stream.
+    /// Index of the word that holds a position of the stream.
     #[inline]
     fn index(&self, position: u64) -> usize {
         (position / WORD) as usize & (self.words.len() - 1)
@@ -283,7 +284,7 @@ impl fmt::Debug for AppendRing {
     }
 }
 
-/// A credit: room for one region, not yet a place. Dropping it gives it back.
+/// A credit: room for one region that is not yet reserved. Dropping it returns the credit.
 #[derive(Debug)]
 #[must_use]
 pub struct Space<'ring> {
@@ -292,27 +293,27 @@ pub struct Space<'ring> {
 }
 
 impl<'ring> Space<'ring> {
-    /// How long the region will be.
+    /// Length of the future region, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Draws the region's place. Never waits.
+    /// Reserves the region at the end of the stream. Never waits.
     #[inline]
     pub fn reserve(self) -> Region<'ring> {
         let (ring, bytes) = (self.ring, self.bytes);
-        // The credit is in the region now, and comes back when it is released.
+        // The region owns the credit now; releasing the region returns it.
         std::mem::forget(self);
-        // Acquire and release: see the module's last paragraph.
+        // Acquire and release: see the essay's paragraph on two writers.
         let start = ring.reserved.fetch_add(bytes, Ordering::AcqRel);
         Region::new(ring, start, bytes)
     }
 
-    /// The same credit without the borrow, to be kept where no borrow can be.
+    /// The same credit without the borrow of its ring, for a holder that cannot borrow.
     ///
     /// # Panics
-    /// When `ring` is another ring than the credit's.
+    /// When `ring` is not the credit's ring.
     pub fn into_owned(self, ring: &Arc<AppendRing>) -> OwnedSpace {
         assert!(std::ptr::eq(self.ring, Arc::as_ptr(ring)), "another ring");
         let bytes = self.bytes;
@@ -330,7 +331,7 @@ impl Drop for Space<'_> {
     }
 }
 
-/// A [`Space`] that keeps its ring alive.
+/// A credit like [`Space`] that keeps its ring alive.
 #[derive(Debug)]
 #[must_use]
 pub struct OwnedSpace {
@@ -342,7 +343,7 @@ impl OwnedSpace {
     /// The same credit, borrowing its ring.
     ///
     /// # Panics
-    /// When `ring` is another ring than the credit's.
+    /// When `ring` is not the credit's ring.
     pub fn into_space(self, ring: &AppendRing) -> Space<'_> {
         assert!(std::ptr::eq(ring, Arc::as_ptr(&self.ring)), "another ring");
         let bytes = self.bytes;
@@ -360,7 +361,7 @@ impl Drop for OwnedSpace {
     }
 }
 
-/// The one that reads.
+/// The ring's only reader.
 #[derive(Debug)]
 pub struct Reader {
     ring: Arc<AppendRing>,
@@ -368,23 +369,22 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// End of what has been released.
+    /// Position up to which the reader has released the stream.
     #[must_use]
     pub fn released(&self) -> u64 {
         self.released
     }
 
-    /// The ring.
+    /// The ring that this reader reads.
     #[must_use]
     pub fn ring(&self) -> &Arc<AppendRing> {
         &self.ring
     }
 
-    /// The bytes of `range`, in order, as two slices of which the second may be
-    /// empty.
+    /// The bytes of `range`, in order, as two slices; the second may be empty.
     ///
     /// # Panics
-    /// When the range is not aligned, or not all complete and not yet released.
+    /// When the range is not aligned, or is not within the complete, unreleased bytes.
     #[cfg(not(loom))]
     #[must_use]
     pub fn bytes(&self, range: Range<u64>) -> (&[u8], &[u8]) {
@@ -394,9 +394,9 @@ impl Reader {
         let until_wrap = count.min(self.ring.words.len() - first);
         let slice = |index: usize, count: usize| {
             let words: &[UnsafeCell<u64>] = &self.ring.words[index..index + count];
-            // SAFETY: the cells are laid out as the words they hold. Every one is
-            // complete and not released (`check`), so no region covers it until
-            // `release`, which borrows the reader mutably.
+            // SAFETY: the cells have the layout of the words they hold. Every one is
+            // complete and not released (`check`), so no region covers it until `release`,
+            // which borrows the reader mutably.
             unsafe {
                 std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), count * WORD as usize)
             }
@@ -404,7 +404,7 @@ impl Reader {
         (slice(first, until_wrap), slice(0, count - until_wrap))
     }
 
-    /// [`Reader::bytes`] word by word, so that loom sees each access.
+    /// Like [`Reader::bytes`], but word by word, so that loom sees each access.
     #[cfg(loom)]
     #[must_use]
     pub fn words(&self, range: Range<u64>) -> Vec<u64> {
@@ -430,10 +430,10 @@ impl Reader {
         );
     }
 
-    /// Gives the space before `position` back to writers.
+    /// Returns the space before `position` to writers.
     ///
     /// # Panics
-    /// When the position is not complete, or before what has been released.
+    /// When the position is after the complete prefix, or before the last release.
     pub fn release(&mut self, position: u64) {
         assert!(
             self.released <= position && position <= self.ring.completed(),

@@ -1,16 +1,17 @@
-//! Atomics, cells and threads, from std or from a checker.
+//! Synchronisation primitives: atomics, cells and threads, from std or from a model
+//! checker.
 //!
-//! | build | from | what it does |
+//! | build | source | behaviour |
 //! | --- | --- | --- |
-//! | plain | std | runs |
+//! | plain | std | runs the code |
 //! | `--cfg loom` | loom | tries every interleaving of a small test, with weak orderings |
 //! | `--cfg shuttle` | shuttle | tries many random interleavings of a larger one |
 //!
-//! In the last two, `explore` runs a scenario and `Fault`s can be put back into
-//! the code, to show that a scenario would find them.
+//! In the last two builds, `explore` runs a scenario, and a test can inject a `Fault` into
+//! the code, to show that the scenario finds it.
 //!
-//! A checker's primitives work only inside its own runner, and cannot be made in
-//! a constant; so nothing here is `const`, and nothing that uses it is a static.
+//! A checker's primitives work only inside its own runner, and have no `const` constructor;
+//! so nothing here is `const`, and no user of this module is a static.
 
 #[cfg(not(any(loom, shuttle)))]
 pub use std::{
@@ -36,9 +37,9 @@ pub use shuttle::{
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
 
-/// A cell with loom's interface: access goes through a closure, so that loom can
-/// see where it begins and ends. It is laid out as what it holds, so that cells side by
-/// side are memory that bytes can be copied to (`ring::Region`).
+/// A cell with loom's interface: access is through a closure, so that loom can see where it
+/// begins and ends. It has the layout of its contents, so that adjacent cells form memory
+/// to which bytes can be copied (`ring::Region`).
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -46,13 +47,13 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell that holds `value`.
+    /// Creates a cell that holds `value`.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Passes a pointer for writing. The caller answers for nobody else having
-    /// one, as with [`std::cell::UnsafeCell::get`].
+    /// Passes a pointer for writing. The caller must ensure that no other thread has one,
+    /// as with [`std::cell::UnsafeCell::get`].
     #[inline]
     pub fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
         access(self.0.get())
@@ -61,8 +62,8 @@ impl<T> UnsafeCell<T> {
 
 /// A full fence after a compare-and-swap that succeeded.
 ///
-/// On x86 that instruction has been one already, and a second would double the
-/// cost of pinning; elsewhere, and under every checker, it is a real fence.
+/// On x86 the compare-and-swap is already a full fence, and a second would double the cost
+/// of pinning; elsewhere, and under every checker, this is a real fence.
 #[inline]
 pub fn fence_after_compare_exchange() {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
@@ -71,9 +72,9 @@ pub fn fence_after_compare_exchange() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
-/// A small number that differs between threads that run at once, as far as
-/// possible, and stays the same for a thread. Used to spread threads over slots
-/// and counters; nothing is wrong when two threads get the same one.
+/// A small number that stays the same for a thread and, as far as possible, differs between
+/// threads that run at once. Spreads threads over slots and counters; two threads with the
+/// same number only contend.
 #[inline]
 #[must_use]
 pub fn thread_hint() -> usize {
@@ -85,7 +86,7 @@ pub fn thread_hint() -> usize {
         thread_local! {
             static HINT: Cell<usize> = const { Cell::new(usize::MAX) };
         }
-        // A thread that is being torn down has no hint any more; any will do.
+        // A thread being torn down has no hint any more; any number serves.
         HINT.try_with(|hint| {
             if hint.get() == usize::MAX {
                 hint.set(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -94,19 +95,18 @@ pub fn thread_hint() -> usize {
         })
         .unwrap_or(0)
     }
-    // Checkers replay a schedule, so the answer must not depend on earlier ones.
+    // Checkers replay a schedule, so the result must not depend on earlier schedules.
     #[cfg(any(loom, shuttle))]
     0
 }
 
-/// One turn of waiting for another core to finish a few instructions: spins at
-/// first, then lets other threads run, because the one awaited may have lost its
-/// core.
+/// Backoff for waiting until another core finishes a few instructions: spins at first, then
+/// yields to other threads, because the awaited thread may have lost its core.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 
 impl Backoff {
-    /// Waits a little, longer each time.
+    /// Waits once, longer each time.
     #[inline]
     pub fn wait(&mut self) {
         if self.0 < 6 && cfg!(not(any(loom, shuttle))) {
@@ -123,7 +123,7 @@ impl Backoff {
 #[cfg(any(loom, shuttle))]
 pub use checked::{Fault, explore, thread};
 
-/// What tests need in a build for a checker.
+/// The test API of a build for a checker.
 #[cfg(any(loom, shuttle))]
 mod checked {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,10 +134,10 @@ mod checked {
     #[cfg(shuttle)]
     pub use shuttle::thread;
 
-    /// Schedules of each kind that shuttle tries where nothing else is said.
+    /// Default number of schedules of each kind that shuttle tries.
     const SCHEDULES: usize = 1000;
 
-    /// Tries a scenario as the checker does: see below.
+    /// Explores a scenario with the checker of this build: see `explore_some`.
     pub fn explore(scenario: impl Fn() + Sync + Send + 'static) {
         explore_some(SCHEDULES, scenario);
     }
@@ -151,8 +151,8 @@ mod checked {
         builder.check(scenario);
     }
 
-    /// Runs `scenario` in many random interleavings, and in many with few
-    /// preemptions at random places, which find rarer faults.
+    /// Runs `scenario` in many random interleavings, and in many with few preemptions at
+    /// random points, which find rarer faults.
     #[cfg(shuttle)]
     fn explore_some(schedules: usize, scenario: impl Fn() + Sync + Send + 'static) {
         let scenario = std::sync::Arc::new(scenario);
@@ -161,20 +161,21 @@ mod checked {
         shuttle::check_random(move || scenario(), schedules);
     }
 
-    /// A fault that a test can put back into the code.
+    /// A fault that a test can inject into the code.
     #[derive(Debug)]
     pub struct Fault(AtomicBool);
 
-    /// Tests of one process take turns, since a fault is there for all of them.
+    /// Makes the tests of one process take turns, since an injected fault affects all of
+    /// them.
     static TURN: Mutex<()> = Mutex::new(());
 
     impl Fault {
-        /// A fault that is not there.
+        /// Creates a fault that is not injected.
         pub const fn new() -> Self {
             Self(AtomicBool::new(false))
         }
 
-        /// Whether it is there.
+        /// Whether the fault is injected.
         pub fn is_there(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
@@ -185,13 +186,14 @@ mod checked {
             explore(scenario);
         }
 
-        /// The same for a long scenario: shuttle tries so many schedules of each kind.
+        /// Explores a long scenario without any fault: shuttle tries `schedules` of each
+        /// kind.
         pub fn none_in(schedules: usize, scenario: impl Fn() + Sync + Send + 'static) {
             let _turn = Self::turn();
             explore_some(schedules, scenario);
         }
 
-        /// Explores `scenario` with this fault.
+        /// Explores `scenario` with this fault injected.
         pub fn put_back(&'static self, scenario: impl Fn() + Sync + Send + 'static) {
             struct Repair(&'static Fault);
             impl Drop for Repair {
@@ -206,7 +208,7 @@ mod checked {
         }
 
         fn turn() -> MutexGuard<'static, ()> {
-            // A test that found its fault has panicked in its turn.
+            // A test that found its fault has panicked while it held the lock.
             TURN.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }

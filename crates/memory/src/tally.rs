@@ -1,4 +1,5 @@
-//! How often a thread allocates, for programs that hold a path to it.
+//! Allocation counting: the number of allocations of a thread, for tests that bound those
+//! of a code path.
 //!
 //! ```text
 //!   #[global_allocator]
@@ -9,7 +10,8 @@
 //!   assert_eq!(tally::allocations() - before, 0);
 //! ```
 //!
-//! Only what the asking thread asks for is counted, so what runs beside it does not disturb.
+//! Only the calling thread's allocations are counted, so that other threads do not disturb
+//! the count.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -18,29 +20,29 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread has asked for memory, or for more of what it had.
+/// Number of times that this thread has allocated memory or grown an allocation.
 #[must_use]
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
 fn count() {
-    // A thread that ends may allocate when its counter is gone.
+    // An ending thread may allocate when its counter is already destroyed.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-/// An allocator that counts how often it is asked.
+/// An allocator that counts each thread's allocations.
 #[derive(Debug)]
 pub struct Tally<A>(A);
 
 impl<A> Tally<A> {
-    /// One that asks `allocator`.
+    /// Wraps `allocator`.
     pub const fn new(allocator: A) -> Self {
         Self(allocator)
     }
 }
 
-// SAFETY: everything is passed on; counting allocates nothing and does not unwind.
+// SAFETY: every call is passed on; counting allocates nothing and does not unwind.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Tally<A> {
     /// # Safety
     /// As for [`GlobalAlloc::alloc`].

@@ -1,4 +1,4 @@
-//! Reclamation under loom and shuttle.
+//! Model checks of epoch-based reclamation under loom and shuttle.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::sync::{Fault, thread};
 
-/// Something shared that says whether it is alive. Leaked, so that it can be asked
-/// after its death.
+/// A shared object that records whether it is alive. Leaked, so that a test can still read
+/// it after its death.
 struct Cell {
     alive: AtomicBool,
 }
@@ -37,8 +37,8 @@ unsafe fn kill(cell: *mut ()) {
     };
 }
 
-/// A reader looks at a cell twice while a writer replaces it, retires it, and
-/// pushes the epoch on.
+/// A reader reads a cell twice while a writer replaces it, retires it, and advances the
+/// epoch.
 fn read_replace_collect() {
     let domain = Arc::new(Domain::new());
     let shared = Arc::new(AtomicPtr::new(cell()));
@@ -48,7 +48,7 @@ fn read_replace_collect() {
             let _guard = domain.pin();
             let cell = shared.load(Ordering::Acquire);
             assert_alive(cell);
-            // A load of something shared, for the others to get in between.
+            // A load of shared memory, where the checker can switch to other threads.
             shared.load(Ordering::Relaxed);
             assert_alive(cell);
         })
@@ -58,7 +58,7 @@ fn read_replace_collect() {
         let old = shared.swap(cell(), Ordering::AcqRel);
         // SAFETY: just unlinked, by this thread alone; `kill` keeps the memory.
         unsafe { guard.retire(old.cast(), kill) };
-        // Never linked: fills the bag, which is sealed when the guard goes.
+        // Never linked: fills the bag, which is sealed when the guard is dropped.
         // SAFETY: as above.
         unsafe { guard.retire(cell().cast(), kill) };
     }
@@ -77,7 +77,7 @@ fn one_epoch_less_is_found_out() {
     FREED_EARLY.put_back(read_replace_collect);
 }
 
-/// Two threads find the slots taken and make more at once.
+/// Two threads find all slots taken and allocate more at the same time.
 #[test]
 fn slots_grow_under_contention() {
     Fault::none(|| {

@@ -40,7 +40,7 @@ fn garbage_waits_for_a_reader_that_was_there() {
 fn a_later_reader_does_not_hold_it_back() {
     let domain = Domain::new();
     let dropped = Arc::new(AtomicUsize::new(0));
-    // The garbage belongs to the second slot, the later reader gets the first.
+    // The garbage belongs to the second slot; the later reader claims the first.
     let first = domain.pin();
     retire(&domain.pin(), &dropped);
     drop(first);
@@ -95,8 +95,8 @@ fn dropping_the_domain_frees_everything() {
     assert_eq!(dropped.load(Ordering::Relaxed), 3);
 }
 
-/// Readers follow a pointer that a writer keeps replacing; each value says of
-/// itself whether it is alive.
+/// Readers follow a pointer that a writer keeps replacing; each value records whether it is
+/// alive.
 #[test]
 fn readers_see_no_freed_memory() {
     struct Cell(AtomicUsize);

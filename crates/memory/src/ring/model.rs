@@ -1,4 +1,5 @@
-//! The ring under loom: every interleaving of a few writers and the reader.
+//! Model checks of the append ring under loom: every interleaving of a few writers and the
+//! reader.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ fn append_when_there_is_room(ring: &AppendRing, value: u8) {
     }
 }
 
-/// The bytes of one region, which all have the same value.
+/// The value of one region, whose bytes are all equal.
 fn value(words: &[u64]) -> u8 {
     assert!(words.iter().all(|word| word == &words[0]), "{words:?}");
     let bytes = words[0].to_ne_bytes();
@@ -38,7 +39,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Invariant 4: whoever comes last, the prefix reaches the end.
+/// Invariant 4: in whatever order the writers finish, the prefix reaches the end.
 #[test]
 fn the_prefix_never_stops_before_a_marked_region() {
     check(3, || {
@@ -61,9 +62,8 @@ fn the_prefix_never_stops_before_a_marked_region() {
     });
 }
 
-/// Invariants 1 and 2: in a window of two regions, a place is written again only
-/// after it was read. Loom sees any access that is not ordered behind the one
-/// before.
+/// Invariants 1 and 2: in a window of two regions, bytes are overwritten only after they
+/// were read. Loom reports any access that is not ordered after the previous one.
 #[test]
 fn a_place_is_used_again_only_after_it_was_released() {
     check(3, || {
@@ -73,7 +73,7 @@ fn a_place_is_used_again_only_after_it_was_released() {
         let writers: Vec<_> = (2..=3_u8)
             .map(|value| {
                 let ring = Arc::clone(&ring);
-                // Does without, when there is no room just now.
+                // Gives up when the ring has no room at the moment.
                 thread::spawn(move || {
                     let space = ring.try_acquire(REGION);
                     space.map(|space| append(space, value)).is_some()
@@ -101,14 +101,14 @@ fn a_place_is_used_again_only_after_it_was_released() {
     });
 }
 
-/// The credits come in one order, the places in the other.
+/// Writers take credits in one order, and regions in the other.
 #[test]
 fn a_credit_taken_early_may_get_a_place_that_was_released_late() {
     check(3, || {
         let ring = Arc::new(AppendRing::new(2 * REGION, 0));
         let mut reader = ring.reader().unwrap();
         append(ring.try_acquire(REGION).unwrap(), 1);
-        // Held by a thread that has not seen the release to come …
+        // Held by a thread that has not seen the coming release …
         let early = {
             let ring = Arc::clone(&ring);
             let space = ring.try_acquire(REGION).unwrap().into_owned(&ring);
@@ -117,8 +117,8 @@ fn a_credit_taken_early_may_get_a_place_that_was_released_late() {
                 append(space, 2);
             })
         };
-        // … while another goes first, into the place behind, or second, into the
-        // one that is released here.
+        // … while another writer reserves either first, the second region of the window, or
+        // second, the one that is released here.
         let late = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || append_when_there_is_room(&ring, 3))

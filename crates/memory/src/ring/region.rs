@@ -1,9 +1,9 @@
-//! A place in the ring, and how bytes get into it.
+//! A reserved region of the append ring, and the writer that fills it.
 //!
-//! The ring is made of words, and what is written need not be: the pieces of a frame
-//! are of any length, and lie apart in memory. [`Pieces`] puts them one behind the other
-//! without anybody having to put them together first. A word that a piece ends within is
-//! kept until the next piece, or the end, has filled it:
+//! The ring is made of words, but the pieces of a frame have any length, and are scattered
+//! in memory. [`Pieces`] writes them consecutively, without the caller having to copy them
+//! together first. A word in which a piece ends is buffered until the next piece, or the
+//! end, has filled it:
 //!
 //! ```text
 //!   pieces      a a a a a a a a a a a   b b b   c c c c c c
@@ -11,14 +11,14 @@
 //!   words       a a a a a a a a    a a a b b b c c   c c c c 0 0 0 0
 //! ```
 //!
-//! So every word is stored once, and whole.
+//! So every word is stored exactly once, as a whole.
 
 use super::{AppendRing, WORD};
 #[cfg(not(loom))]
 use crate::sync::UnsafeCell;
 
-/// A place in the stream, to be written and completed. If it is dropped instead,
-/// the prefix stops before it for ever.
+/// A reserved region of the stream, to be written and completed. If it is dropped instead,
+/// the complete prefix stops before it for ever.
 #[derive(Debug)]
 #[must_use]
 pub struct Region<'ring> {
@@ -32,23 +32,23 @@ impl<'ring> Region<'ring> {
         Self { ring, start, bytes }
     }
 
-    /// Where it starts.
+    /// Position at which the region starts.
     #[inline]
     #[must_use]
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// How long it is.
+    /// Length of the region, in bytes.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Copies `bytes` to `offset` within the region, and zeros behind them up to
-    /// the next multiple of the alignment. What is never written holds whatever
-    /// was in the ring before.
+    /// Copies `bytes` to `offset` within the region, and zeros after them up to the next
+    /// multiple of the alignment. Bytes that the writer never writes keep the ring's old
+    /// contents.
     ///
     /// # Panics
     /// When the offset is not aligned or the bytes do not fit.
@@ -58,7 +58,8 @@ impl<'ring> Region<'ring> {
         pieces.finish();
     }
 
-    /// To write what is in pieces to `offset` within the region, and what follows it.
+    /// Returns a writer that puts consecutive pieces into the region, from `offset` within
+    /// it on.
     ///
     /// # Panics
     /// When the offset is not aligned.
@@ -72,7 +73,7 @@ impl<'ring> Region<'ring> {
         }
     }
 
-    /// Puts a word to `offset` within the region.
+    /// Stores a word at `offset` within the region.
     #[inline]
     fn store(&mut self, offset: u64, word: u64) {
         debug_assert!(offset.is_multiple_of(WORD) && offset < self.bytes);
@@ -104,13 +105,13 @@ impl<'ring> Region<'ring> {
     fn copy_to(&mut self, first: usize, words: &[u8]) {
         let cells: &[UnsafeCell<u64>] = &self.ring.words[first..][..words.len() / WORD as usize];
         let to = cells.as_ptr().cast_mut().cast::<u8>();
-        // SAFETY: the cells are laid out as the words they hold, may be written through
-        // a shared reference, and are as many as there are words. They are in this
-        // region, as in `store`; nobody has a reference to bytes there to be copied from.
+        // SAFETY: the cells have the layout of the words they hold, may be written through
+        // a shared reference, and are as many as the words. They are in this region, as in
+        // `store`; no reference to their bytes exists from which the caller could copy.
         unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), to, words.len()) };
     }
 
-    /// The same word by word, so that loom sees each access.
+    /// Copies word by word, so that loom sees each access.
     #[cfg(loom)]
     fn copy_to(&mut self, first: usize, words: &[u8]) {
         for (cell, word) in self.ring.words[first..].iter().zip(words.chunks_exact(8)) {
@@ -120,29 +121,29 @@ impl<'ring> Region<'ring> {
         }
     }
 
-    /// Hands the region to the reader. Returns whether this call moved the prefix,
-    /// so that there is something new to read.
+    /// Hands the region to the reader. Returns whether this call advanced the prefix, so
+    /// that the reader has something new to read.
     #[inline]
     pub fn complete(self) -> bool {
         self.ring.complete(self.start, self.bytes)
     }
 }
 
-/// Writes pieces into a region, each right behind the one before.
+/// Writes pieces into a region, each directly after the previous one.
 ///
 /// # Invariant
-/// What was put is in the region up to the last word boundary before `offset`; what
-/// was put behind that is in `begun`, from its lowest byte on, and zeros follow.
+/// The bytes put so far are in the region up to the last word boundary before `offset`; the
+/// bytes after that boundary are in `begun`, from its lowest byte on, followed by zeros.
 #[derive(Debug)]
 #[must_use = "its end is written when it is finished"]
 pub struct Pieces<'region, 'ring> {
     region: &'region mut Region<'ring>,
-    /// Where the next piece goes within the region.
+    /// Offset within the region at which the next piece starts.
     offset: u64,
     begun: u64,
 }
 
-/// Up to eight bytes, the first lowest, and zeros.
+/// Up to eight bytes as a word, the first byte lowest, padded with zeros.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     let join = |word, &byte| word << 8 | u64::from(byte);
@@ -150,10 +151,10 @@ fn word_of(bytes: &[u8]) -> u64 {
 }
 
 impl Pieces<'_, '_> {
-    /// Copies a piece.
+    /// Copies a piece to the end of the previous one.
     ///
     /// # Panics
-    /// When it does not fit.
+    /// When the piece does not fit into the region.
     #[inline]
     pub fn put(&mut self, piece: &[u8]) {
         let region = &mut *self.region;
@@ -184,7 +185,8 @@ impl Pieces<'_, '_> {
             region.copy(word_at + WORD, whole);
         }
         self.begun = match piece.last_chunk() {
-            // In one step, where there are bytes before them to be shifted out.
+            // In one step, if the piece has eight bytes, whose earlier ones are shifted
+            // out.
             Some(eight) if !last.is_empty() => {
                 u64::from_le_bytes(*eight) >> ((WORD as usize - last.len()) * 8)
             }
@@ -192,7 +194,7 @@ impl Pieces<'_, '_> {
         };
     }
 
-    /// Writes what is left of the last piece, and zeros up to the next multiple of the
+    /// Writes the rest of the last piece, and zeros up to the next multiple of the
     /// alignment.
     #[inline]
     pub fn finish(self) {

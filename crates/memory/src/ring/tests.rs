@@ -78,7 +78,7 @@ fn bytes_wrap_around() {
 fn pieces_of_all_lengths_lie_one_behind_the_other() {
     let ring = Arc::new(AppendRing::new(128, 0));
     let mut reader = ring.reader().unwrap();
-    // Lengths that come to every place within a word, and around the ring's end.
+    // The lengths reach every offset within a word, and the wrap-around at the ring's end.
     for seed in 0..200_usize {
         let mut region = ring.try_acquire(88).unwrap().reserve();
         let start = region.start();
@@ -143,8 +143,8 @@ fn nothing_outside_a_region_is_written() {
     ring.try_acquire(32).unwrap().reserve().write(8, &[0; 25]);
 }
 
-/// Four writers against one reader in a ring that is far too small: every region
-/// arrives whole, in the order of its place.
+/// Four writers against one reader in a ring that is far too small: every region arrives
+/// whole, in the order of the stream.
 #[test]
 fn many_writers_one_reader() {
     const EACH: u64 = if cfg!(miri) { 20 } else { 20_000 };
