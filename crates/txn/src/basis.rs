@@ -1,24 +1,26 @@
-//! What answers rest on: what must hold before they leave the process.
+//! Response dependencies: the conditions that must hold before a response may leave the
+//! process.
 
 use coeval_types::Timestamp;
 
-/// A question put to an engine: whether at this moment nobody else can have taken its
-/// place. Questions of one engine are in the order in which they were put, and the answer
-/// to one answers all before it. One engine's question means nothing to another.
+/// Identifies a request to the engine to confirm that no other engine has replaced it as
+/// leader (a read index). Confirmations of one engine are ordered by the time of the
+/// request, and one that is granted grants all earlier ones. They have no meaning for
+/// another engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Confirmation(pub u64);
 
-/// What an answer rests on. See rule 3 of the [crate](crate).
+/// The conditions that a response depends on. See rule 3 of the [crate](crate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Basis {
-    /// The newest commit that it depends on, which must be durable.
+    /// The newest commit that the response depends on, which must be durable.
     pub newest_seen: Timestamp,
-    /// What must be confirmed, if something must.
+    /// The confirmation that must have been granted, if the response needs one.
     pub confirmation: Option<Confirmation>,
 }
 
 impl From<Timestamp> for Basis {
-    /// Nothing but a commit.
+    /// A response that depends only on a commit.
     fn from(newest_seen: Timestamp) -> Self {
         Self {
             newest_seen,

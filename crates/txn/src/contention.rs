@@ -1,5 +1,5 @@
-//! What transactions do to each other, for people: who waits for whom now, and which
-//! conflicts there have been.
+//! Contention statistics for operators: which transaction waits for which lock now, and
+//! which conflicts have occurred.
 //!
 //! ```text
 //!   session 7                session 9                        coeval.locks
@@ -7,8 +7,8 @@
 //!   commit                   ─ 40001, WriteWrite ─────────▶   coeval.conflicts: a, 1 more
 //! ```
 //!
-//! Nothing here decides anything: an engine may forget, and what it says may be over
-//! by the time it is read.
+//! These reports are never an input to the protocol: an engine may forget entries, and an
+//! entry may be outdated by the time it is read.
 
 use std::time::Duration;
 
@@ -16,31 +16,31 @@ use coeval_types::{IndexId, StorageId, TransactionId};
 
 use crate::{Cause, Place};
 
-/// A transaction, and whose it is.
+/// A transaction and the session that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Party {
-    /// Its number.
+    /// The transaction's id.
     pub transaction: TransactionId,
-    /// [`BeginOptions::session`](crate::BeginOptions::session) as it began; `None`
-    /// when that is not known any more.
+    /// [`BeginOptions::session`](crate::BeginOptions::session) as given at begin; `None`
+    /// when the engine no longer knows it.
     pub session: Option<i32>,
 }
 
-/// What kind of lock is waited for.
+/// The kind of lock that a transaction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKind {
-    /// A row, to change it or to keep others from it.
+    /// A lock on a row, to change it or to prevent other transactions from changing it.
     Row,
-    /// A key of a unique index, to give it to a row.
+    /// A lock on a key of a unique index, to insert a row with that key.
     Key,
-    /// A table, to write to it beside others.
+    /// A shared lock on a table, to write to it beside other writers.
     TableWrite,
-    /// A table, to have it alone.
+    /// An exclusive lock on a table.
     TableExclusive,
 }
 
 impl LockKind {
-    /// For people.
+    /// The kind's name in messages and views.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,34 +52,36 @@ impl LockKind {
     }
 }
 
-/// A transaction that waits for a lock.
+/// A transaction that waits for a lock, as reported to operators.
 #[derive(Clone, Debug)]
 pub struct Blocked {
-    /// Who waits.
+    /// The transaction that waits.
     pub waiter: Party,
-    /// Who has the lock, or is to have it first. Nobody when it has just been freed.
+    /// The transactions that hold the lock or are queued before the waiter. Empty when the
+    /// lock has just been released.
     pub holders: Vec<Party>,
-    /// For which lock.
+    /// The row, key or table that the lock protects.
     pub place: Place,
-    /// In which way.
+    /// The kind of the lock.
     pub kind: LockKind,
-    /// For how long.
+    /// Time since the wait began.
     pub waited: Duration,
 }
 
-/// Why a transaction had to give way.
+/// Why a transaction was aborted in favour of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GaveWay {
-    /// [`Error::Conflict`](crate::Error::Conflict), for this cause.
+    /// The transaction failed with [`Error::Conflict`](crate::Error::Conflict), for this
+    /// cause.
     Conflict(Cause),
-    /// [`Error::Deadlock`](crate::Error::Deadlock).
+    /// The transaction failed with [`Error::Deadlock`](crate::Error::Deadlock).
     Deadlock,
-    /// [`Error::LockTimeout`](crate::Error::LockTimeout).
+    /// The transaction failed with [`Error::LockTimeout`](crate::Error::LockTimeout).
     LockTimeout,
 }
 
 impl GaveWay {
-    /// For people.
+    /// The reason's name in messages and views.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,29 +97,29 @@ impl GaveWay {
     }
 }
 
-/// All conflicts of one kind in one table or index, since the engine was started.
+/// Counter of the conflicts of one kind in one table or index, since the engine started.
 #[derive(Clone, Debug)]
 pub struct ConflictCount {
-    /// Where.
+    /// The storage in which they occurred.
     pub storage: StorageId,
-    /// In which index, if it was about keys.
+    /// The index in which they occurred, if they concerned keys.
     pub index: Option<IndexId>,
-    /// Why.
+    /// Why the transactions were aborted.
     pub why: GaveWay,
-    /// How many.
+    /// Number of conflicts.
     pub count: u64,
-    /// When the last one was, since the Unix epoch.
+    /// Wall-clock time of the latest conflict, since the Unix epoch.
     pub last: Duration,
-    /// Where exactly that was.
+    /// The row, key or range of the latest conflict.
     pub last_place: Place,
-    /// Who gave way then.
+    /// The transaction that the latest conflict aborted.
     pub last_loser: Party,
-    /// To whom, where that is known.
+    /// The transaction that won the latest conflict, if known.
     pub last_winner: Option<Party>,
 }
 
 impl Place {
-    /// The storage it is in.
+    /// The storage that contains this place.
     #[must_use]
     pub const fn storage(&self) -> StorageId {
         match self {
@@ -128,7 +130,7 @@ impl Place {
         }
     }
 
-    /// The index it is in, if it is about keys.
+    /// The index that contains this place, if it is a key or a range.
     #[must_use]
     pub const fn index(&self) -> Option<IndexId> {
         match self {

@@ -1,4 +1,5 @@
-//! The contract itself: [`Engine`] and [`Transaction`], and the words they use.
+//! The transaction contract: the traits [`Engine`] and [`Transaction`], and the types they
+//! use.
 
 use std::any::Any;
 use std::future::Future;
@@ -16,262 +17,269 @@ use coeval_types::{
 
 use crate::{Blocked, Confirmation, ConflictCount, Error, Party, Place};
 
-/// What a transaction may see of others. Stronger levels permit fewer anomalies.
+/// Isolation level: which effects of concurrent transactions a transaction may see.
+/// Stronger levels permit fewer anomalies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Isolation {
-    /// A snapshot for each statement; a writer that meets a lock waits, then
-    /// works on the newest version.
+    /// Each statement reads from a snapshot of its own. A writer that encounters a row lock
+    /// waits, then works on the newest version.
     #[default]
     ReadCommitted,
-    /// One snapshot for the transaction; of two writers of a row the first to
-    /// commit wins, the other fails with [`Error::Conflict`].
+    /// The whole transaction reads from one snapshot. Of two concurrent writers of a row
+    /// the first to commit wins; the other fails with [`Error::Conflict`].
     SnapshotIsolation,
-    /// As if transactions had run one at a time, in commit timestamp order.
+    /// Transactions behave as if executed one at a time, in the order of their commit
+    /// timestamps.
     Serializable,
 }
 
-/// How a transaction begins.
+/// Parameters with which a transaction begins.
 #[derive(Clone, Debug, Default)]
 pub struct BeginOptions {
-    /// What it may see of others.
+    /// The transaction's isolation level.
     pub isolation: Isolation,
-    /// Refuses writes with [`Error::ReadOnly`]; costs nothing at commit.
+    /// Makes the transaction refuse writes with [`Error::ReadOnly`]; the flag costs nothing
+    /// at commit.
     pub read_only: bool,
-    /// The snapshot includes at least this commit; begin waits for it.
+    /// Commit that the snapshot must include; begin waits until the engine has it.
     pub minimum: Option<Timestamp>,
-    /// Set from outside to end waits and scans with [`Error::Canceled`]. Ignored
-    /// once the commit has drawn its timestamp.
+    /// Flag that another thread sets to end the transaction's waits and scans with
+    /// [`Error::Canceled`]. Ignored once the transaction has been assigned its commit
+    /// timestamp.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Told when the transaction waits for a lock.
+    /// Observer that the engine notifies when the transaction waits for a lock.
     pub observer: Option<Arc<dyn LockObserver>>,
-    /// Whose it is, for people who look at locks and conflicts: a session's number,
-    /// 0 for nobody's.
+    /// Number of the session that runs the transaction, shown to operators who inspect
+    /// locks and conflicts; 0 for a transaction without a session.
     pub session: i32,
 }
 
-/// Told of a transaction's waits for locks, by the engine, while the transaction is
+/// Observer of a transaction's lock waits. The engine calls it while the transaction is
 /// being polled. Must not block.
 pub trait LockObserver: Send + Sync + std::fmt::Debug {
-    /// The transaction begins to wait for a lock on `place`.
+    /// The transaction starts to wait for a lock on `place`.
     fn waits(&self, place: &Place);
 
-    /// It waits no more: it has the lock, or has given up.
+    /// The transaction stops waiting: it has the lock, or has given up.
     fn goes_on(&self);
 }
 
-/// How a commit ended.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Committed with this timestamp. Not yet durable: rule 3. A transaction that
-    /// wrote nothing reports its snapshot.
+    /// The transaction has committed with this timestamp. The commit is not yet durable:
+    /// rule 3. A transaction that wrote nothing reports its snapshot.
     Committed(Timestamp),
-    /// Undone; the error says why and whether to retry.
+    /// The transaction was rolled back; the error holds the reason and whether to retry.
     Aborted(Error),
-    /// The process lost sight of it: it may or may not survive.
+    /// The engine cannot determine the outcome: the commit may or may not survive.
     Unknown(Error),
 }
 
-/// What a call does when it meets another transaction's lock.
+/// What a call does when another transaction holds the row lock that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LockWait {
-    /// Waits its turn, up to the transaction's lock timeout.
+    /// The call waits in the lock's queue, up to the transaction's lock timeout.
     #[default]
     Wait,
-    /// Fails at once with [`Error::LockNotAvailable`].
+    /// The call fails at once with [`Error::LockNotAvailable`].
     NoWait,
-    /// Reports [`LockedRow::Skipped`] at once.
+    /// The call returns [`LockedRow::Skipped`] at once.
     Skip,
 }
 
-/// How much of a table a lock takes.
+/// Mode of a table lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableLock {
-    /// Held by every writer until it ends; any number at once.
+    /// Shared lock, held by every writer until its transaction ends.
     Write,
-    /// Held alone, by a change of the schema. Readers go on.
+    /// Exclusive lock, held by a schema change. Readers are not blocked.
     Exclusive,
 }
 
-/// What became of a row on the way to its lock.
+/// Result of an attempt to lock a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockedRow {
-    /// The newest version is the one the statement's snapshot shows.
+    /// The row is locked; its newest version is the one in the statement's snapshot.
     Unchanged,
-    /// A newer version is there: look again whether the statement wants it. Only
-    /// at [`Isolation::ReadCommitted`].
+    /// The row is locked and has a newer version than the snapshot: the caller must check
+    /// again whether the row qualifies. Only at [`Isolation::ReadCommitted`].
     Changed,
-    /// The row was deleted since. Only at [`Isolation::ReadCommitted`].
+    /// The row was deleted after the snapshot. Only at [`Isolation::ReadCommitted`].
     Gone,
-    /// Another transaction holds it, and the caller did not want to wait.
+    /// Another transaction holds the lock, and the caller asked not to wait.
     Skipped,
 }
 
-/// What became of an insert.
+/// Result of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
-    /// It is there, visible to this transaction.
+    /// The row was inserted, and is visible to this transaction.
     Inserted(Rid),
-    /// Nothing happened: this row has the same key in this index.
+    /// The insert did nothing: an existing row has the same key in this index.
     Duplicate {
-        /// The index that promises uniqueness.
+        /// The primary or unique index that has the key.
         index: IndexId,
-        /// The row that has the key already.
+        /// The row that already has the key.
         rid: Rid,
     },
 }
 
-/// What became of an update.
+/// Result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// Done. The record is another one when its primary key changed.
+    /// The row was updated. It has a new RID if its primary key changed.
     Updated(Rid),
-    /// Nothing happened: another row has the new key in this index.
+    /// The update did nothing: another row has the new key in this index.
     Duplicate {
-        /// The index that promises uniqueness.
+        /// The primary or unique index that has the key.
         index: IndexId,
-        /// The row that has the key already.
+        /// The row that already has the key.
         rid: Rid,
     },
 }
 
-/// What became of building an index.
+/// Result of building an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexBuild {
-    /// Complete, and maintained from now on.
+    /// The index is complete, and the engine maintains it from now on.
     Built,
-    /// Dropped again: these two rows have the same key, and the index promises
-    /// that no two do.
+    /// The engine dropped the new index again: these two rows have the same key, and the
+    /// index is unique.
     Duplicate(Rid, Rid),
 }
 
-/// Which way a scan goes.
+/// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// From the lower bound up.
+    /// From the lower bound up to the upper bound.
     #[default]
     Forward,
-    /// From the upper bound down.
+    /// From the upper bound down to the lower bound.
     Backward,
 }
 
-/// What a scan walks.
+/// The order in which a scan visits rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanSource {
-    /// Every row of the storage, in an order of the engine's choosing that stays
-    /// the same for the transaction. Bounds are keys of that order, to be taken
-    /// from [`ScanProgress::More`] only.
+    /// Every row of the storage, in an order that the engine chooses and keeps for the
+    /// duration of the transaction. Bounds are keys of that order, which a caller may only
+    /// take from [`ScanProgress::More`].
     Table,
-    /// The rows in the order of an index's keys.
+    /// The rows in the key order of an index.
     Index(IndexId),
 }
 
 /// A range of encoded keys.
 ///
-/// A bound stands for every key that begins with it: an excluded lower bound
-/// leaves all of them out, an included upper bound takes all of them in. So the
-/// encoding of the first columns of a key bounds the rows that agree in them, and
-/// a position from [`ScanProgress::More`], with which only its own index entry
-/// begins, bounds just that entry.
+/// A bound stands for every key that has it as a prefix: an excluded lower bound excludes
+/// all of them, an included upper bound includes all of them. So the encoding of the first
+/// columns of a key bounds the rows that agree in these columns. A position from
+/// [`ScanProgress::More`] is a prefix of its own index entry only, and bounds just that
+/// entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<'key> {
-    /// Where it begins.
+    /// The bound at which the range starts.
     pub lower: Bound<&'key [u8]>,
-    /// Where it ends.
+    /// The bound at which the range ends.
     pub upper: Bound<&'key [u8]>,
 }
 
 impl Bounds<'_> {
-    /// Every key.
+    /// The unbounded range: every key.
     pub const ALL: Self = Bounds {
         lower: Bound::Unbounded,
         upper: Bound::Unbounded,
     };
 }
 
-/// One chunk of a scan.
+/// Request for one chunk of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRequest<'key> {
-    /// Whose rows.
+    /// The storage to scan.
     pub storage: StorageId,
-    /// In which order.
+    /// The order in which to visit the rows.
     pub source: ScanSource,
-    /// Between which keys.
+    /// The range of keys to visit.
     pub bounds: Bounds<'key>,
-    /// Which way.
+    /// Direction of the scan.
     pub direction: Direction,
-    /// Most records to look at in this chunk. A few hundred keeps the pinned step
-    /// short.
+    /// Maximum number of records to visit in this chunk. A few hundred keeps the time for
+    /// which the scan is pinned short.
     pub limit: usize,
 }
 
-/// Where a chunk of a scan ended.
+/// The point at which a chunk of a scan ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScanProgress {
-    /// There is nothing further within the bounds.
+    /// The scan has visited everything within the bounds.
     Complete,
-    /// The visitor said stop, or the limit was reached. The scan goes on strictly
-    /// behind this position: the next chunk has it as its excluded lower bound
-    /// (upper, when going backward). It is the whole index entry, so of rows with
-    /// one key none is skipped or repeated.
+    /// The visitor stopped the scan, or the limit was reached. The scan continues strictly
+    /// after this position: the caller passes it as the next chunk's excluded lower bound
+    /// (upper, for a backward scan). It is the whole index entry, so no row is skipped or
+    /// repeated even when several rows share a key.
     More(Vec<u8>),
 }
 
-/// A point to which a transaction can go back. Valid until it is released, or an
-/// earlier one is rolled back to.
+/// A savepoint of a transaction. Valid until it is released, or until the transaction rolls
+/// back to an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub u32);
 
-/// The snapshot of a suspended statement, to be given back to the transaction it is
-/// from. What is in it is the engine's business.
+/// The snapshot of a suspended statement, for the same transaction to resume later. Opaque
+/// to callers: its contents belong to the engine.
 #[derive(Debug)]
 pub struct KeptSnapshot(pub Box<dyn Any + Send>);
 
-/// Sees one row of a read: the record and its version.
+/// Visitor of a read: receives one row as its record and its version.
 pub type Visit<'visitor> = dyn FnMut(Rid, RowRef<'_>) + Send + 'visitor;
 
-/// Sees one row of a scan, and says whether to go on.
+/// Visitor of a scan: receives one row, and returns whether the scan continues.
 pub type VisitScan<'visitor> = dyn FnMut(Rid, RowRef<'_>) -> ControlFlow<()> + Send + 'visitor;
 
-/// A protocol.
+/// A transaction engine: one implementation of a concurrency control protocol.
 pub trait Engine: Send + Sync + 'static {
-    /// Its name, for people.
+    /// The engine's name, for messages.
     fn name(&self) -> &'static str;
 
-    /// Begins a transaction. Waits for [`BeginOptions::minimum`], if any.
+    /// Begins a transaction. Waits until the engine has [`BeginOptions::minimum`], if
+    /// given.
     fn poll_begin(
         &self,
         options: &BeginOptions,
         context: &mut Context<'_>,
     ) -> Poll<Result<Box<dyn Transaction>, Error>>;
 
-    /// Ready when everything up to `timestamp` survives what the engine promises
-    /// to survive (rule 3). At once when it does already.
+    /// Ready when every commit up to `timestamp` is durable in the sense that the engine
+    /// guarantees (rule 3); immediately if it already is.
     fn poll_durable(
         &self,
         timestamp: Timestamp,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>>;
 
-    /// Asks whether nobody else can have committed anything until now that is not here.
-    /// Finding out begins at once, and whoever asks about the same time shares it. `None`
-    /// when that is certain already, as it always is of an engine that is alone.
+    /// Requests confirmation that no other engine has committed anything that is missing
+    /// here (a read index). The engine starts confirming at once, and concurrent requests
+    /// share one round. `None` when the confirmation is not needed, as always for an engine
+    /// without replicas.
     ///
-    /// Nobody has to ask who has committed something after the reads in question, and
-    /// waits for that to be durable: it became so because this engine was the one.
+    /// A caller that has committed something after the reads in question, and waits until
+    /// that is durable, needs no confirmation: the commit could only become durable because
+    /// this engine was still the leader.
     fn ask_confirmation(&self) -> Option<Confirmation> {
         None
     }
 
-    /// Whether it is not to be expected that somebody else has taken this engine's place: those
-    /// who could let them have said a moment ago that they will not for a while. They may have
-    /// forgotten, or have other clocks. Enough for what is confirmed later on (rule 3), and for
-    /// nothing else.
+    /// Whether the engine's lease holds: the nodes that could elect another leader promised
+    /// a moment ago not to do so for a while. They may have lost that promise, or their
+    /// clocks may differ. The lease suffices for reads that are confirmed later (rule 3),
+    /// and for nothing else.
     fn is_unchallenged(&self) -> bool {
         true
     }
 
-    /// Ready when the question is answered. An error says that somebody else may have
-    /// taken the engine's place; then it does nothing more.
+    /// Ready when the confirmation is granted. An error means that another engine may have
+    /// replaced this one, which then stops its work.
     fn poll_confirmed(
         &self,
         _confirmation: Confirmation,
@@ -280,41 +288,40 @@ pub trait Engine: Send + Sync + 'static {
         Poll::Ready(Ok(()))
     }
 
-    /// Makes a storage known with its indexes: a new one is empty; one whose rows
-    /// came back from the log gets its indexes built. Blocks while it builds.
+    /// Attaches a storage with its indexes: a new storage is empty; for one whose rows were
+    /// recovered from the log the engine builds the indexes. Blocks while it builds.
     fn attach_storage(&self, definition: StorageDefinition) -> Result<(), Error>;
 
-    /// Forgets a storage, once no snapshot can reach it any more. A storage that
-    /// is not known is none to forget.
+    /// Drops a storage, once no snapshot can reach it any more. Dropping an unknown storage
+    /// does nothing.
     fn drop_storage(&self, storage: StorageId);
 
-    /// Every storage that is known or came back from the log. After attaching
-    /// what the catalog names, the rest is left over from transactions that never
+    /// All storages that are attached or were recovered from the log. After the caller has
+    /// attached those in the catalog, the others are leftovers of transactions that never
     /// committed, and can be dropped.
     fn storages(&self) -> Vec<StorageId>;
 
-    /// About how many rows a storage has, for planning. 0 when it is not known.
+    /// Estimated number of rows of a storage, for the planner. 0 when unknown.
     fn estimated_rows(&self, storage: StorageId) -> u64;
 
-    /// How many bytes of memory are left for statements, until everything together has
-    /// reached the limit; `u64::MAX` where there is none.
+    /// Bytes of memory still available to statements before the process reaches its limit;
+    /// `u64::MAX` without a limit.
     fn spare_memory(&self) -> u64 {
         u64::MAX
     }
 
-    /// Every transaction that waits for a lock. None in an engine in which nobody
-    /// does.
+    /// All transactions that wait for a lock. Empty for an engine without lock waits.
     fn blocked(&self) -> Vec<Blocked> {
         Vec::new()
     }
 
-    /// What conflicts there have been, by where and why. None in an engine that has
-    /// none.
+    /// Statistics of past conflicts, by place and reason. Empty for an engine without
+    /// conflicts.
     fn conflicts(&self) -> Vec<ConflictCount> {
         Vec::new()
     }
 
-    /// Whose a transaction is or was, if that is still known.
+    /// The session of a running or ended transaction, if the engine still knows it.
     fn party(&self, transaction: TransactionId) -> Party {
         Party {
             transaction,
@@ -322,14 +329,15 @@ pub trait Engine: Send + Sync + 'static {
         }
     }
 
-    /// Shows the newest committed version of a record outside any transaction, so
-    /// that a conflict or a lock can be described by the row's key, and returns its
-    /// commit timestamp. What is told of it waits for that to be durable (rule 3).
+    /// Passes the newest committed version of a record to `visit` outside any transaction,
+    /// so that the caller can describe a conflict or a lock by the row's key. Returns the
+    /// version's commit timestamp: the caller must not disclose the row before that is
+    /// durable (rule 3).
     fn show_row(&self, storage: StorageId, rid: Rid, visit: &mut Visit<'_>) -> Option<Timestamp>;
 
-    /// [`Engine::show_row`], of the row with exactly this key in a primary index. It
-    /// shows what has been committed by any transaction that has ended, so that
-    /// somebody who has not seen a transaction's end can learn how it ended.
+    /// Like [`Engine::show_row`], for the row with exactly this key in a primary index.
+    /// Includes the commits of all transactions that have ended, so that a client that
+    /// missed the end of a transaction can learn its outcome.
     fn show_row_by_key(
         &self,
         storage: StorageId,
@@ -338,89 +346,89 @@ pub trait Engine: Send + Sync + 'static {
         visit: &mut Visit<'_>,
     ) -> Option<Timestamp>;
 
-    /// The term of the commits that it makes from now on. No transaction of an
-    /// earlier term runs any more.
+    /// The term of the commits that the engine makes from now on. No transaction of an
+    /// earlier term is still running.
     fn term(&self) -> Term;
 
-    /// Writes down what is committed by now so that a start need not go through the
-    /// log before it, as fast as the disk takes it. Done when that is in force;
-    /// until then, and after an error, the log says it all. An engine that keeps
-    /// nothing has nothing to do.
+    /// Writes a checkpoint of everything committed so far, as fast as the disk allows, so
+    /// that recovery can skip the log before it. The future completes when the checkpoint
+    /// is in force; until then, and after an error, recovery uses the log. An in-memory
+    /// engine has nothing to do.
     fn checkpoint(&self) -> Checkpointing {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Begins a copy of everything durable. Commits go on meanwhile.
+    /// Starts a backup of everything durable. Commits continue meanwhile.
     fn backup(&self) -> Result<Box<dyn BackupStream>, Error> {
         let reason = "a database in memory has nothing to back up";
         Err(Error::Io(reason.to_owned()))
     }
 }
 
-/// A checkpoint under way. Goes on when it is dropped.
+/// A running checkpoint. It continues when this future is dropped.
 pub type Checkpointing = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// A backup on its way, as bytes that mean something to whoever restores it.
-/// Dropping it ends it.
+/// A running backup, as a stream of bytes in the format of the restore command. Dropping it
+/// ends the backup.
 pub trait BackupStream: Send {
-    /// The next bytes; `None` when that was all.
+    /// The next bytes; `None` at the end of the backup.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, Error>>>;
 }
 
-/// A running transaction. One caller at a time; it may move between threads
-/// between calls.
+/// A running transaction. Used by one caller at a time; it may move between threads between
+/// calls.
 ///
-/// After any error but [`Error::LockNotAvailable`], [`Error::SchemaChanged`] at
-/// the start of a statement, and [`Error::ReadOnly`], the caller rolls back to a
-/// savepoint or aborts; after [`Error::Conflict`] and [`Error::Deadlock`] only a
-/// whole new transaction can succeed.
+/// After any error but [`Error::LockNotAvailable`], [`Error::SchemaChanged`] at the start
+/// of a statement, and [`Error::ReadOnly`], the caller must roll back to a savepoint or
+/// abort; after [`Error::Conflict`] and [`Error::Deadlock`] only a new transaction can
+/// succeed.
 pub trait Transaction: Send {
-    /// Its number.
+    /// The transaction's id.
     fn id(&self) -> TransactionId;
 
-    /// What it may see of others.
+    /// The transaction's isolation level.
     fn isolation(&self) -> Isolation;
 
-    /// The newest commit its current snapshot includes.
+    /// The newest commit that the transaction's current snapshot includes.
     fn snapshot(&self) -> Timestamp;
 
-    /// The newest commit whose effect it was shown or works upon: what must be
-    /// durable before any of its results leaves the process.
+    /// The newest commit whose effect the transaction has read or overwritten: it must be
+    /// durable before any result of the transaction leaves the process.
     fn newest_seen(&self) -> Timestamp;
 
-    /// Until the next statement begins, or [`Transaction::disclose_all`]: of what
-    /// reads by key and row locks show, the caller lets nobody know more than which
-    /// rows are there. The rest is for its own work, whose result is part of its
-    /// commit. So [`Transaction::newest_seen`] need not include a version that only
-    /// changed a row, and the caller can be answered while the disk still works on
-    /// that version. Who reads the transaction's own version of such a row later
-    /// learns of it, and is counted then. Engines are free to ignore this.
+    /// Promises, until the next statement begins or [`Transaction::disclose_all`] is
+    /// called: of the rows that reads by key and row locks return, the caller discloses
+    /// only which ones exist. It uses their contents only to compute its writes, which are
+    /// part of its commit. So [`Transaction::newest_seen`] need not include a version that
+    /// only changed a row, and the client can be answered while that version is not yet
+    /// durable. If the transaction later reads its own version of such a row, that read
+    /// discloses the contents, and is counted then. Engines may ignore this promise.
     fn disclose_presence_only(&mut self) {}
 
-    /// From now on [`Transaction::newest_seen`] includes everything worked upon: for
-    /// an error, whose text may tell more, and before a commit.
+    /// From now on [`Transaction::newest_seen`] includes every version that the transaction
+    /// has used: for an error, whose text may disclose row contents, and before a commit.
     fn disclose_all(&mut self) {}
 
-    /// How long a lock may be waited for; `None` for ever.
+    /// Sets the maximum duration of a lock wait; `None` waits for ever.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>);
 
-    /// Marks the start of a statement: at [`Isolation::ReadCommitted`] takes a new
-    /// snapshot, at the other levels does nothing.
+    /// Marks the start of a statement: takes a new snapshot at
+    /// [`Isolation::ReadCommitted`], does nothing at the other levels.
     fn begin_statement(&mut self) -> Result<(), Error>;
 
-    /// Keeps the snapshot of the statement that runs, which is suspended now and goes
-    /// on after others. It keeps old versions from being removed until it is dropped
-    /// or resumed. At the levels where all statements share a snapshot there is
-    /// nothing to keep.
+    /// Keeps the snapshot of the current statement, which is now suspended and will be
+    /// resumed after other statements. Until it is dropped or resumed, it protects old
+    /// versions from garbage collection. At the levels where all statements share a
+    /// snapshot, it is empty.
     fn keep_snapshot(&mut self) -> KeptSnapshot;
 
-    /// Goes on with a suspended statement: until the next
-    /// [`Transaction::begin_statement`] it reads what it would have read then. Only
-    /// what this transaction has written since is seen as well.
+    /// Resumes a suspended statement: until the next [`Transaction::begin_statement`],
+    /// reads use its snapshot. In addition they see what this transaction has written
+    /// since.
     fn resume_snapshot(&mut self, kept: KeptSnapshot) -> Result<(), Error>;
 
-    /// Shows the row with exactly this key in a primary or unique index, and says
-    /// whether there is one.
+    /// Passes the row with exactly this key in a primary or unique index to `visit`, and
+    /// returns whether one exists.
     fn get(
         &mut self,
         storage: StorageId,
@@ -429,8 +437,9 @@ pub trait Transaction: Send {
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error>;
 
-    /// [`Transaction::get`] for many keys: shows what is there in the keys' order,
-    /// with the position of its key. Engines overlap the cache misses.
+    /// Like [`Transaction::get`] for many keys: passes the rows that exist to `visit` in
+    /// the order of the keys, each with the position of its key. Engines overlap the cache
+    /// misses.
     fn get_many(
         &mut self,
         storage: StorageId,
@@ -446,8 +455,8 @@ pub trait Transaction: Send {
         Ok(())
     }
 
-    /// Shows the visible version of one record, if it has one. The record was
-    /// found by this transaction before.
+    /// Passes the visible version of one record to `visit`, and returns whether it has one.
+    /// The transaction must have found the record earlier.
     fn get_record(
         &mut self,
         storage: StorageId,
@@ -455,16 +464,16 @@ pub trait Transaction: Send {
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error>;
 
-    /// Shows the next chunk of a scan.
+    /// Passes the next chunk of a scan to `visit`.
     fn scan(
         &mut self,
         request: &ScanRequest<'_>,
         visit: &mut VisitScan<'_>,
     ) -> Result<ScanProgress, Error>;
 
-    /// Locks a table and checks that the caller's plan was made for its present
-    /// schema, else [`Error::SchemaChanged`]. Writers do so before anything else
-    /// in a statement. Held until the transaction ends.
+    /// Locks a table and checks that the caller's plan was made for the table's current
+    /// schema; otherwise fails with [`Error::SchemaChanged`]. A statement that writes calls
+    /// this before anything else. The lock is held until the transaction ends.
     fn poll_lock_table(
         &mut self,
         storage: StorageId,
@@ -473,14 +482,14 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>>;
 
-    /// Under an exclusive table lock: plans made for any other schema version are
-    /// refused from now on. Undone if the transaction, or a savepoint before this
-    /// call, rolls back.
+    /// Sets the schema version: the engine rejects plans made for any other version from
+    /// now on. Requires an exclusive table lock. Undone if the transaction rolls back, or
+    /// rolls back to a savepoint before this call.
     fn set_schema_version(&mut self, storage: StorageId, version: u64) -> Result<(), Error>;
 
-    /// Under an exclusive table lock: makes a new index with an entry for the
-    /// newest version of every row. It is gone again if the transaction, or a
-    /// savepoint before this call, rolls back.
+    /// Builds a new index with an entry for the newest version of every row. Requires an
+    /// exclusive table lock. The index is removed if the transaction rolls back, or rolls
+    /// back to a savepoint before this call.
     fn poll_build_index(
         &mut self,
         storage: StorageId,
@@ -488,20 +497,19 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<IndexBuild, Error>>;
 
-    /// Under an exclusive table lock: a unique or secondary index promises nothing
-    /// any more, from this call on and to this transaction too, and is forgotten
-    /// after the commit, once no snapshot can reach it. Until then snapshots that
-    /// know it read by it. Undone if the transaction, or a savepoint before this
-    /// call, rolls back: then the index promises what it did.
+    /// Drops a unique or secondary index. Requires an exclusive table lock. From this call
+    /// on the index enforces no uniqueness, in this transaction either; the engine removes
+    /// it after the commit, once no snapshot can reach it. Until then, older snapshots
+    /// still read through it. Undone if the transaction rolls back, or rolls back to a
+    /// savepoint before this call.
     ///
-    /// A storage's primary index cannot be dropped, because its records are named
-    /// by it.
+    /// A storage's primary index cannot be dropped, because it identifies the records.
     fn drop_index(&mut self, storage: StorageId, index: IndexId) -> Result<(), Error>;
 
-    /// Locks a row against other writers until the transaction ends, and shows the
-    /// version that a write would replace (unless `Gone` or `Skipped`). At
-    /// [`Isolation::Serializable`] engines may take the lock at commit only, and
-    /// answer `Unchanged`.
+    /// Locks a row against other writers until the transaction ends, and passes the version
+    /// that a write would replace to `visit` (unless the result is `Gone` or `Skipped`). At
+    /// [`Isolation::Serializable`] an engine may defer the lock to the commit, and return
+    /// `Unchanged`.
     fn poll_lock_row(
         &mut self,
         storage: StorageId,
@@ -511,7 +519,7 @@ pub trait Transaction: Send {
         context: &mut Context<'_>,
     ) -> Poll<Result<LockedRow, Error>>;
 
-    /// Inserts a row. Waits for a transaction that is inserting or deleting the
+    /// Inserts a row. Waits for any other transaction that is inserting or deleting the
     /// same key.
     fn poll_insert(
         &mut self,
@@ -532,20 +540,23 @@ pub trait Transaction: Send {
     /// Deletes a row that this transaction has locked.
     fn delete(&mut self, storage: StorageId, rid: Rid) -> Result<(), Error>;
 
-    /// A point to go back to.
+    /// Creates a savepoint.
     fn savepoint(&mut self) -> Savepoint;
 
-    /// Undoes everything since the savepoint, which stays. Row locks taken since
+    /// Undoes everything since the savepoint, which remains valid. Row locks taken since
     /// may be kept until the transaction ends.
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error>;
 
-    /// Forgets a savepoint and those after it; what was done stays.
+    /// Releases a savepoint and all later ones; their changes remain part of the
+    /// transaction.
     fn release(&mut self, savepoint: Savepoint);
 
-    /// Commits. Ready means the transaction has ended, however it ended. Who gives up before,
-    /// asks again or aborts; statements may be refused from the first call on.
+    /// Commits. Ready means that the transaction has ended, with whatever outcome. A caller
+    /// that stops waiting before must poll again or abort; the engine may refuse statements
+    /// after the first call.
     fn poll_commit(&mut self, context: &mut Context<'_>) -> Poll<Outcome>;
 
-    /// Undoes everything and releases every lock. Ending twice does nothing.
+    /// Rolls everything back and releases every lock. Does nothing if the transaction has
+    /// ended.
     fn abort(&mut self);
 }

@@ -1,22 +1,23 @@
-//! Which storages there are, read from rows without an engine.
+//! Discovery of storages: which storages exist, read from catalog rows without an engine.
 
 use std::fmt;
 
 use coeval_types::{RowRef, StorageDefinition, StorageId};
 
-/// Shows all rows of a storage to a visitor.
+/// Passes all rows of a storage to a visitor.
 pub type Rows<'a> = &'a mut dyn FnMut(StorageId, &mut dyn FnMut(RowRef<'_>));
 
-/// Knows from rows which storages there are. To an engine it is told by whoever attaches
-/// them; tables that follow another node's log have only the rows.
+/// Derives the definitions of all storages from catalog rows. The leader's engine learns
+/// them when SQL attaches its storages; a follower that replays the leader's log has only
+/// the rows.
 pub trait Definitions: fmt::Debug + Send + Sync + 'static {
-    /// In whose rows it is written.
+    /// The storages whose rows hold the definitions.
     fn sources(&self) -> Vec<StorageId>;
 
-    /// Every storage that there is, its sources included. `rows` shows what the rows of a
-    /// source are at one commit.
+    /// All storages that exist, the catalog's own included. `rows` passes a catalog
+    /// storage's rows as of one commit.
     ///
     /// # Errors
-    /// In words, when the rows make no sense.
+    /// A description of the inconsistency, when the rows are not a valid catalog.
     fn read(&self, rows: Rows<'_>) -> Result<Vec<StorageDefinition>, String>;
 }

@@ -1,65 +1,67 @@
-//! How a call of the contract can fail, sorted by what its caller can do.
+//! Errors of the transaction contract, classified by what the caller can do about them.
 
 use std::fmt;
 
 use coeval_types::{IndexId, Remedy, Rid, StorageId, Timestamp, TransactionId};
 
-/// Where two transactions met.
+/// The row, key, range or table over which two transactions conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// One row.
     Row {
-        /// Its storage.
+        /// The storage of the row.
         storage: StorageId,
-        /// Its record.
+        /// The record of the row.
         rid: Rid,
     },
     /// One key, present or absent.
     Key {
-        /// The storage.
+        /// The storage of the index.
         storage: StorageId,
-        /// The index.
+        /// The index that holds the key.
         index: IndexId,
         /// The encoded key.
         key: Vec<u8>,
     },
-    /// Somewhere in a range that was scanned.
+    /// A range that a transaction scanned; the conflict is somewhere in it.
     Range {
-        /// The storage.
+        /// The storage of the index.
         storage: StorageId,
         /// The index that was scanned.
         index: IndexId,
-        /// First encoded key, empty for the very first.
+        /// First encoded key of the range; empty for no lower end.
         lower: Vec<u8>,
-        /// Encoded key behind the last, `None` for no end.
+        /// Encoded key after the last one of the range; `None` for no upper end.
         upper: Option<Vec<u8>>,
     },
     /// A whole table.
     Table {
-        /// Its storage.
+        /// The storage of the table.
         storage: StorageId,
     },
 }
 
-/// Why a transaction cannot be given the isolation it asked for.
+/// Why the engine cannot give a transaction the isolation that it requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// Another transaction committed a newer version of a row this one writes.
+    /// Another transaction committed a newer version of a row that this one writes.
     WriteWrite,
-    /// A row or key this one read was changed before this one committed.
+    /// A row or key that this transaction read was changed before it committed.
     ReadChanged,
-    /// A row came, went or changed in a range this one scanned.
+    /// A row was inserted, deleted or changed in a range that this transaction scanned.
     RangeChanged,
-    /// The record of recent writers was overwritten before it could be checked.
+    /// The ring of recent writers was overwritten before this transaction could validate
+    /// against it.
     RingOverflow,
-    /// A lock wanted at commit was held by a transaction that waits for this one.
+    /// A lock that this transaction needs at commit is held by a transaction that waits for
+    /// it.
     LockOrder,
-    /// A schema this transaction relied on was changed.
+    /// A schema that this transaction relied on was changed.
     Schema,
 }
 
 impl Cause {
-    /// For people: completes "because …".
+    /// The cause in messages: completes "because …".
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -73,67 +75,66 @@ impl Cause {
     }
 }
 
-/// Two transactions, of which this one has to give way.
+/// A conflict between two transactions, seen by the one that has to abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Why.
+    /// Why the transaction has to abort.
     pub cause: Cause,
-    /// Where.
+    /// The row, key, range or table of the conflict.
     pub place: Place,
-    /// With whom, where that is known.
+    /// The other transaction, if known.
     pub other: Option<TransactionId>,
-    /// The timestamp at which the other committed, where that is known.
+    /// The commit timestamp of the other transaction, if it has committed and is known.
     pub committed: Option<Timestamp>,
 }
 
-/// How a call of the contract can fail.
+/// Why a call of the contract failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// Retry: the isolation asked for cannot be given this time.
+    /// Retry: the engine could not provide the requested isolation this time.
     Conflict(Box<Conflict>),
-    /// Retry: this transaction and others wait for each other; it gives way.
+    /// Retry: this transaction and others wait for each other; this one is the victim.
     Deadlock {
-        /// Where it waited.
+        /// The lock that this transaction waited for.
         place: Place,
-        /// The transactions of the circle, this one first.
+        /// The transactions of the cycle, this one first.
         circle: Vec<TransactionId>,
     },
-    /// Retry: a lock was not to be had within the lock timeout.
+    /// Retry: the lock did not become available within the lock timeout.
     LockTimeout(Place),
-    /// Retry: a lock is held and the caller did not want to wait.
+    /// Retry: another transaction holds the lock, and the caller asked not to wait.
     LockNotAvailable(Place),
     /// Retry the statement with a new plan and, at READ COMMITTED, a new snapshot.
     SchemaChanged(StorageId),
-    /// Retry: its snapshot was the oldest of all and held on to more versions than
-    /// there may be.
+    /// Retry: the transaction's snapshot was the oldest of all and protected more versions
+    /// from garbage collection than the limit permits.
     SnapshotTooOld,
-    /// Retry: asked to stop from outside.
+    /// Retry: the transaction was canceled through [`crate::BeginOptions::cancel`].
     Canceled,
-    /// Fix: a write in a read-only transaction.
+    /// Fix: the transaction is read-only and attempted a write.
     ReadOnly,
-    /// Fix: the transaction writes more than one commit can hold, in bytes.
+    /// Fix: the transaction writes more bytes than one commit can hold.
     WriteSetTooLarge {
-        /// How much it would be.
+        /// Size of the commit, in bytes.
         bytes: u64,
-        /// How much there may be.
+        /// The limit, in bytes.
         limit: u64,
     },
-    /// Fix: no memory left for growth; deletes still work.
+    /// Fix: the memory limit is reached and no data can be added; deletes still work.
     OutOfMemory,
-    /// Fix: the disk is full, and says of what. Reads go on; what is committed is
-    /// safe.
+    /// Fix: the disk is full; the text names the file system. Reads continue, and commits
+    /// are safe.
     DiskFull(String),
-    /// Fix: the disk refuses something that no commit depends on, such as a
-    /// checkpoint.
+    /// Fix: an I/O operation failed on which no commit depends, such as a checkpoint.
     Io(String),
-    /// Fix: no such storage, index or savepoint: the caller's mistake.
+    /// Fix: the caller named a storage, index or savepoint that does not exist.
     Unknown(&'static str),
     /// Fatal: the engine has stopped, for this reason.
     Stopped(String),
 }
 
 impl Error {
-    /// What the caller can do.
+    /// What the caller can do about the error.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {
         match self {
@@ -154,7 +155,7 @@ impl Error {
         }
     }
 
-    /// A conflict, boxed.
+    /// Creates an [`Error::Conflict`].
     #[must_use]
     pub fn conflict(cause: Cause, place: Place, other: Option<TransactionId>) -> Self {
         Self::Conflict(Box::new(Conflict {
@@ -165,7 +166,8 @@ impl Error {
         }))
     }
 
-    /// A conflict with a transaction that has committed at this time already.
+    /// Adds the commit timestamp of the other transaction, if it has committed, to a
+    /// conflict.
     #[must_use]
     pub fn with_commit(mut self, committed: Option<Timestamp>) -> Self {
         if let Self::Conflict(conflict) = &mut self {

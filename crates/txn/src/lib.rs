@@ -1,5 +1,5 @@
-//! The transaction contract: what SQL, workloads and judges may ask of any
-//! protocol, and what each protocol promises in return.
+//! The transaction contract: the interface that SQL, workloads and checkers use for every
+//! concurrency control protocol, and the guarantees that each protocol gives in return.
 //!
 //! ```text
 //!   sql, workload, check                 know only this crate
@@ -10,30 +10,30 @@
 //!
 //! The rules that hold for every implementation:
 //!
-//! 1. **A read is one pinned step.** Rows are shown to a visitor and are gone when
-//!    it returns. No reclamation guard and no borrowed row crosses an await.
-//! 2. **Only begin, locks, writes that may meet a lock, index builds and commit
-//!    wait.** They are `poll_` methods, so that the common case, ready at once,
-//!    allocates nothing. A call that returned `Pending` is called again with the
-//!    same arguments until it is ready, or the transaction is aborted.
-//! 3. **What a transaction has seen may not be durable yet.** Nothing it returned
-//!    leaves the process before [`Engine::poll_durable`] is ready for
-//!    [`Transaction::newest_seen`]; nor an acknowledgement of its commit before
-//!    the same for the commit's timestamp. And it may be old, where another engine
-//!    may have taken this one's place unheard: what a transaction that wrote nothing
-//!    was shown does not leave before [`Engine::poll_confirmed`] is ready for a
-//!    [`Confirmation`] that was asked for after its snapshot. [`Basis`] has both. A
-//!    transaction that is open may show more than its first answer before that, while
-//!    [`Engine::is_unchallenged`], if its end waits.
+//! 1. **A read is one pinned step.** The engine passes rows to a visitor, and they are
+//!    invalid after it returns. No reclamation guard and no borrowed row crosses an await.
+//! 2. **Only begin, locks, writes that may need a lock, index builds and commit wait.**
+//!    They are `poll_` methods, so that the common case, ready at once, allocates nothing.
+//!    After `Pending`, the caller calls again with the same arguments until the method is
+//!    ready, or aborts the transaction.
+//! 3. **What a transaction has seen may not be durable yet.** Nothing it returned leaves
+//!    the process before [`Engine::poll_durable`] is ready for
+//!    [`Transaction::newest_seen`]; nor does an acknowledgement of its commit before the
+//!    same for the commit's timestamp. A read may also be stale, if another engine may have
+//!    become leader unnoticed: the results of a transaction that wrote nothing do not leave
+//!    before [`Engine::poll_confirmed`] is ready for a [`Confirmation`] that was requested
+//!    after its snapshot. [`Basis`] holds both conditions. While
+//!    [`Engine::is_unchallenged`], an open transaction may return more than its first
+//!    answer before that, if its end waits.
 //! 4. **A statement that changes rows first collects which, then changes them.** A
-//!    transaction sees its own writes at once, so a scan that met them would chase
-//!    its own tail.
-//! 5. **Storages and indexes are physical.** They are created at once and known to
-//!    nobody until a catalog row says so; that row's version decides who sees
-//!    them. A storage that a rollback leaves behind is dropped by whoever created
-//!    it. The indexes of a storage come and go with the transaction that has it
-//!    locked alone, so that at no moment others meet an index they do not know, or
-//!    miss one they do.
+//!    transaction sees its own writes at once, so a scan that encountered them would never
+//!    end.
+//! 5. **Storages and indexes are physical.** They are created at once, and no transaction
+//!    knows of them until a catalog row names them; the visibility of that row's version
+//!    decides which transactions see them. The creator of a storage drops it after a
+//!    rollback. The indexes of a storage are created and dropped by the transaction that
+//!    holds its exclusive lock, so that other transactions never encounter an index unknown
+//!    to them, or miss a known one.
 //!
 //! Dropping a transaction that has not ended aborts it.
 

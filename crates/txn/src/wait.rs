@@ -1,4 +1,4 @@
-//! The waiting calls of the contract as futures.
+//! The polling calls of the contract as futures, for callers in async code.
 
 use std::future::poll_fn;
 
@@ -10,7 +10,7 @@ use crate::{
     Transaction, Update,
 };
 
-/// [`Engine::poll_begin`].
+/// Begins a transaction: [`Engine::poll_begin`] as a future.
 pub async fn begin(
     engine: &dyn Engine,
     options: &BeginOptions,
@@ -18,12 +18,13 @@ pub async fn begin(
     poll_fn(|context| engine.poll_begin(options, context)).await
 }
 
-/// [`Engine::poll_durable`].
+/// Waits until a commit is durable: [`Engine::poll_durable`] as a future.
 pub async fn durable(engine: &dyn Engine, timestamp: Timestamp) -> Result<(), Error> {
     poll_fn(|context| engine.poll_durable(timestamp, context)).await
 }
 
-/// Waits until it is certain that what was read here before this call was not old.
+/// Waits until the engine has confirmed that reads made here before this call were not
+/// stale.
 pub async fn confirmed(engine: &dyn Engine) -> Result<(), Error> {
     match engine.ask_confirmation() {
         Some(asked) => poll_fn(|context| engine.poll_confirmed(asked, context)).await,
@@ -31,7 +32,7 @@ pub async fn confirmed(engine: &dyn Engine) -> Result<(), Error> {
     }
 }
 
-/// [`Transaction::poll_lock_table`].
+/// Locks a table: [`Transaction::poll_lock_table`] as a future.
 pub async fn lock_table(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -41,7 +42,7 @@ pub async fn lock_table(
     poll_fn(|context| transaction.poll_lock_table(storage, mode, schema_version, context)).await
 }
 
-/// [`Transaction::poll_build_index`].
+/// Builds an index: [`Transaction::poll_build_index`] as a future.
 pub async fn build_index(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -50,7 +51,7 @@ pub async fn build_index(
     poll_fn(|context| transaction.poll_build_index(storage, definition, context)).await
 }
 
-/// [`Transaction::poll_lock_row`].
+/// Locks a row: [`Transaction::poll_lock_row`] as a future.
 pub async fn lock_row(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -61,7 +62,7 @@ pub async fn lock_row(
     poll_fn(|context| transaction.poll_lock_row(storage, rid, wait, visit, context)).await
 }
 
-/// [`Transaction::poll_insert`].
+/// Inserts a row: [`Transaction::poll_insert`] as a future.
 pub async fn insert(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -70,7 +71,7 @@ pub async fn insert(
     poll_fn(|context| transaction.poll_insert(storage, row, context)).await
 }
 
-/// [`Transaction::poll_update`].
+/// Replaces a row: [`Transaction::poll_update`] as a future.
 pub async fn update(
     transaction: &mut dyn Transaction,
     storage: StorageId,
@@ -80,7 +81,7 @@ pub async fn update(
     poll_fn(|context| transaction.poll_update(storage, rid, row, context)).await
 }
 
-/// [`Transaction::poll_commit`].
+/// Commits a transaction: [`Transaction::poll_commit`] as a future.
 pub async fn commit(transaction: &mut dyn Transaction) -> Outcome {
     poll_fn(|context| transaction.poll_commit(context)).await
 }

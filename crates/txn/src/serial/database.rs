@@ -1,4 +1,5 @@
-//! What the serial engine keeps: rows by record, entries by key, and how to undo.
+//! The serial engine's data structures: rows by record, index entries by key, and undo
+//! steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -20,12 +21,12 @@ type EntryBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 struct Index {
     definition: IndexDefinition,
     entries: BTreeSet<Vec<u8>>,
-    /// Whether the running transaction has dropped it: then it promises nothing,
-    /// and goes with the commit.
+    /// Whether the running transaction has dropped the index: then it enforces nothing, and
+    /// the commit removes it.
     dropped: bool,
 }
 
-/// The RID at the end of an entry.
+/// The RID at the end of an index entry.
 fn rid_of(entry: &[u8]) -> Rid {
     let at = entry.len() - RID_BYTES;
     Rid(u64::from_be_bytes(
@@ -42,7 +43,7 @@ impl Index {
         }
     }
 
-    /// The entry of a row, and whether its key can be a duplicate of another's.
+    /// The index entry of a row, and whether its key is subject to the uniqueness check.
     fn entry(&self, rid: Rid, row: RowRef<'_>) -> (Vec<u8>, bool) {
         let mut entry = Vec::new();
         let extracted = self.definition.extractor.extract(row, &mut entry);
@@ -74,7 +75,8 @@ impl Index {
             .map(|entry| rid_of(entry))
     }
 
-    /// Another row than `rid` that keeps `row` from being put there.
+    /// A row other than `rid` whose key conflicts with that of `row`, if the index is
+    /// unique.
     fn duplicate(&self, rid: Rid, row: RowRef<'_>) -> Option<Rid> {
         if self.dropped {
             return None;
@@ -134,7 +136,7 @@ impl Storage {
         Ok(index.find(key))
     }
 
-    /// The index and the row that keep `row` from being put at `rid`.
+    /// The unique index and the existing row that prevent `row` from being stored at `rid`.
     pub(super) fn duplicate(&self, rid: Rid, row: RowRef<'_>) -> Option<(IndexId, Rid)> {
         self.indexes.iter().find_map(|index| {
             let other = index.duplicate(rid, row)?;
@@ -142,7 +144,7 @@ impl Storage {
         })
     }
 
-    /// Whether two rows differ in the primary key.
+    /// Whether two versions of a row differ in the primary key.
     pub(super) fn changes_primary_key(&self, older: RowRef<'_>, newer: RowRef<'_>) -> bool {
         self.indexes
             .iter()
@@ -150,8 +152,8 @@ impl Storage {
             .any(|index| index.entry(Rid(0), older).0 != index.entry(Rid(0), newer).0)
     }
 
-    /// Puts `row` at `rid`, or nothing, and returns what was there. The only place
-    /// where rows and entries change, so that they always agree.
+    /// Stores `row` at `rid`, or removes the row there, and returns the old row. The only
+    /// function that changes rows and entries, so that they always agree.
     pub(super) fn put(&mut self, rid: Rid, row: Option<Box<[u8]>>) -> Option<Box<[u8]>> {
         let older = self.rows.remove(&rid);
         for index in &mut self.indexes {
@@ -187,7 +189,7 @@ impl Storage {
         Ok(IndexBuild::Built)
     }
 
-    /// Says that an index is dropped, or is not after all.
+    /// Marks an index as dropped, or reverts that.
     pub(super) fn set_dropped(&mut self, id: IndexId, dropped: bool) -> Result<(), Error> {
         let index = self
             .indexes
@@ -207,8 +209,8 @@ impl Storage {
         self.indexes.retain(|index| !index.dropped);
     }
 
-    /// One chunk of a scan. A table is scanned in the order of its RIDs, whose
-    /// big-endian bytes are the keys of that order.
+    /// Visits one chunk of a scan. A table is scanned in RID order; the big-endian bytes of
+    /// the RIDs are the keys of that order.
     pub(super) fn scan(
         &self,
         request: &ScanRequest<'_>,
@@ -265,10 +267,11 @@ impl Storage {
     }
 }
 
-/// The bounds as bounds of whole entries, or `None` when nothing is between them.
+/// Converts the request's bounds into bounds of whole entries; `None` when the range is
+/// empty.
 ///
-/// A bound covers every entry that begins with it: an excluded lower bound leaves
-/// all of them out, an included upper bound takes all of them in.
+/// A bound covers every entry that has it as a prefix: an excluded lower bound excludes all
+/// of them, an included upper bound includes all of them.
 fn entry_bounds(request: &ScanRequest<'_>) -> Option<EntryBounds> {
     let lower = match request.bounds.lower {
         Bound::Unbounded => Vec::new(),
@@ -287,28 +290,28 @@ fn entry_bounds(request: &ScanRequest<'_>) -> Option<EntryBounds> {
     }
 }
 
-/// How to take one step of a transaction back.
+/// Undo record: how to revert one step of a transaction.
 #[derive(Debug)]
 pub(super) enum Undo {
-    /// Put this row, or none, at this record.
+    /// Store this row, or none, at this record.
     Row {
         storage: StorageId,
         rid: Rid,
         older: Option<Box<[u8]>>,
     },
-    /// Give the storage this schema version.
+    /// Reset the storage to this schema version.
     SchemaVersion { storage: StorageId, older: u64 },
-    /// Forget this index.
+    /// Remove this index.
     IndexBuilt { storage: StorageId, index: IndexId },
-    /// Let this index promise again what it did.
+    /// Make this index enforce uniqueness again.
     IndexDropped { storage: StorageId, index: IndexId },
 }
 
-/// Everything there is.
+/// The whole state of the serial engine.
 #[derive(Debug, Default)]
 pub(super) struct Database {
     pub(super) storages: BTreeMap<StorageId, Storage>,
-    /// The number of commits that wrote something: the timestamp of the last one.
+    /// Number of commits that wrote something; also the timestamp of the latest one.
     pub(super) commits: u64,
 }
 
@@ -321,7 +324,7 @@ impl Database {
         self.storages.get_mut(&id).ok_or(Error::Unknown("storage"))
     }
 
-    /// Takes one step back. A storage that was dropped since needs none.
+    /// Reverts one step. Does nothing for a storage that was dropped since.
     pub(super) fn undo(&mut self, step: Undo) {
         match step {
             Undo::Row {
@@ -353,7 +356,7 @@ impl Database {
         }
     }
 
-    /// Forgets what the steps that are now committed have dropped.
+    /// Removes the indexes that the now committed steps have dropped.
     pub(super) fn forget_dropped(&mut self, steps: &[Undo]) {
         for step in steps {
             if let Undo::IndexDropped { storage, .. } = step

@@ -1,4 +1,4 @@
-//! The serial engine's door: one transaction goes in when the last came out.
+//! The serial engine: admits one transaction at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,17 +13,17 @@ use super::transaction::SerialTransaction;
 use crate::contract::Visit;
 use crate::{BeginOptions, Engine, Error, Transaction};
 
-/// Whether a transaction is running, and who waits for it to end.
+/// Whether a transaction is running, and the begins that wait for its end.
 #[derive(Debug, Default)]
 struct Gate {
     closed: bool,
     begun: u64,
-    /// All are woken at every end: a begin that is given up leaves its waker
-    /// behind, and must not swallow the only wake-up.
+    /// Wakers of the waiting begins. All are woken at every end: an abandoned begin leaves
+    /// its waker here, and must not consume the only wake-up.
     waiting: Vec<Waker>,
 }
 
-/// What the engine and its running transaction share.
+/// State that the engine shares with its running transaction.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     gate: Mutex<Gate>,
@@ -39,7 +39,7 @@ impl Shared {
         self.gate.lock().expect("no panic while it was held")
     }
 
-    /// Lets the next transaction in.
+    /// Admits the next transaction.
     pub(super) fn open_gate(&self) {
         let waiting = {
             let mut gate = self.gate();
@@ -52,7 +52,7 @@ impl Shared {
     }
 }
 
-/// Whether the caller's flag is up.
+/// Whether the caller has set its cancel flag.
 pub(super) fn is_canceled(cancel: Option<&Arc<AtomicBool>>) -> bool {
     cancel.is_some_and(|flag| flag.load(Ordering::Acquire))
 }
@@ -64,7 +64,7 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// An empty database.
+    /// Creates an engine with an empty database.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -105,7 +105,7 @@ impl Engine for Serial {
         ))))
     }
 
-    /// At once: there is nothing this engine promises to survive.
+    /// Ready at once: this engine guarantees no durability.
     fn poll_durable(
         &self,
         _timestamp: Timestamp,
@@ -133,8 +133,8 @@ impl Engine for Serial {
         Ok(())
     }
 
-    /// At once: a transaction that runs now began after everything that could
-    /// make the storage unreachable.
+    /// Drops at once: a transaction that runs now began after every step that could make
+    /// the storage unreachable.
     fn drop_storage(&self, storage: StorageId) {
         self.shared.database().storages.remove(&storage);
     }
@@ -149,8 +149,8 @@ impl Engine for Serial {
         Some(Timestamp::from_bits(database.commits))
     }
 
-    /// There is but one state here, so what the running transaction has written is
-    /// shown too.
+    /// Includes uncommitted writes of the running transaction, because this engine has only
+    /// one state.
     fn show_row_by_key(
         &self,
         storage: StorageId,
@@ -165,7 +165,7 @@ impl Engine for Serial {
         Some(Timestamp::from_bits(database.commits))
     }
 
-    /// Always the first.
+    /// Always term 1.
     fn term(&self) -> Term {
         Term(1)
     }

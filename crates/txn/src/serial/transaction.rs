@@ -1,4 +1,4 @@
-//! A transaction that is alone.
+//! The serial engine's transaction: it runs alone, and undoes its changes through a log.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(super) struct SerialTransaction {
     snapshot: Timestamp,
     running: bool,
     undo: Vec<Undo>,
-    /// Where in the undo log each savepoint stands.
+    /// Length of the undo log at each savepoint.
     savepoints: Vec<usize>,
-    /// What the caller locked, kept only to notice when it forgot to.
+    /// The tables and rows that the caller has locked, only to detect a missing lock.
     exclusive: BTreeSet<StorageId>,
     locked: BTreeSet<(StorageId, Rid)>,
 }
@@ -93,7 +93,7 @@ impl SerialTransaction {
         Ok(())
     }
 
-    /// Puts a row, or none, at a record, and remembers how to undo that.
+    /// Stores a row, or none, at a record, and logs the undo step.
     fn put(&mut self, storage: StorageId, rid: Rid, row: Option<Box<[u8]>>) -> Result<(), Error> {
         let older = self.shared.database().storage_mut(storage)?.put(rid, row);
         self.undo.push(Undo::Row {
@@ -206,14 +206,14 @@ impl Transaction for SerialTransaction {
         self.snapshot
     }
 
-    /// No lock is ever waited for.
+    /// Does nothing: no call of this engine waits for a lock.
     fn set_lock_timeout(&mut self, _timeout: Option<Duration>) {}
 
     fn begin_statement(&mut self) -> Result<(), Error> {
         self.check_read()
     }
 
-    /// There is one state, and nobody else changes it.
+    /// Keeps nothing: this engine has one state, and no other transaction changes it.
     fn keep_snapshot(&mut self) -> KeptSnapshot {
         KeptSnapshot(Box::new(()))
     }

@@ -1,4 +1,4 @@
-//! What the contract promises, asked of the serial engine.
+//! Tests of the transaction contract, with the serial engine.
 
 #[path = "../support/script.rs"]
 mod script;

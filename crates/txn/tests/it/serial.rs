@@ -1,4 +1,4 @@
-//! The oracle alone: rows, indexes, undo, and the gate that makes it serial.
+//! Tests of the serial engine alone: rows, indexes, undo, and the gate that serialises it.
 
 use std::future::Future;
 use std::ops::{Bound, ControlFlow};

@@ -1,8 +1,8 @@
-//! Scripts of concurrent sessions, and the transcripts they must produce.
+//! Test scripts of concurrent sessions, and the transcripts that they must produce.
 //!
-//! A script tells one story: a few sessions, one command a line. The runner plays
-//! it at each isolation level, in one thread, and writes down what every command
-//! answered, and when, if it had to wait:
+//! A script describes one scenario: a few sessions, one command per line. The runner plays
+//! it at each isolation level, in one thread, and records the result of every command, and
+//! when it was returned if the command had to wait:
 //!
 //! ```text
 //!  a: begin
@@ -14,12 +14,12 @@
 //! ```
 //!
 //! Each engine has its transcript beside the script (`lost_update.serial`); with
-//! `UPDATE_TRANSCRIPTS=1` in the environment they are written anew, and the
-//! difference is to be read as a change of behaviour.
+//! `UPDATE_TRANSCRIPTS=1` in the environment the runner rewrites them, and the developer
+//! reviews the difference as a change of behaviour.
 //!
-//! A script also names what the anomaly looks like (`anomaly:` lines, all of which
-//! then stand in the transcript) and who permits it (`permitted by:`); the runner
-//! checks that the anomaly shows at exactly those levels.
+//! A script also describes its anomaly (`anomaly:` lines, which must all occur in the
+//! transcript) and the isolation levels that permit it (`permitted by:`); the runner checks
+//! that the anomaly shows at exactly those levels.
 //!
 //! | command | statement |
 //! | --- | --- |
@@ -64,7 +64,7 @@ const LEVELS: [(Isolation, &str); 3] = [
     (Isolation::Serializable, "serializable"),
 ];
 
-/// The key is one cell and an end mark, so that no key begins another.
+/// The key is one cell and an end mark, so that no key is a prefix of another.
 #[derive(Debug)]
 struct Cell(usize);
 
@@ -93,8 +93,8 @@ fn cell(row: RowRef<'_>, column: usize) -> String {
     String::from_utf8_lossy(row.cell(column).unwrap_or_default()).into_owned()
 }
 
-/// Gives an engine the table that scripts use: a key and a value, with a primary
-/// index on one and a secondary index on the other.
+/// Creates the table that scripts use: a key with a primary index, and a value with a
+/// secondary index.
 pub fn attach_table(engine: &dyn Engine) {
     let index = |id, kind, column| IndexDefinition {
         id,
@@ -229,8 +229,8 @@ async fn statement(
                 .into_iter()
                 .map(|(key, _)| key)
                 .collect();
-            // Rows with one key come in the order of their records, which engines
-            // number as they like.
+            // Rows with the same key are visited in RID order, and engines assign RIDs as
+            // they like.
             keys.sort();
             Ok(format!("[{}]", keys.join(" ")))
         }
@@ -309,7 +309,7 @@ fn scan(
     }
 }
 
-/// The row with this key, locked, with its newest value.
+/// Locks the row with this key and returns its newest value.
 async fn locked(
     transaction: &mut dyn Transaction,
     name: &str,
@@ -400,7 +400,7 @@ type Transcript = Rc<RefCell<Vec<String>>>;
 type Task<'engine> = Pin<Box<dyn Future<Output = ()> + 'engine>>;
 type Commands = Rc<RefCell<VecDeque<String>>>;
 
-/// A session as a task: takes its commands in order, and writes the answers down.
+/// A session as a task: runs its commands in order, and records the results.
 async fn play(mut session: Session<'_>, name: String, commands: Commands, transcript: Transcript) {
     loop {
         let command = poll_fn(|_| match commands.borrow_mut().pop_front() {
@@ -428,7 +428,7 @@ async fn play(mut session: Session<'_>, name: String, commands: Commands, transc
     }
 }
 
-/// Plays a script at one level and returns its transcript.
+/// Plays a script at one isolation level and returns its transcript.
 fn perform(script: &Script, engine: &dyn Engine, isolation: Isolation) -> Vec<String> {
     attach_table(engine);
     let transcript = Transcript::default();
@@ -447,8 +447,8 @@ fn perform(script: &Script, engine: &dyn Engine, isolation: Isolation) -> Vec<St
     steps.push(("setup".into(), "commit".into()));
     let setup_steps = steps.len();
     steps.extend(script.steps.iter().cloned());
-    // Whatever the story does not end is given up, so that the last look at the
-    // table waits for nobody.
+    // Sessions that the script leaves open are dropped, so that the final read of the table
+    // waits for none.
     let names: std::collections::BTreeSet<_> =
         script.steps.iter().map(|(name, _)| name.clone()).collect();
     steps.extend(names.into_iter().map(|name| (name, "abort".to_owned())));
@@ -472,7 +472,7 @@ fn perform(script: &Script, engine: &dyn Engine, isolation: Isolation) -> Vec<St
             (commands, Box::pin(task))
         });
         commands.borrow_mut().push_back(command);
-        // Until nothing moves: one session's answer may be another's turn.
+        // Polls until no session progresses: one session's result may unblock another.
         loop {
             woken.0.store(false, Ordering::Release);
             let before = transcript.borrow().len();
@@ -494,8 +494,8 @@ fn perform(script: &Script, engine: &dyn Engine, isolation: Isolation) -> Vec<St
         .collect()
 }
 
-/// Plays every script in `folder` on engines that `make` makes, and compares with
-/// the transcripts kept for `engine_name`.
+/// Plays every script in `folder` on engines that `make` makes, and compares with the
+/// transcripts kept for `engine_name`.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests read their scripts from the source tree"
@@ -517,8 +517,8 @@ pub fn run_scripts(folder: &Path, engine_name: &str, make: impl Fn() -> Box<dyn 
     }
 }
 
-/// Plays every script in a folder at every level, and checks that its anomaly shows
-/// where it is permitted and nowhere else. With what each script came to.
+/// Plays every script in a folder at every level, and checks that its anomaly shows exactly
+/// where it is permitted. Returns the transcript of each script.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests read their scripts from the source tree"
