@@ -1,5 +1,5 @@
-//! What whoever finds garbage needs: when a version has expired, and whom to tell
-//! that it is gone.
+//! Garbage collection of versions: the context that a collecting thread needs, to decide
+//! which versions have expired and to remove their index entries.
 
 use coeval_memory::epoch::Guard;
 use coeval_types::{Rid, RowRef};
@@ -7,19 +7,20 @@ use coeval_types::{Rid, RowRef};
 use crate::record::Record;
 use crate::snapshots::Expiry;
 
-/// Told of every version that goes, so that index entries go with it.
+/// Index maintenance during garbage collection: notified of every removed version, so that
+/// its index entries are removed with it.
 pub trait IndexUpkeep: Sync {
-    /// `removed` was a version of `rid` and is none any more. Called under the
-    /// record's lock, so no entry for the record is being added meanwhile. An index
-    /// entry of `removed`'s key goes now, unless a row in `remaining` has the same
-    /// key. Of several versions with one key that go together each is reported, so
-    /// the entry may be gone already.
+    /// Called after the version `removed` of record `rid` was removed, under the record's
+    /// lock, so no entry for the record is being added meanwhile. The implementation
+    /// removes the index entry of `removed`'s key, unless a row in `remaining` has the same
+    /// key. Several versions with the same key that are removed together are each reported,
+    /// so the entry may be gone already.
     ///
-    /// Does not wait for locks of records and does not pin for long.
+    /// An implementation does not wait for record locks and does not pin for long.
     fn removed(&self, rid: Rid, removed: RowRef<'_>, remaining: &Remaining<'_>);
 }
 
-/// For tables without indexes.
+/// Index maintenance for tables without indexes: does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoIndexes;
 
@@ -27,8 +28,8 @@ impl IndexUpkeep for NoIndexes {
     fn removed(&self, _: Rid, _: RowRef<'_>, _: &Remaining<'_>) {}
 }
 
-/// The versions that a record still has, under its lock: the private one, the
-/// committed ones in the record and in the list. Tombstones are no rows.
+/// The versions that a record still has, under its lock: the private one, and the committed
+/// ones in the record and in the version list. Tombstones are not rows.
 #[derive(Debug)]
 pub struct Remaining<'record> {
     record: &'record Record,
@@ -40,27 +41,27 @@ impl<'record> Remaining<'record> {
         Self { record, guard }
     }
 
-    /// What whoever removes the version is pinned by.
+    /// The guard of the thread that removes the version.
     #[must_use]
     pub fn guard(&self) -> &'record Guard<'record> {
         self.guard
     }
 
-    /// Whether any of the rows satisfies `predicate`.
+    /// Whether any of the remaining rows satisfies `predicate`.
     #[must_use]
     pub fn any(&self, mut predicate: impl FnMut(RowRef<'_>) -> bool) -> bool {
         self.record.any_row(true, self.guard, &mut predicate)
     }
 }
 
-/// What a writer or a sweep removes garbage with.
+/// Context with which a writer or the garbage collector removes expired versions.
 #[derive(Clone, Copy)]
 pub struct Collector<'a> {
-    /// Keeps what is read, and takes what is removed.
+    /// Protects the memory that the thread reads, and takes the memory that it retires.
     pub guard: &'a Guard<'a>,
-    /// Which versions may go.
+    /// Decides which versions have expired.
     pub expiry: &'a Expiry<'a>,
-    /// Who hears of it.
+    /// Notified of every removed version.
     pub indexes: &'a dyn IndexUpkeep,
 }
 

@@ -1,19 +1,21 @@
-//! Storage: versioned records in tables, registered snapshots, ordered indexes.
+//! The storage engine: multi-version records in tables, registered snapshots, ordered
+//! indexes.
 //!
-//! - [`record`]: one row's versions, in a cache line and a list. Start here.
+//! - [`record`]: the versions of one row, in a cache line and a list. Start here.
 //! - [`table`]: a growing array of records, addressed by RID.
-//! - [`snapshots`]: who reads at which timestamp, and which versions have expired.
-//! - [`collector`]: how index entries go with the versions that had them.
-//! - [`index`]: byte strings in order, each with a RID.
+//! - [`snapshots`]: the timestamps at which transactions read, and which versions have
+//!   expired.
+//! - [`collector`]: removal of index entries together with the versions that had them.
+//! - [`index`]: a concurrent map from byte strings to RIDs, in key order.
 //! - [`value`]: a row behind a thin pointer.
-//! - [`usage`]: what all this takes in memory.
-//! - `comparators`, with the feature of that name: other ways to keep versions, for
+//! - [`usage`]: memory accounting of tables.
+//! - `comparators`, with the feature of that name: other designs of version storage, for
 //!   measurements.
 //!
-//! It does not know what a transaction is beyond a number that holds locks, does
-//! not know the log beyond two timestamps, and does not know columns.
+//! This crate knows a transaction only as a number that holds locks, the log only as two
+//! timestamps, and no columns.
 //!
-//! # How it is checked
+//! # Tests
 //!
 //! ```text
 //! cargo test -p coeval-storage
@@ -23,9 +25,9 @@
 //!     --lib --test it
 //! ```
 //!
-//! A record against a plain list of versions, an index against a plain map, in
-//! random histories; threads of every kind at once; and the races of a record
-//! under loom and shuttle, each with a fault put back that must be found.
+//! Model tests compare a record with a plain list of versions, and an index with a plain
+//! map, in random histories; stress tests run threads of every kind at once; loom and
+//! shuttle check the races of a record, each with an injected fault that they must find.
 
 pub mod collector;
 #[cfg(feature = "comparators")]

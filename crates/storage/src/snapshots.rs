@@ -1,51 +1,52 @@
-//! Registered snapshots, and the rule that says when a version has expired.
+//! Registered snapshots, and the rule by which garbage collection decides that a version
+//! has expired.
 //!
-//! A version may go when nobody can ask for it any more. Who can is written down
-//! here: every transaction that reads registers its snapshot first.
+//! A version may be removed when no transaction can read it any more. Every transaction
+//! that reads registers its snapshot here first.
 //!
 //! ```text
 //!   versions of a row      10 ──────── 20 ──────── 30
 //!   registered snapshots        ▲ 15                     ▲ 40
-//!   expired                no: 15 sees it   yes: nobody in [20, 30)
+//!   expired                no: 15 sees it   yes: none in [20, 30)
 //! ```
 //!
-//! # Registering against collecting
+//! # Registration versus collection
 //!
 //! ```text
 //!   reader                                collector
 //!   s ← installed                         b ← min(installed, committed)
 //!   slot ← s                              full fence
 //!   full fence                            scan the slots
-//!   again unless installed = s            remove versions expired under b
+//!   repeat unless installed = s           remove versions expired under b
 //! ```
 //!
-//! Of the two fences one comes first. If the reader's does, the scan sees its slot.
-//! If the collector's does, the reader's second look at installed sees at least
-//! the collector's, so s ≥ b: the collector only removes versions whose successor
-//! is at or below b, and the reader sees the successor. That is why both bounds
-//! are read *before* the scan (EMS §2.3.5 is silent on it).
+//! One of the two fences comes first. If the reader's does, the scan sees its slot. If the
+//! collector's does, the reader's second load of installed sees at least the collector's
+//! value, so s ≥ b: the collector only removes versions whose successor is at or below b,
+//! and the reader sees the successor. For this reason both bounds are read *before* the
+//! scan (EMS §2.3.5 does not mention it).
 //!
-//! It follows that a scan once made stays good: a snapshot registered later is not
-//! below b. [`Expiry::cached`] uses that.
+//! It follows that a completed scan stays valid: a snapshot registered later is not below
+//! b. [`Expiry::cached`] uses that.
 //!
-//! # Ending one
+//! # Ending a snapshot
 //!
-//! A snapshot that holds too much can be ended by somebody else: its slot is marked,
-//! and the versions that only it could see expire. Its reader is not stopped, and may
-//! miss versions from then on. So it looks at its slot *after* each read:
+//! Another thread can end a snapshot that holds too many versions: it marks the slot, and
+//! the versions that only this snapshot could see expire. The snapshot's reader is not
+//! stopped, and may miss versions from then on. So it checks its slot *after* each read:
 //!
 //! ```text
 //!   collector                             reader
 //!   sees the mark                         reads versions
-//!   unlinks what has expired              looks at its slot
+//!   unlinks expired versions              checks its slot
 //! ```
 //!
-//! A read that has missed a version has seen its unlinking, which came after the mark;
-//! then the look sees the mark, and what was read is thrown away.
+//! A read that has missed a version has seen its unlinking, which followed the mark; then
+//! the check sees the mark, and the reader discards the result.
 //!
-//! The bound includes the committed prefix because what is installed but not
-//! committed may be rolled back after a change of leader, and the version before
-//! it is then the newest again.
+//! The bound includes the committed prefix because an installed but uncommitted commit may
+//! be rolled back after a change of leader, and the previous version is then the newest
+//! again.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -56,21 +57,21 @@ use coeval_memory::sync::thread_hint;
 use coeval_types::Timestamp;
 use coeval_types::planted::{Bug, is_planted};
 
-/// Slots allocated at once.
+/// Number of slots allocated at once.
 const CHUNK: usize = if cfg!(any(loom, shuttle, miri)) {
     2
 } else {
     16
 };
-/// A slot that is nobody's. No snapshot has this timestamp.
+/// Value of a free slot. No snapshot has this timestamp.
 const FREE: u64 = Timestamp::INFINITE.to_bits();
-/// The slot of a snapshot that was ended. No snapshot has this timestamp either.
+/// Value of the slot of an ended snapshot. No snapshot has this timestamp either.
 const ENDED: u64 = FREE - 1;
 
-/// How far the log has come, read before snapshots are scanned.
+/// Progress of the log, read before the snapshots are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon {
-    /// End of the contiguous installed prefix: where a new snapshot starts.
+    /// End of the contiguous installed prefix: the timestamp of a new snapshot.
     pub installed: Timestamp,
     /// End of the prefix that can no longer be rolled back.
     pub committed: Timestamp,
@@ -92,10 +93,10 @@ impl Chunk {
     }
 }
 
-/// The snapshots that somebody reads.
+/// The registry of all active snapshots.
 pub struct Snapshots {
     slots: Box<Chunk>,
-    /// Every slot that was ever claimed is before this position; spares scans.
+    /// Every slot that was ever claimed is before this position; shortens scans.
     used: CachePadded<AtomicUsize>,
 }
 
@@ -112,7 +113,7 @@ impl fmt::Debug for Snapshots {
 }
 
 impl Snapshots {
-    /// No snapshots.
+    /// Creates an empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -121,9 +122,9 @@ impl Snapshots {
         }
     }
 
-    /// Registers a snapshot at the end of the installed prefix, which `installed`
-    /// reads. From then on every version that it shows stays, until the snapshot
-    /// is dropped. Never waits.
+    /// Registers a snapshot at the end of the installed prefix, which `installed` reads.
+    /// From then on every version that the snapshot sees is kept, until the snapshot is
+    /// dropped. Never waits.
     pub fn register(&self, installed: impl Fn() -> Timestamp) -> Snapshot {
         let first = installed();
         let mut snapshot = Snapshot {
@@ -163,7 +164,7 @@ impl Snapshots {
         }
     }
 
-    /// Every slot that was ever claimed.
+    /// Iterates over all slots that were ever claimed.
     fn slots(&self) -> impl Iterator<Item = &Slot> {
         let used = self.used.load(Ordering::Acquire);
         std::iter::successors(Some(&*self.slots), |chunk| {
@@ -173,10 +174,10 @@ impl Snapshots {
         .take(used)
     }
 
-    /// Every registered snapshot, in no order. One registered during the scan may
-    /// be missed.
+    /// Iterates over all registered snapshots, in no order. May miss one that is registered
+    /// during the scan.
     fn registered(&self) -> impl Iterator<Item = Timestamp> {
-        // The fence of the collector's side; its horizon was read before.
+        // The collector's fence; it has read its horizon before.
         fence(Ordering::SeqCst);
         self.slots()
             .map(|slot| slot.load(Ordering::Acquire))
@@ -184,24 +185,25 @@ impl Snapshots {
             .map(Timestamp::from_bits)
     }
 
-    /// The oldest registered snapshot.
+    /// Timestamp of the oldest registered snapshot.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
         self.registered().min()
     }
 
-    /// How many snapshots are registered.
+    /// Number of registered snapshots.
     #[must_use]
     pub fn count(&self) -> usize {
         self.registered().count()
     }
 
-    /// Ends the oldest registered snapshot, if it is older than `before`: from now on
-    /// nothing is kept for it, and [`Snapshot::is_ended`] says so. Returns which.
+    /// Ends the oldest registered snapshot, if it is older than `before`: from now on no
+    /// version is kept for it, and [`Snapshot::is_ended`] returns true. Returns its
+    /// timestamp.
     pub fn end_oldest(&self, before: Timestamp) -> Option<Timestamp> {
         let oldest = self.oldest().filter(|&oldest| oldest < before)?;
-        // One of those that are the oldest; which does not matter. It may have gone
-        // meanwhile, and then there is no need.
+        // Any of the snapshots with the oldest timestamp will do. It may have been dropped
+        // meanwhile, and then nothing has to be done.
         self.slots().find(|slot| {
             slot.load(Ordering::Relaxed) == oldest.to_bits()
                 && slot
@@ -220,7 +222,7 @@ impl Snapshots {
     }
 }
 
-/// A registered snapshot. Dropping it lets go of the versions it kept.
+/// A registered snapshot. Dropping it releases the versions that were kept for it.
 #[derive(Debug)]
 #[must_use = "a snapshot is registered for as long as it is kept"]
 pub struct Snapshot {
@@ -229,14 +231,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The newest commit it includes.
+    /// The newest commit that the snapshot includes.
     #[must_use]
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    /// Whether somebody has ended it. Asked after a read: what was read before holds
-    /// only if the answer is no.
+    /// Whether another thread has ended the snapshot. The reader calls this after a read:
+    /// the result is valid only if this returns false.
     #[inline]
     #[must_use]
     pub fn is_ended(&self) -> bool {
@@ -244,9 +246,9 @@ impl Snapshot {
         self.slot.load(Ordering::Acquire) == ENDED
     }
 
-    /// Moves it to the end of the installed prefix: what a new statement does.
-    /// Versions that only the old position saw are let go. One that was ended is a
-    /// snapshot again.
+    /// Moves the snapshot to the end of the installed prefix, for a new statement. Versions
+    /// that only the old position saw are released. A snapshot that was ended is valid
+    /// again.
     pub fn refresh(&mut self, installed: impl Fn() -> Timestamp) {
         let now = installed();
         assert!(now >= self.timestamp, "the installed prefix went back");
@@ -257,8 +259,8 @@ impl Snapshot {
         }
     }
 
-    /// The slot holds `timestamp`: moves both until installed stands still for a
-    /// moment.
+    /// Completes the registration: the slot holds `timestamp`; moves both until the
+    /// installed prefix does not change between two loads.
     fn settle(&mut self, installed: impl Fn() -> Timestamp) {
         loop {
             fence(Ordering::SeqCst);
@@ -278,13 +280,13 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // Release: what was read under the snapshot happens before what is done to
-        // the versions it kept.
+        // Release: reads under the snapshot happen before any change to the versions it
+        // kept.
         self.slot.store(FREE, Ordering::Release);
     }
 }
 
-/// Says which versions have expired: `cts` has when its successor's timestamp is
+/// Decides which versions have expired: one at `cts` has when its successor's timestamp is
 /// at or below both bounds, and no snapshot is registered in between.
 #[derive(Debug)]
 pub struct Expiry<'snapshots> {
@@ -294,8 +296,8 @@ pub struct Expiry<'snapshots> {
 }
 
 impl<'snapshots> Expiry<'snapshots> {
-    /// `horizon` has been read before this call; the snapshots are scanned when a
-    /// version is asked about.
+    /// Creates a rule that scans the snapshots for each version that it is asked about. The
+    /// caller has read `horizon` before this call.
     #[must_use]
     pub fn new(horizon: Horizon, snapshots: &'snapshots Snapshots) -> Self {
         Self {
@@ -305,8 +307,8 @@ impl<'snapshots> Expiry<'snapshots> {
         }
     }
 
-    /// Scans the snapshots now and answers from that: for a sweep over many
-    /// records. Snapshots that end meanwhile are still heeded.
+    /// Creates a rule that scans the snapshots once, now: for a sweep over many records.
+    /// Snapshots that are dropped later still protect their versions.
     #[must_use]
     pub fn cached(horizon: Horizon, snapshots: &'snapshots Snapshots) -> Self {
         let mut registered: Vec<_> = snapshots.registered().collect();
@@ -317,8 +319,8 @@ impl<'snapshots> Expiry<'snapshots> {
         }
     }
 
-    /// Whether the version at `cts`, replaced at `successor`, can never be asked
-    /// for again.
+    /// Whether no snapshot, present or future, can read the version at `cts`, which was
+    /// replaced at `successor`.
     #[must_use]
     pub fn is_expired(&self, cts: Timestamp, successor: Timestamp) -> bool {
         debug_assert!(cts < successor);
@@ -334,8 +336,8 @@ impl<'snapshots> Expiry<'snapshots> {
         }
     }
 
-    /// Whether everything up to `cts` is settled: nothing at or below it can be
-    /// rolled back, and every new snapshot includes it.
+    /// Whether everything up to `cts` is settled: no commit at or below it can be rolled
+    /// back, and every new snapshot includes it.
     #[must_use]
     pub fn is_settled(&self, cts: Timestamp) -> bool {
         cts <= self.bound
@@ -393,7 +395,7 @@ mod tests {
     fn registration_follows_the_installed_prefix() {
         let snapshots = Snapshots::new();
         let looks = std::cell::Cell::new(0);
-        // Moves twice while the snapshot is being registered.
+        // The installed prefix moves twice while the snapshot is being registered.
         let snapshot = snapshots.register(|| {
             looks.set(looks.get() + 1);
             at(looks.get().min(3))
@@ -414,7 +416,7 @@ mod tests {
         assert!(expiry.is_expired(at(10), at(20)), "nobody sees it any more");
         assert_eq!(snapshots.oldest(), Some(at(40)));
         assert_eq!(snapshots.end_oldest(at(40)), None);
-        // Its next statement begins anew; its slot is its own all the time.
+        // A new statement refreshes the snapshot, which has kept its slot.
         old.refresh(|| at(41));
         assert!(!old.is_ended());
         assert_eq!(snapshots.registered().count(), 2);

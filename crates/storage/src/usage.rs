@@ -1,11 +1,10 @@
-//! How much memory a table's versions take, counted where they are made and
-//! dropped.
+//! Memory accounting of a table: counters of the bytes in its versions, updated on
+//! allocation and removal.
 //!
-//! A counter that every writer adds to would be one cache line that every core
-//! fights for. So there are several, a thread adds to one of them, and whoever
-//! asks adds them up. A shard may well be negative: a value made by one thread and
-//! dropped by another counts once in each. Sums taken while others write are
-//! approximate; at rest they are exact.
+//! If all cores added to one counter, they would contend for its cache line. So there are
+//! several shards, each thread adds to one of them, and a reader adds them up. A shard may
+//! be negative: a value allocated by one thread and dropped by another counts once in each.
+//! Sums taken while writers run are approximate; at rest they are exact.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -14,22 +13,22 @@ use coeval_memory::sync::thread_hint;
 
 const SHARDS: usize = 8;
 
-/// Memory in bytes, by what holds it, in the sizes that allocators give out.
+/// Memory in bytes, by use, in the size classes of the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Record headers, those of retired RIDs included.
+    /// Record headers, including those of retired RIDs.
     pub records: u64,
-    /// Values: rows of every version, private ones included.
+    /// Rows of all versions, private ones included.
     pub values: u64,
-    /// Those of them that a newer committed version has replaced: kept because a
-    /// snapshot sees them, or because nobody has come across them yet.
+    /// The part of `values` that a newer committed version has replaced: kept because a
+    /// snapshot sees them, or because garbage collection has not reached them yet.
     pub old_values: u64,
-    /// Version list nodes.
+    /// Nodes of version lists.
     pub version_lists: u64,
 }
 
 impl Memory {
-    /// Everything together.
+    /// Sum of all memory.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.records + self.values + self.version_lists
@@ -45,7 +44,7 @@ struct Shard {
     rows: AtomicI64,
 }
 
-/// A table's counters.
+/// A table's memory counters.
 #[derive(Debug, Default)]
 pub(crate) struct Usage([CachePadded<Shard>; SHARDS]);
 
@@ -61,7 +60,7 @@ impl Usage {
             .iter()
             .map(|shard| counter(shard).load(Ordering::Relaxed))
             .sum();
-        // Added up while others write, it may fall short of nothing.
+        // While writers run, the sum may be negative for a moment.
         sum.try_into().unwrap_or(0)
     }
 
@@ -77,7 +76,7 @@ impl Usage {
             .fetch_sub(bytes as i64, Ordering::Relaxed);
     }
 
-    /// A value of so many bytes has a newer committed version now.
+    /// Counts a value of `bytes` bytes as old: a newer committed version has replaced it.
     pub(crate) fn value_replaced(&self, bytes: usize) {
         if bytes > 0 {
             self.shard()
@@ -86,7 +85,7 @@ impl Usage {
         }
     }
 
-    /// A value that had a newer committed version is gone.
+    /// Uncounts an old value of `bytes` bytes, which has been removed.
     pub(crate) fn old_value_removed(&self, bytes: usize) {
         self.shard()
             .old_values

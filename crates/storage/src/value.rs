@@ -1,4 +1,4 @@
-//! Values: rows, immutable once they are shown, each in one allocation behind a thin pointer.
+//! Values: immutable rows, each in one allocation behind a thin pointer.
 //!
 //! ```text
 //!   region or list node          one allocation
@@ -7,22 +7,22 @@
 //!  +-----+---------+            +-------------+------------- … --+
 //! ```
 //!
-//! An allocation is as long as the two together, rounded up to the size classes that
-//! allocators have anyway; so the row's length says how long it is, and a row of about
-//! the same length can take another's place.
+//! An allocation has the length of header and row, rounded up to the allocator's size
+//! classes; so the row's length determines it, and a row of about the same length can be
+//! stored in place of another.
 //!
-//! A value that a record shows is never written again. One that its holder has to
-//! himself may be: [`Value::set_row`] and [`Value::patch`] take it by a unique
-//! reference, and replay (`record/replay.rs`) says why it has one.
+//! A value that readers can reach is never changed. A value with a single owner may be:
+//! [`Value::set_row`] and [`Value::patch`] take it by a unique reference, and replay
+//! (`record/replay.rs`) explains why it has one.
 //!
-//! The pointer is thin so that a region is two words, and two regions fit a
-//! record's cache line. It has two values that point at no row:
+//! The pointer is thin so that a region is two words, and two regions fit a record's cache
+//! line. Two special values point to no row:
 //!
-//! - the *tombstone*: this version says that the row is deleted;
-//! - *absent*: a region that once had a value and has none now. Null is different:
-//!   the region has never had a value since its record was born.
+//! - the *tombstone*: in this version the row is deleted;
+//! - *absent*: the region once had a value and has none now. Null is different: the region
+//!   has never had a value since its record was allocated.
 //!
-//! Both are addresses of statics, are compared and never read.
+//! Both are addresses of statics, which are compared and never read.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -32,12 +32,12 @@ use std::ptr::{self, NonNull};
 use coeval_memory::heap::size_class;
 use coeval_types::{MalformedRow, RowMut, RowRef};
 
-/// What stands before a row's bytes.
+/// Header of a value, stored before the row's bytes.
 #[repr(C)]
 pub(crate) struct Header {
     length: u32,
-    /// Under a checker freed values stay allocated, marked, so that a reader that
-    /// reaches one is found out for certain.
+    /// Under a checker, freed values stay allocated and are marked, so that a test reliably
+    /// detects a reader that reaches one.
     #[cfg(any(loom, shuttle))]
     freed: std::sync::atomic::AtomicBool,
 }
@@ -55,28 +55,28 @@ impl Header {
 static TOMBSTONE: Header = Header::new(0);
 static ABSENT: Header = Header::new(1);
 
-/// A value as a record holds it.
+/// Pointer to a value, as a record stores it.
 pub(crate) type ValuePointer = *mut Header;
 
-/// The pointer that says *deleted*.
+/// The pointer that marks a deleted row.
 #[inline]
 pub(crate) fn tombstone() -> ValuePointer {
     (&raw const TOMBSTONE).cast_mut()
 }
 
-/// The pointer that says *no value here any more*.
+/// The pointer that marks a region without a value.
 #[inline]
 pub(crate) fn absent() -> ValuePointer {
     (&raw const ABSENT).cast_mut()
 }
 
-/// Whether the pointer says something about a version: a row or a tombstone.
+/// Whether the pointer is a version's value: a row or a tombstone.
 #[inline]
 pub(crate) fn is_present(pointer: ValuePointer) -> bool {
     !pointer.is_null() && !ptr::eq(pointer, &raw const ABSENT)
 }
 
-/// The row behind a present pointer, or `None` for a tombstone.
+/// The row at a present pointer, or `None` for a tombstone.
 ///
 /// # Safety
 /// `pointer` is present, and its value is not freed during `'value`.
@@ -85,9 +85,9 @@ pub(crate) unsafe fn row_at<'value>(pointer: ValuePointer) -> Option<RowRef<'val
     if ptr::eq(pointer, &raw const TOMBSTONE) {
         return None;
     }
-    // SAFETY: a present pointer that is no tombstone came from `Value::row`: a
-    // header, then as many initialised bytes as it says, not written while anybody
-    // can read them; and the caller answers for its being alive.
+    // SAFETY: a present pointer other than the tombstone came from `Value::row`: a header,
+    // then as many initialised bytes as it says, not written while any thread can read
+    // them; and the caller guarantees that it is alive.
     unsafe {
         #[cfg(any(loom, shuttle))]
         assert!(
@@ -100,29 +100,29 @@ pub(crate) unsafe fn row_at<'value>(pointer: ValuePointer) -> Option<RowRef<'val
     }
 }
 
-/// Bytes of memory that a present pointer's value takes, as allocators give them out.
+/// Bytes that a present pointer's value occupies, in the allocator's size classes.
 ///
 /// # Safety
 /// As for [`row_at`].
 #[inline]
 pub(crate) unsafe fn size_at(pointer: ValuePointer) -> usize {
-    // SAFETY: passed on to our caller.
+    // SAFETY: the caller guarantees what `row_at` requires.
     match unsafe { row_at(pointer) } {
         Some(row) => size_class(size_of::<Header>() + row.bytes().len()),
         None => 0,
     }
 }
 
-/// A value on its way into or out of a record: a row, or the tombstone.
+/// An owned value, outside a record: a row, or the tombstone.
 pub struct Value(NonNull<Header>);
 
-// SAFETY: a value owns its immutable bytes; nothing in it belongs to a thread.
+// SAFETY: a value owns its immutable bytes; nothing in it is bound to a thread.
 unsafe impl Send for Value {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for Value {}
 
 impl Value {
-    /// A copy of a row, in one allocation.
+    /// Copies a row into one allocation.
     ///
     /// # Panics
     /// When the row is 4 GiB or longer, which no row is.
@@ -141,14 +141,14 @@ impl Value {
         Self(header)
     }
 
-    /// Writes a header and a row's bytes.
+    /// Writes a header and a row's bytes to an allocation.
     ///
     /// # Safety
-    /// `header` begins an allocation with [`Value::layout`] for so many bytes, which
-    /// nobody else reads or writes, and of which `bytes` are no part.
+    /// `header` begins an allocation with [`Value::layout`] for `bytes.len()` bytes, which
+    /// no other thread reads or writes, and which does not overlap `bytes`.
     unsafe fn fill(header: NonNull<Header>, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).expect("row under 2 GiB");
-        // SAFETY: the allocation has room for both, as the caller answers.
+        // SAFETY: the allocation has room for both, which the caller guarantees.
         unsafe {
             header.write(Header::new(length));
             let data = header.as_ptr().cast::<u8>().add(size_of::<Header>());
@@ -156,25 +156,26 @@ impl Value {
         }
     }
 
-    /// Makes it a copy of `row`, in the memory it has if that is of the right size.
+    /// Replaces the value by a copy of `row`, in the same memory if that has the right
+    /// size.
     pub(crate) fn set_row(&mut self, row: RowRef<'_>) {
         let bytes = row.bytes();
         match self.as_row() {
             Some(old) if Self::layout(old.bytes().len()) == Self::layout(bytes.len()) => {
-                // SAFETY: allocated with this layout; borrowed uniquely, so that
-                // nobody else has it, and `row` is no part of it.
+                // SAFETY: allocated with this layout; borrowed uniquely, so that no other
+                // thread accesses it, and `row` does not overlap it.
                 unsafe { Self::fill(self.0, bytes) };
             }
             _ => *self = Self::row(row),
         }
     }
 
-    /// Applies a patch to the row, in the memory it has if it can. On an error it is
-    /// as it was; a tombstone has no cell that could be patched.
+    /// Applies a patch to the row, in the same memory if possible. On an error the value is
+    /// unchanged; a tombstone has no cell to patch.
     pub(crate) fn patch(&mut self, patch: &[u8]) -> Result<(), MalformedRow> {
         let length = self.as_row().ok_or(MalformedRow)?.bytes().len();
         // SAFETY: a row, so a header and then as many initialised bytes as it says;
-        // borrowed uniquely, so that nobody else has them.
+        // borrowed uniquely, so that no other thread accesses them.
         let bytes = unsafe {
             let data = self.0.as_ptr().cast::<u8>().add(size_of::<Header>());
             std::slice::from_raw_parts_mut(data, length)
@@ -188,7 +189,7 @@ impl Value {
         Ok(())
     }
 
-    /// The value that says *deleted*. Allocates nothing.
+    /// The tombstone value. Allocates nothing.
     #[must_use]
     pub fn tombstone() -> Self {
         Self(NonNull::from(&TOMBSTONE))
@@ -201,34 +202,34 @@ impl Value {
         unsafe { row_at(self.0.as_ptr()) }
     }
 
-    /// Whether it says *deleted*.
+    /// Whether the value is a tombstone.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         ptr::eq(self.0.as_ptr(), &raw const TOMBSTONE)
     }
 
-    /// Bytes of memory it takes outside the record.
+    /// Bytes that the value occupies outside the record.
     #[must_use]
     pub(crate) fn size(&self) -> usize {
         // SAFETY: present by construction, and owned by `self`.
         unsafe { size_at(self.0.as_ptr()) }
     }
 
-    /// How a row of so many bytes is allocated.
+    /// The layout of the allocation for a row of `length` bytes.
     fn layout(length: usize) -> Layout {
         let bytes = size_class(size_of::<Header>() + length);
         Layout::from_size_align(bytes, align_of::<Header>()).expect("row under 2 GiB")
     }
 
-    /// Gives up ownership; [`Value::from_pointer`] takes it back.
+    /// Gives up ownership of the allocation; [`Value::from_pointer`] takes it back.
     pub(crate) fn into_pointer(self) -> ValuePointer {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// Takes ownership.
+    /// Takes ownership of the value at `pointer`.
     ///
     /// # Safety
-    /// `pointer` came from [`Value::into_pointer`], nobody else owns it, and nobody
+    /// `pointer` came from [`Value::into_pointer`], it has no other owner, and no thread
     /// reads it when the value is dropped.
     pub(crate) unsafe fn from_pointer(pointer: ValuePointer) -> Self {
         debug_assert!(is_present(pointer));
@@ -236,12 +237,12 @@ impl Value {
         Self(unsafe { NonNull::new_unchecked(pointer) })
     }
 
-    /// [`Value::from_pointer`], then drop; in the shape that reclamation calls.
+    /// Drops the value at `pointer`, with the signature that reclamation calls.
     ///
     /// # Safety
     /// As for [`Value::from_pointer`].
     pub(crate) unsafe fn free(pointer: *mut ()) {
-        // SAFETY: passed on to our caller.
+        // SAFETY: the caller guarantees what `from_pointer` requires.
         drop(unsafe { Self::from_pointer(pointer.cast()) });
     }
 }
@@ -252,7 +253,7 @@ impl Drop for Value {
         let layout = Self::layout(row.bytes().len());
         #[cfg(any(loom, shuttle))]
         {
-            // SAFETY: owned, and no tombstone.
+            // SAFETY: owned, and not the tombstone.
             let freed = unsafe { &self.0.as_ref().freed };
             let _ = layout;
             freed.store(true, std::sync::atomic::Ordering::SeqCst);

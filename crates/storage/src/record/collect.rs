@@ -1,4 +1,5 @@
-//! Removing expired versions: the work that writers, readers and the sweep share.
+//! Garbage collection of a record's expired versions: shared by writers, readers and the
+//! sweep.
 
 use coeval_memory::sync::atomic::Ordering;
 
@@ -8,21 +9,21 @@ use super::{INFINITE, LockWord, MAINTENANCE, Record};
 use crate::collector::Remaining;
 use crate::value::{absent, row_at, size_at, tombstone};
 
-/// What a collection of one record came to.
+/// Result of collecting one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collected {
-    /// Nothing to remove, or somebody holds the lock.
+    /// Nothing was removed, because nothing has expired or another thread holds the lock.
     Nothing,
-    /// So many versions are gone.
+    /// This many versions were removed.
     Versions(usize),
-    /// Everything is gone, the tombstone included: the record is dead, its index
-    /// entries are gone, and its RID is to be retired. With how many versions
-    /// went, the tombstone included.
+    /// Everything was removed, the tombstone included: the record is dead, its index
+    /// entries are gone, and the caller must retire its RID. Holds the number of removed
+    /// versions, the tombstone included.
     Dead(usize),
 }
 
 impl Record {
-    /// Removes what has expired, if nobody holds the lock. Never waits.
+    /// Removes expired versions, if no thread holds the lock. Never waits.
     pub(crate) fn collect(&self, upkeep: &Upkeep<'_>) -> Collected {
         let word = self.word();
         if word.is_dead() || word.holder().is_some() || !self.has_garbage(word, upkeep) {
@@ -46,8 +47,8 @@ impl Record {
         }
     }
 
-    /// Whether there looks to be something to remove: so that a sweep does not
-    /// write to records that have nothing.
+    /// Whether the record seems to have expired versions, so that a sweep does not write to
+    /// records that have none.
     fn has_garbage(&self, word: LockWord, upkeep: &Upkeep<'_>) -> bool {
         let Some((newest, value)) = self.region(word.primary()).committed() else {
             return false;
@@ -90,8 +91,7 @@ impl Record {
         1
     }
 
-    /// Unlinks expired list nodes, `most` at most, never the newest. For the
-    /// lock's holder.
+    /// Unlinks at most `most` expired list nodes, never the newest. For the lock's holder.
     pub(super) fn unlink_expired(&self, upkeep: &Upkeep<'_>, most: usize) -> usize {
         let expiry = upkeep.collector.expiry;
         let unlinked = self
@@ -142,8 +142,8 @@ impl Record {
         }
     }
 
-    /// Whether only a tombstone is left, and nothing can bring back what was
-    /// before it: to every snapshot, past and future, the row is not there.
+    /// Whether only a tombstone is left, and no earlier version can come back: to every
+    /// snapshot, past and future, the row does not exist.
     fn is_forgettable(&self, held: LockWord, upkeep: &Upkeep<'_>) -> bool {
         let primary = self.region(held.primary()).committed();
         primary.is_some_and(|(cts, value)| {

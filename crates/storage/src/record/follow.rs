@@ -1,26 +1,28 @@
-//! Versions of a node that follows: they come from the log, and may be taken back.
+//! Record versions on a follower: it installs them from the log, and may have to roll them
+//! back.
 //!
-//! A follower replays log before it is committed. So it keeps, as a writer does, the
-//! version that a new one replaces, until the new one is committed and nobody reads the
-//! old one; and when the log is cut, what came from behind the cut is taken out again:
+//! A follower replays log entries before they are committed. So, as a writer does, it keeps
+//! the version that a new one replaces, until the new one is committed and no snapshot
+//! reads the old one; and when the follower truncates its log, it removes the versions of
+//! the truncated entries again:
 //!
 //! ```text
 //!                                    primary    secondary    list
 //!   committed up to 100              100 "x"    –
 //!   replayed 200, 300                300 "z"    200 "y"      100 "x"
-//!   the log is cut at 300            200 "y"    –            100 "x"
-//!   the log is cut at 200            100 "x"    –
+//!   log truncated at 300             200 "y"    –            100 "x"
+//!   log truncated at 200             100 "x"    –
 //! ```
 //!
-//! Differs from replay at a start (`replay.rs`), which has committed log only and nobody
-//! beside it: that one writes versions over.
+//! Replay during recovery (`replay.rs`) differs: it has only committed log and runs alone,
+//! so it overwrites versions.
 //!
-//! # Beside readers
+//! # Concurrent readers
 //!
-//! Installing is what a writer does, so readers see what they always do. Taking back is
-//! not: a version goes from the list to a region, and a reader that has looked at the
-//! regions and has not come to the list would find it in neither. So nobody reads the
-//! record while [`Record::take_back`] runs; the caller sees to it.
+//! Installing is what a writer does, so concurrent readers are safe. Rolling back is not:
+//! it moves a version from the list to a region, and a reader that has read the regions and
+//! has not yet read the list would find it in neither. So no reader may access the record
+//! while [`Record::take_back`] runs; the caller guarantees that.
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
@@ -35,27 +37,27 @@ use super::{INFINITE, LockWord, MAINTENANCE, Record, Region};
 use crate::usage::Usage;
 use crate::value::{Value, absent, row_at, size_at, tombstone};
 
-/// What an entry of the log does to a record.
+/// The change that a log entry makes to a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change<'log> {
-    /// It has this whole row.
+    /// The record gets this whole row.
     Image(RowRef<'log>),
-    /// Cells of the version at `previous` are others.
+    /// The record gets the version at `previous` with some cells changed.
     Patch {
         previous: Timestamp,
         patch: &'log [u8],
     },
-    /// It is deleted.
+    /// The row is deleted.
     Delete,
 }
 
-/// After something was taken back nobody knows how many patches the log has behind the
-/// last full image: enough for the next write to be one.
+/// Number of patches assumed after a rollback, when the follower no longer knows how many
+/// the log has since the last full image: large enough that the next write logs an image.
 const UNKNOWN_PATCHES: u64 = u64::MAX / 2;
 
 impl Record {
-    /// Takes the lock, for as long as one entry takes. A record that is dead, or was never
-    /// used, is born.
+    /// Takes the lock for the duration of one entry. A record that is dead, or was never
+    /// used, comes to life.
     fn lock_to_follow(&self) -> LockWord {
         let mut backoff = Backoff::default();
         loop {
@@ -71,7 +73,7 @@ impl Record {
         }
     }
 
-    /// Installs what the log says happened at `cts`, unless the record is there already.
+    /// Installs the change that the log records at `cts`, unless the record already has it.
     pub(crate) fn follow(
         &self,
         cts: Timestamp,
@@ -134,16 +136,16 @@ impl Record {
             });
         };
         let malformed = ReplayError::MalformedPatch { rid, cts };
-        // SAFETY: linked, and only the lock's holder, which is us, unlinks.
+        // SAFETY: linked, and only the lock's holder, this thread, unlinks.
         let row = unsafe { row_at(value) }.ok_or(malformed)?;
         let mut value = Value::row(row);
         value.patch(patch).map_err(|_| malformed)?;
         Ok(value)
     }
 
-    /// Makes the value private to the lock's holder, and puts the version away that was in
-    /// its place. Unlike a writer's it leaves the list alone: what of it has expired goes
-    /// when its successor is committed.
+    /// Makes the value the lock holder's private version, and moves the version in its
+    /// region to the list. Unlike a writer's, this does not collect the list: a version
+    /// that has expired is removed when its successor is committed.
     fn put_beside(&self, value: Value, held: LockWord, upkeep: &Upkeep<'_>) {
         let Upkeep {
             rid,
@@ -167,9 +169,9 @@ impl Record {
         }
     }
 
-    /// Takes out every version that came from `from` or behind, the newest first, and
-    /// shows their rows. Nobody reads the record meanwhile. Says whether anything is left;
-    /// what is not is dead.
+    /// Removes every version with a log offset of `from` or later, the newest first, and
+    /// passes their rows to `taken`. No reader may access the record meanwhile. Returns
+    /// whether any version is left; if not, the record is dead.
     pub(crate) fn take_back(
         &self,
         from: Lsn,
@@ -211,8 +213,8 @@ impl Record {
         true
     }
 
-    /// A record that never had a version is dead from now on, and its RID free. When nobody
-    /// else is there.
+    /// Marks a record that never had a version as dead, and its RID free. No other thread
+    /// may access the record.
     pub(crate) fn die_if_unused(&self) {
         let word = self.word();
         if word == LockWord(0)
@@ -231,8 +233,8 @@ impl Record {
         }
     }
 
-    /// Sees to it that the version before the newest, if there is one, is in this region,
-    /// and returns its value: it is about to be the newest.
+    /// Moves the version before the newest into this region, if it is in the list, and
+    /// returns its value: it is about to become the newest.
     fn bring_forth(
         &self,
         region: Region,
@@ -259,15 +261,15 @@ impl Record {
             unsafe { retire_node(node, guard) };
         }
         let (_, value) = region.committed()?;
-        // It has no newer one any more.
+        // It no longer has a newer version.
         // SAFETY: linked, and the caller holds the lock.
         usage.old_value_removed(unsafe { size_at(value) });
         Some(value)
     }
 }
 
-/// Whether a record whose newest version is `there` has what happened at `cts`. Two commits
-/// may have had the same place in the log, one after the other, in different terms.
+/// Whether a record whose newest version is `there` already includes the change at `cts`.
+/// Two commits may have had the same log offset, one after the other, in different terms.
 fn is_at_or_past(there: Timestamp, cts: Timestamp) -> bool {
     if is_planted(Bug::ReusedOffset) {
         return there.lsn() >= cts.lsn();

@@ -1,4 +1,4 @@
-//! The version list: versions older than the two in the record, oldest first.
+//! The version list of a record: versions older than the two in the record, oldest first.
 
 use std::ptr;
 
@@ -10,17 +10,17 @@ use coeval_types::Timestamp;
 use super::Version;
 use crate::value::{Value, ValuePointer};
 
-/// One version. Only `next` ever changes.
+/// One version in the list. Only `next` ever changes.
 pub(super) struct Node {
     pub(super) cts: Timestamp,
     pub(super) value: ValuePointer,
     next: AtomicPtr<Node>,
 }
 
-/// Memory that one node takes, its value apart.
+/// Bytes that one node occupies, without its value.
 pub(super) const NODE_BYTES: usize = size_class(size_of::<Node>());
 
-/// The list. Written only by the holder of the record's lock; read by anybody.
+/// The list. Written only by the holder of the record's lock; read by any thread.
 #[derive(Debug)]
 pub(super) struct VersionList {
     oldest: AtomicPtr<Node>,
@@ -36,14 +36,14 @@ impl VersionList {
         }
     }
 
-    /// The newest version at or before `snapshot`.
+    /// The newest version of the list at or before `snapshot`.
     pub(super) fn find<'guard>(
         &self,
         snapshot: Timestamp,
         _guard: &'guard Guard<'_>,
     ) -> Option<Version<'guard>> {
-        // SAFETY: under the guard no node that can be reached is freed, not even
-        // one that is unlinked meanwhile; it still leads on to the nodes after it.
+        // SAFETY: under the guard no node that can be reached is freed, not even one that
+        // is unlinked meanwhile; it still leads to the nodes after it.
         let mut node = unsafe { self.oldest.load(Ordering::Acquire).as_ref() }?;
         if node.cts > snapshot {
             return None;
@@ -72,8 +72,8 @@ impl VersionList {
             next: AtomicPtr::new(ptr::null_mut()),
         }));
         let newest = self.newest.load(Ordering::Relaxed);
-        // SAFETY: the newest node is linked, so not freed, and only the lock's
-        // holder, our caller, unlinks.
+        // SAFETY: the newest node is linked, so not freed, and only the lock's holder, the
+        // caller, unlinks.
         match unsafe { newest.as_ref() } {
             None => self.oldest.store(node, Ordering::Release),
             Some(newest) => {
@@ -84,7 +84,7 @@ impl VersionList {
         self.newest.store(node, Ordering::Relaxed);
     }
 
-    /// The list's nodes, oldest first.
+    /// Iterates over the list's nodes, oldest first.
     pub(super) fn nodes<'guard>(
         &self,
         _guard: &'guard Guard<'_>,
@@ -97,9 +97,8 @@ impl VersionList {
         })
     }
 
-    /// Unlinks the nodes for which `is_expired(cts, next node's cts)` holds, but
-    /// never the newest; `most` of them at most. For the lock's holder, who
-    /// retires them.
+    /// Unlinks at most `most` nodes for which `is_expired(cts, next node's cts)` holds, but
+    /// never the newest. For the lock's holder, who must retire them.
     pub(super) fn unlink(
         &self,
         most: usize,
@@ -109,7 +108,7 @@ impl VersionList {
         let mut link = &self.oldest;
         while unlinked.len() < most {
             let node = link.load(Ordering::Relaxed);
-            // SAFETY: linked, and only our caller unlinks.
+            // SAFETY: linked, and only the caller unlinks.
             let Some(here) = (unsafe { node.as_ref() }) else {
                 break;
             };
@@ -119,7 +118,7 @@ impl VersionList {
                 break;
             };
             if is_expired(here.cts, after.cts) {
-                // The node keeps its own link: a reader on it finds its way on.
+                // The node keeps its own link, through which a reader on it continues.
                 link.store(next, Ordering::Release);
                 unlinked.push(node);
             } else {
@@ -129,14 +128,14 @@ impl VersionList {
         unlinked
     }
 
-    /// Unlinks the newest node, if there is one. For the lock's holder, who retires it,
-    /// when nobody reads.
+    /// Unlinks the newest node, if there is one. For the lock's holder, who must retire it;
+    /// no reader may access the list meanwhile.
     pub(super) fn unlink_newest(&self) -> Option<*mut Node> {
         let newest = self.newest.load(Ordering::Relaxed);
         let (mut link, mut before) = (&self.oldest, ptr::null_mut());
         loop {
             let node = link.load(Ordering::Relaxed);
-            // SAFETY: linked, and only our caller unlinks.
+            // SAFETY: linked, and only the caller unlinks.
             let here = unsafe { node.as_ref() }?;
             if node == newest {
                 link.store(ptr::null_mut(), Ordering::Release);
@@ -148,7 +147,7 @@ impl VersionList {
         }
     }
 
-    /// Drops the whole list. For the lock's holder, who retires the nodes.
+    /// Unlinks all nodes. For the lock's holder, who must retire them.
     pub(super) fn unlink_all(&self) -> Vec<*mut Node> {
         let mut unlinked = Vec::new();
         let mut node = self.oldest.load(Ordering::Relaxed);
@@ -175,7 +174,7 @@ pub(super) unsafe fn retire_node(node: *mut Node, guard: &Guard<'_>) {
 /// Frees a node and its value.
 ///
 /// # Safety
-/// `node` is a `*mut Node` that nobody can reach, and is freed once.
+/// `node` is a `*mut Node` that no thread can reach, and is freed once.
 pub(super) unsafe fn free_node(node: *mut ()) {
     // SAFETY: nodes come from `Box::into_raw` in `append`.
     let node = unsafe { Box::from_raw(node.cast::<Node>()) };

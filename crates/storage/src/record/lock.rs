@@ -1,4 +1,5 @@
-//! The lock word: who holds a record, and which region is primary.
+//! The lock word of a record: the transaction that holds the lock, and which region is
+//! primary.
 //!
 //! ```text
 //!   63      62            61                          0
@@ -6,24 +7,24 @@
 //!  | write | primary     | transaction id              |
 //!  +-------+-------------+-----------------------------+
 //!
-//!   (0, p, 0)   nobody's; region p is primary
+//!   (0, p, 0)   not held; region p is primary
 //!   (1, p, t)   held by transaction t
-//!   (1, p, M)   held for a moment by maintenance: sweep, reader's collection, replay
-//!   (1, 0, 0)   dead: no version, no holder, to be used again
+//!   (1, p, M)   held briefly by maintenance: sweep, reader's collection, replay
+//!   (1, 0, 0)   dead: no version, no holder, RID reusable
 //! ```
 //!
-//! Changed by compare-and-swap (EMS §2.3.1), except that replay gives it back by a
-//! plain store: while it is held, it is its holder's.
+//! Changed by compare-and-swap (EMS §2.3.1), except that replay releases it with a plain
+//! store: while the lock is held, only its holder writes the word.
 
 use coeval_types::TransactionId;
 
 const WRITE: u64 = 1 << 63;
 const PRIMARY: u64 = 1 << 62;
 
-/// Holds locks for a moment for maintenance. No transaction has this number.
+/// Id with which maintenance briefly holds locks. No transaction has this id.
 pub(crate) const MAINTENANCE: TransactionId = TransactionId::MAX;
 
-/// The regions of a record.
+/// The two version regions of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Region {
     A,
@@ -43,7 +44,7 @@ impl Region {
 pub(crate) struct LockWord(pub(crate) u64);
 
 impl LockWord {
-    /// A record without version or holder, whose RID can be used again.
+    /// A record without version or holder, whose RID can be reused.
     pub(crate) const DEAD: Self = Self(WRITE);
 
     pub(crate) const fn is_dead(self) -> bool {
@@ -58,7 +59,7 @@ impl LockWord {
         }
     }
 
-    /// Who holds the record; nobody when it is dead.
+    /// The transaction that holds the record; `None` also when it is dead.
     pub(crate) const fn holder(self) -> Option<TransactionId> {
         match self.0 & !(WRITE | PRIMARY) {
             0 => None,
@@ -70,17 +71,17 @@ impl LockWord {
         id.0 != 0 && self.0 & !PRIMARY == WRITE | id.0
     }
 
-    /// The word of a record that was nobody's, held by `id`.
+    /// The word of a record that was not held, now held by `id`.
     pub(crate) const fn held_by(self, id: TransactionId) -> Self {
         Self(self.0 & PRIMARY | WRITE | id.0)
     }
 
-    /// Nobody's, with the same primary: after an abort.
+    /// The word without holder, with the same primary: after an abort.
     pub(crate) const fn released(self) -> Self {
         Self(self.0 & PRIMARY)
     }
 
-    /// Nobody's, with the other region primary: after a commit.
+    /// The word without holder, with the other region primary: after a commit.
     pub(crate) const fn flipped(self) -> Self {
         Self(self.released().0 ^ PRIMARY)
     }
@@ -102,7 +103,7 @@ impl std::fmt::Debug for LockWord {
 mod tests {
     use super::*;
 
-    /// EMS figure 2.3, with the direction of `release` set right.
+    /// EMS figure 2.3, with the direction of `release` corrected.
     #[test]
     fn acquire_and_release() {
         let free = LockWord(0);

@@ -1,4 +1,4 @@
-//! Reading: never blocks, takes no lock, writes nothing, allocates nothing.
+//! Reads of a record: wait-free of writers, without locks, writes or allocations.
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::Ordering;
@@ -28,52 +28,53 @@ impl<'guard> Version<'guard> {
         }
     }
 
-    /// When it was committed; infinite for the reader's own private version.
+    /// The commit timestamp; infinite for the reader's own private version.
     #[must_use]
     pub fn cts(&self) -> Timestamp {
         self.cts
     }
 
-    /// The row, or `None` when this version says that it is deleted.
+    /// The row, or `None` when this version is a tombstone.
     #[must_use]
     pub fn row(&self) -> Option<RowRef<'guard>> {
         self.row
     }
 
-    /// Whether it says that the row is deleted.
+    /// Whether this version is a tombstone.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         self.row.is_none()
     }
 
-    /// Whether it is the reader's own, uncommitted.
+    /// Whether this is the reader's own, uncommitted version.
     #[must_use]
     pub fn is_own(&self) -> bool {
         !self.cts.is_finite()
     }
 
-    /// How many list nodes were visited to find it: 0 for a region.
+    /// Number of list nodes visited to find the version: 0 for one in a region.
     #[must_use]
     pub fn jumps(&self) -> u32 {
         self.jumps
     }
 }
 
-/// What a look at one region found.
+/// Result of reading one region.
 enum Look {
-    /// A committed version the snapshot includes.
+    /// The region holds a committed version that the snapshot includes.
     Visible(Timestamp, ValuePointer),
-    /// None that it includes: newer, private, or none at all.
+    /// The region holds none that the snapshot includes: its version is newer, private, or
+    /// absent.
     NotVisible,
-    /// The region changed during the look: start over.
+    /// The region changed during the read: the reader must restart.
     Torn,
 }
 
 impl VersionRegion {
     #[inline]
     fn look(&self, snapshot: Timestamp) -> Look {
-        // Acquire on both loads keeps the three in order: a value that was stored
-        // after the region was made invalid shows the second look at least that.
+        // Acquire on both loads keeps the three in order: if the value was stored after the
+        // region was made invalid, the second load of the cts sees at least that.
         let cts = self.cts.load(Ordering::Acquire);
         if cts > snapshot.to_bits() {
             return Look::NotVisible;
@@ -90,8 +91,8 @@ impl VersionRegion {
     }
 }
 
-/// Whether the second look at the cts is left out: a fault that tests put back, to
-/// show that they would find it.
+/// Whether the second load of the cts is omitted: a fault that tests inject to show that
+/// they find it.
 #[inline]
 fn torn_reads_allowed() -> bool {
     #[cfg(any(loom, shuttle))]
@@ -103,9 +104,9 @@ fn torn_reads_allowed() -> bool {
 }
 
 impl Record {
-    /// The version that `reader` sees at `snapshot`: its own private one, else the
-    /// newest committed at or before the snapshot, which the caller has registered.
-    /// EMS §2.3.3, algorithm 2.2.
+    /// The version that `reader` sees at `snapshot`: its own private one, else the newest
+    /// one committed at or before the snapshot, which the caller has registered. EMS
+    /// §2.3.3, algorithm 2.2.
     #[inline]
     pub(crate) fn read<'guard>(
         &self,
@@ -120,8 +121,8 @@ impl Record {
             if word.is_held_by(reader)
                 && let Some(value) = self.region(primary.other()).private()
             {
-                // SAFETY: the private value of the caller is retired, if at all, by
-                // the caller under a guard; this one keeps it.
+                // SAFETY: only the caller retires its own private value, under a guard;
+                // this guard protects it.
                 return Some(unsafe { Version::new(Timestamp::INFINITE, value, 0) });
             }
             for region in [primary, primary.other()] {
@@ -138,13 +139,13 @@ impl Record {
         }
     }
 
-    /// The version right before the newest committed one, if it is still in the
-    /// record. For the lock's holder, before it writes.
+    /// The version directly before the newest committed one, if it is still in the record.
+    /// For the lock's holder, before it writes.
     pub(crate) fn version_before<'guard>(
         &self,
         _guard: &'guard Guard<'_>,
     ) -> Option<Version<'guard>> {
-        // Nobody else writes here (invariant 1), so the region stays as it is.
+        // No other thread writes here (invariant 1), so the region does not change.
         let region = self.region(self.word().primary().other());
         let cts = region.cts.load(Ordering::Acquire);
         let value = region.value.load(Ordering::Acquire);
@@ -168,15 +169,15 @@ impl Record {
             if region.cts.load(Ordering::Relaxed) != cts {
                 continue;
             }
-            // A primary that has never had a value is that of a record without a
-            // committed version. One that is invalid otherwise was primary when the
-            // word was read, and is not any more.
+            // If the primary region has never had a value, the record has no committed
+            // version. If it is invalid otherwise, it was primary when the word was read,
+            // and no longer is.
             if value.is_null() {
                 return None;
             }
-            // A commit stores its cts before it flips the primary bit. Without a
-            // second look at the bit a reader with an old word could be shown such a
-            // version, and the one before it the next time.
+            // A commit stores its cts before it flips the primary bit. Without loading the
+            // bit again, a reader with an old word could return such a version, and the one
+            // before it the next time.
             if cts != INFINITE && is_present(value) && self.word().primary() == primary {
                 // SAFETY: reached under the guard, and committed.
                 return Some(unsafe { Version::new(Timestamp::from_bits(cts), value, 0) });

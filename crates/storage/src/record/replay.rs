@@ -1,49 +1,49 @@
-//! Replay: installing what the log says happened.
+//! Replay of log entries into a record during recovery.
 //!
-//! Differs from writing in four ways (EMS §2.4, but for the last):
+//! Differs from writing in four ways (EMS §2.4, except the last):
 //!
-//! - everything goes to region A, there being no readers;
-//! - the lock is taken for the one operation only;
-//! - an entry counts only when its cts is above the region's, so that replaying an
-//!   entry twice, or one that a checkpoint already holds, changes nothing;
-//! - the value that is there is written over, rather than replaced by a new one.
+//! - everything is stored in region A, since there are no readers;
+//! - the lock is held for one operation only;
+//! - an entry is applied only if its cts is above the region's, so that replaying an entry
+//!   twice, or one that a checkpoint already includes, changes nothing;
+//! - the existing value is overwritten, rather than replaced by a new one.
 //!
-//! An entry is a full image, a patch of cells, or a delete. A patch says to which
-//! version it applies. The entries of one RID come in log order from one worker,
-//! so that version is there, unless the log is damaged; otherwise newest-wins and
-//! patches would contradict each other: a patch skipped because a newer one came
-//! first would lose its cells. Tombstones stay until replay has ended, or an older
-//! image would bring the row back.
+//! An entry is a full image, a patch of cells, or a delete. A patch names the version to
+//! which it applies. One worker replays the entries of a RID in log order, so that version
+//! is there, unless the log is damaged. In another order, newest-wins and patches would
+//! contradict each other: a patch that is skipped because a newer one came first would lose
+//! its cells. Tombstones stay until replay has ended, or an older image would resurrect the
+//! row.
 //!
 //! # A run of patches
 //!
 //! ```text
 //!   the log                        region A            the value
 //!   image  (k, 10) at 100          100                 allocated: k 10
-//!   patch  of 100: 11 at 200       200                 k 11     written over
-//!   patch  of 200: 12 at 300       300                 k 12     written over
+//!   patch  of 100: 11 at 200       200                 k 11     overwritten
+//!   patch  of 200: 12 at 300       300                 k 12     overwritten
 //!   patch  of 200: 12 at 300       300                 k 12     already there
 //!   patch  of 300: 1000 at 400     400                 allocated: k 1000
 //! ```
 //!
-//! Most patches change a counter, and a cell that keeps its length. What they cost
-//! is then finding the record and copying a few bytes: nothing is allocated, and
-//! nothing has to be kept until readers have gone, because there are none.
+//! Most patches change a counter, in a cell that keeps its length. Replay then only finds
+//! the record and copies a few bytes: it allocates nothing, and keeps no old value for
+//! readers, since there are none.
 //!
-//! # Why a value may be written over
+//! # Why a value may be overwritten
 //!
-//! 1. A record in replay is reached through a [`RecoveringTable`] only, which hands
-//!    out neither rows nor [`RecordRef`]s. It owns its table; the table comes out of
-//!    it by value, when no borrow of it is left.
-//! 2. Between [`Record::lock_for_replay`] and [`Record::unlock_after_replay`] one
-//!    thread is in the record: it took the word from *nobody's* to *maintenance*,
-//!    and everybody else waits for *nobody's*. Taking acquires what giving back
-//!    released, so each finds the bytes as the one before it left them.
-//! 3. So the holder's reference to the value is the only one, and by the time that
-//!    anybody can read, the table has been handed over, after the last unlock.
+//! 1. A record in replay is reached through a [`RecoveringTable`] only, which hands out
+//!    neither rows nor [`RecordRef`]s. It owns its table; the table comes out of it by
+//!    value, when no borrow of it is left.
+//! 2. Between [`Record::lock_for_replay`] and [`Record::unlock_after_replay`] one thread
+//!    uses the record: it changed the word from *not held* to *maintenance*, and all other
+//!    threads wait for *not held*. The lock acquires what the previous unlock released, so
+//!    each thread finds the bytes as the previous holder left them.
+//! 3. So the holder's reference to the value is the only one, and before any thread can
+//!    read, the table has been handed over, after the last unlock.
 //!
-//! That entries of one record come from one worker is for their order; that no two
-//! threads are in one record at once does not depend on it.
+//! One worker per record is needed for the order of its entries; mutual exclusion within a
+//! record does not depend on it.
 //!
 //! [`RecoveringTable`]: crate::RecoveringTable
 //! [`RecordRef`]: crate::RecordRef
@@ -60,40 +60,40 @@ use super::{LockWord, MAINTENANCE, Record, Region};
 use crate::usage::Usage;
 use crate::value::{Value, is_present, tombstone};
 
-/// What became of one entry.
+/// Result of replaying one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
-    /// Installed.
+    /// The entry was installed.
     Applied,
-    /// The record is already at or past this entry.
+    /// The record already includes this entry.
     AlreadyThere,
 }
 
-/// A log entry that does not fit the record.
+/// Error: a log entry does not fit its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayError {
-    /// A patch of a version that the record does not have.
+    /// The entry patches a version that the record does not have.
     MissingVersion {
-        /// Which record.
+        /// The record that the entry changes.
         rid: Rid,
-        /// The patch's own timestamp.
+        /// The commit timestamp of the patch.
         cts: Timestamp,
         /// The version that the patch applies to.
         expected: Timestamp,
-        /// The version that is there, if any.
+        /// The newest version of the record, if any.
         found: Option<Timestamp>,
     },
-    /// A patch of a deleted row, or one that does not fit the row's cells.
+    /// The entry patches a deleted row, or does not fit the row's cells.
     MalformedPatch {
-        /// Which record.
+        /// The record that the entry changes.
         rid: Rid,
-        /// The patch's own timestamp.
+        /// The commit timestamp of the patch.
         cts: Timestamp,
     },
 }
 
 impl ReplayError {
-    /// Both mean a damaged or incomplete log.
+    /// What the caller can do: either error means a damaged or incomplete log.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         Remedy::Fix
@@ -128,21 +128,21 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// A record that replay has not begun with, or is between two entries of.
+/// The lock word of a record that no replay operation is using.
 const FREE: LockWord = LockWord(0);
 const HELD: LockWord = FREE.held_by(MAINTENANCE);
 
-/// Bytes that come together when memory is asked for.
+/// Bytes that one prefetch loads.
 const CACHE_LINE: usize = 64;
 
 impl Record {
-    /// Asks for the record's memory.
+    /// Prefetches the record.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch(self);
     }
 
-    /// Asks for the memory of the newest row. Worth it when the record itself has come.
+    /// Prefetches the newest row. Useful once the record itself is in the cache.
     #[inline]
     pub(crate) fn prefetch_row(&self) {
         let value = self
@@ -150,12 +150,12 @@ impl Record {
             .value
             .load(Ordering::Relaxed);
         prefetch(value);
-        // A row has its cells behind a few words about them: two lines hold most.
+        // The cells of a row follow a few words of header: two lines hold most rows.
         prefetch(value.cast::<u8>().wrapping_add(CACHE_LINE));
     }
 
-    /// Asks for the version that a write by the lock's holder will put away: nobody has
-    /// looked at it for a while, and its length and its keys are needed then.
+    /// Prefetches the version that the lock holder's write will move to the list: it has
+    /// left the caches, and the write needs its length and its keys.
     #[inline]
     pub(crate) fn prefetch_replaced(&self) {
         let secondary = self.region(self.word().primary().other());
@@ -164,8 +164,8 @@ impl Record {
         prefetch(value.cast::<u8>().wrapping_add(CACHE_LINE));
     }
 
-    /// Takes the lock for one entry. Waits while another thread has it, for as long
-    /// as one entry takes.
+    /// Takes the lock for one entry. Waits while another thread holds it, for the duration
+    /// of one entry.
     #[inline]
     fn lock_for_replay(&self) {
         let mut backoff = Backoff::default();
@@ -176,15 +176,15 @@ impl Record {
         }
     }
 
-    /// Gives the lock back. The word is the holder's until then, so that a plain
-    /// store does.
+    /// Releases the lock. Only the holder writes the word until then, so a plain store
+    /// suffices.
     #[inline]
     fn unlock_after_replay(&self) {
         debug_assert!(self.word() == HELD);
         self.lock.store(FREE.0, Ordering::Release);
     }
 
-    /// Installs a whole row.
+    /// Installs a full row.
     pub(crate) fn replay_row(&self, cts: Timestamp, row: RowRef<'_>, usage: &Usage) -> Replayed {
         self.replay_whole(cts, usage, |value| match value {
             Some(value) => value.set_row(row),
@@ -197,7 +197,8 @@ impl Record {
         self.replay_whole(cts, usage, |value| *value = Some(Value::tombstone()))
     }
 
-    /// Lets `set` make the value, if it is older than `cts`.
+    /// Replaces the record's version by the value that `set` makes, if it is older than
+    /// `cts`.
     #[inline]
     fn replay_whole(
         &self,
@@ -218,7 +219,7 @@ impl Record {
         outcome
     }
 
-    /// Applies a patch of the version at `previous`.
+    /// Applies a patch to the version at `previous`.
     pub(crate) fn replay_patch(
         &self,
         rid: Rid,
@@ -255,13 +256,13 @@ impl Record {
         outcome
     }
 
-    /// The version that replay has installed so far.
+    /// The timestamp of the version that replay has installed so far.
     #[inline]
     fn replayed(&self) -> Option<Timestamp> {
         self.region(Region::A).committed().map(|(cts, _)| cts)
     }
 
-    /// Relaxed, as everything between taking the lock and giving it back.
+    /// Sets the timestamp. Relaxed, like every access between lock and unlock.
     #[inline]
     fn set_replayed(&self, cts: Timestamp) {
         assert!(cts.is_finite(), "a commit has a timestamp");
@@ -270,15 +271,15 @@ impl Record {
             .store(cts.to_bits(), Ordering::Relaxed);
     }
 
-    /// Lets `change` have the value to itself. For the lock's holder.
+    /// Gives `change` exclusive access to the value. For the lock's holder.
     #[inline]
     fn change_value<R>(&self, usage: &Usage, change: impl FnOnce(&mut Option<Value>) -> R) -> R {
         let place = &self.region(Region::A).value;
         let before = place.load(Ordering::Relaxed);
         let value = if is_present(before) {
-            // SAFETY: the record owns it, and nobody else is in the record: see the
-            // module. The record owns it again below; a panic in between leaves it
-            // to the record, for it is not dropped here.
+            // SAFETY: the record owns it, and no other thread uses the record: see the
+            // essay. The record owns it again below; after a panic in between it still
+            // does, for the value is not dropped here.
             Some(unsafe { Value::from_pointer(before) })
         } else {
             None
@@ -298,8 +299,8 @@ impl Record {
         result
     }
 
-    /// After replay: whether the record holds a row. If not, it is dead now, and
-    /// its RID is free.
+    /// Ends replay of the record. Returns whether it holds a row; if not, it is now dead,
+    /// and its RID is free.
     pub(crate) fn finish_replay(&self) -> bool {
         let value = self.region(Region::A).value.load(Ordering::Relaxed);
         let lives = is_present(value) && value != tombstone();

@@ -1,4 +1,4 @@
-//! Locking, private versions, and the end of a transaction.
+//! Writes to a record: locking, private versions, commit and abort.
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
@@ -11,33 +11,33 @@ use crate::collector::{Collector, Remaining};
 use crate::usage::Usage;
 use crate::value::{Value, ValuePointer, absent, row_at, size_at, tombstone};
 
-/// What an abort left behind.
+/// State of a record after an abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aborted {
-    /// The record, as it was before.
+    /// The record has its previous committed version again.
     Restored,
-    /// Nothing: the record was this transaction's insert, and is dead. Its index
-    /// entries go now, then its RID is retired.
+    /// The record was this transaction's insert, and is dead. The caller must remove its
+    /// index entries, then retire its RID.
     Dead,
 }
 
-/// What a commit has changed.
+/// Effects of a commit on a record, for memory accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
-    /// By how much the number of live rows has.
+    /// Change of the number of live rows.
     pub(crate) rows: i64,
-    /// How many bytes the version has that is no longer the newest.
+    /// Size in bytes of the version that the commit has replaced.
     pub(crate) replaced: usize,
 }
 
-/// A record's surroundings, for whoever removes versions.
+/// Context of a record for threads that remove versions: its RID, accounting and collector.
 pub(crate) struct Upkeep<'a> {
     pub(crate) rid: Rid,
     pub(crate) usage: &'a Usage,
     pub(crate) collector: &'a Collector<'a>,
 }
 
-/// Retires a value that has been unlinked, and forgets its memory.
+/// Retires an unlinked value, and subtracts its memory.
 ///
 /// # Safety
 /// As for [`Guard::retire`]: unlinked, and retired once. Present.
@@ -45,15 +45,15 @@ pub(super) unsafe fn retire_value(value: ValuePointer, usage: &Usage, guard: &Gu
     if value == tombstone() {
         return;
     }
-    // SAFETY: not freed before the guard goes.
+    // SAFETY: not freed before the guard is dropped.
     usage.value_removed(unsafe { size_at(value) });
     // SAFETY: passed on to our caller.
     unsafe { guard.retire(value.cast(), Value::free) }
 }
 
 impl Record {
-    /// Takes the lock if nobody has it. Waits only while maintenance holds it,
-    /// which is for a few instructions on another core.
+    /// Takes the lock if no thread holds it. Waits only while maintenance holds it, which
+    /// takes a few instructions on another core.
     pub(crate) fn try_lock(&self, id: TransactionId) -> TryLock {
         assert!(id.0 != 0 && id < MAINTENANCE, "{id:?} cannot hold a lock");
         let mut backoff = Backoff::default();
@@ -66,7 +66,7 @@ impl Record {
                 None => {
                     let primary = self.region(word.primary());
                     if primary.value.load(Ordering::Relaxed).is_null() {
-                        // Allocated to nobody yet.
+                        // The record is not yet allocated.
                         return TryLock::Dead;
                     }
                     if self.change_free_word(word, word.held_by(id)) {
@@ -80,15 +80,16 @@ impl Record {
         }
     }
 
-    /// Replaces the word of a record that nobody holds, if it still is `from`.
+    /// Replaces the word of a record that is not held, if it still is `from`.
     pub(super) fn change_free_word(&self, from: LockWord, to: LockWord) -> bool {
-        // Acquire: what the last holder did happens before what the next one does.
+        // Acquire: everything the previous holder did happens before the next holder's
+        // accesses.
         self.lock
             .compare_exchange(from.0, to.0, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Gives a record that is dead, or was never used, to `id`, locked.
+    /// Allocates a record that is dead, or was never used, to `id`, locked.
     pub(crate) fn be_born(&self, id: TransactionId) {
         assert!(id.0 != 0 && id < MAINTENANCE, "{id:?} cannot hold a lock");
         let word = self.word();
@@ -99,10 +100,10 @@ impl Record {
         );
     }
 
-    /// Makes `value` the private version of `id`, which holds the lock. The first
-    /// write puts the secondary version away: overwritten if invalid or expired,
-    /// else appended to the list before its region changes (EMS §2.3.2, step 3).
-    /// Later writes replace the transaction's own value.
+    /// Makes `value` the private version of `id`, which holds the lock. The first write
+    /// moves the secondary version: it is overwritten if invalid or expired, else appended
+    /// to the list before its region changes (EMS §2.3.2, step 3). Later writes replace the
+    /// transaction's own value.
     pub(crate) fn write(&self, id: TransactionId, value: Value, upkeep: &Upkeep<'_>) {
         let word = self.word_held_by(id);
         let primary = self.region(word.primary());
@@ -140,20 +141,20 @@ impl Record {
         }
     }
 
-    /// Makes the secondary region invalid, then puts `value` into it.
+    /// Makes the secondary region invalid, then stores `value` in it.
     pub(super) fn store_private(&self, value: Value, word: LockWord) {
         let secondary = self.region(word.primary().other());
-        // Release, so that a reader that finds the region invalid finds its old
-        // version in the list; and before the value, so that a reader that finds
-        // the new value finds the region invalid.
+        // Release, so that a reader that finds the region invalid finds its old version in
+        // the list; and before the value, so that a reader that finds the new value finds
+        // the region invalid.
         secondary.cts.store(INFINITE, Ordering::Release);
         secondary
             .value
             .store(value.into_pointer(), Ordering::Release);
     }
 
-    /// Tells the indexes that an old version is gone, and retires its value. The value
-    /// has been unlinked by the caller, who holds the lock.
+    /// Notifies the indexes that an old version was removed, and retires its value. The
+    /// caller holds the lock and has unlinked the value.
     pub(super) fn discard(
         &self,
         rid: Rid,
@@ -161,8 +162,7 @@ impl Record {
         usage: &Usage,
         collector: &Collector<'_>,
     ) {
-        // SAFETY: present, since it was a version's; alive, since it is retired
-        // only below.
+        // SAFETY: present, since it was a version's; alive, since it is retired only below.
         if let Some(row) = unsafe { row_at(value) } {
             collector
                 .indexes
@@ -174,8 +174,8 @@ impl Record {
         unsafe { retire_value(value, usage, collector.guard) };
     }
 
-    /// A copy of the private value of `id`, which holds the lock: what a savepoint
-    /// keeps before the next write.
+    /// A copy of the private value of `id`, which holds the lock: a savepoint keeps it
+    /// before the next write.
     pub(crate) fn private_value(&self, id: TransactionId) -> Option<Value> {
         let word = self.word_held_by(id);
         let value = self.region(word.primary().other()).private()?;
@@ -186,7 +186,7 @@ impl Record {
         })
     }
 
-    /// Puts back what [`Record::private_value`] gave: undoes writes since.
+    /// Restores a value from [`Record::private_value`], which undoes the writes since.
     pub(crate) fn restore_private(
         &self,
         id: TransactionId,
@@ -218,8 +218,8 @@ impl Record {
         self.region(word.primary().other()).private().is_some()
     }
 
-    /// Makes the private version of `id` the newest committed one and gives the
-    /// lock back, in one store (EMS §2.3.4).
+    /// Makes the private version of `id` the newest committed one and releases the lock, in
+    /// one store (EMS §2.3.4).
     pub(crate) fn commit(&self, id: TransactionId, cts: Timestamp) -> Committed {
         assert!(cts.is_finite(), "a commit has a timestamp");
         let word = self.word_held_by(id);
@@ -233,8 +233,7 @@ impl Record {
         let committed = Committed {
             rows: i64::from(is_row(private))
                 - i64::from(primary.is_some_and(|(_, value)| is_row(value))),
-            // SAFETY: linked, and only the lock's holder, who is still the caller,
-            // unlinks it.
+            // SAFETY: linked, and only the lock's holder, still the caller, unlinks it.
             replaced: primary.map_or(0, |(_, value)| unsafe { size_at(value) }),
         };
         secondary.cts.store(cts.to_bits(), Ordering::Release);
@@ -242,9 +241,9 @@ impl Record {
         committed
     }
 
-    /// Undoes what `id` did and gives the lock back. Nothing to undo but the
-    /// private value: the primary has not moved, and a secondary that went to the
-    /// list stays there.
+    /// Rolls back the writes of `id` and releases the lock. Only the private value has to
+    /// be undone: the primary has not moved, and a secondary that was moved to the list
+    /// stays there.
     pub(crate) fn abort(&self, id: TransactionId, usage: &Usage, guard: &Guard<'_>) -> Aborted {
         self.restore_private(id, None, usage, guard);
         let word = self.word_held_by(id);
@@ -258,8 +257,8 @@ impl Record {
         }
     }
 
-    /// Makes the record dead. The caller holds the lock, and has unlinked every
-    /// value but a tombstone.
+    /// Marks the record dead. The caller holds the lock, and has unlinked every value but a
+    /// tombstone.
     pub(super) fn die(&self, word: LockWord) {
         assert!(self.versions.is_empty());
         for region in &self.regions {
@@ -270,8 +269,8 @@ impl Record {
         self.change_word(word, LockWord::DEAD);
     }
 
-    /// Whether any row satisfies `predicate`, of the committed versions and, if
-    /// asked, the private one. For the lock's holder.
+    /// Whether any row satisfies `predicate`, among the committed versions and, if
+    /// `with_private`, the private one. For the lock's holder.
     pub(crate) fn any_row(
         &self,
         with_private: bool,
@@ -290,6 +289,6 @@ impl Record {
     }
 }
 
-/// A writer that appends one version removes at most so many: enough for the list
-/// of a hot row to shrink, few enough for its step to stay short.
+/// Maximum number of versions that a writer removes when it appends one: enough for the
+/// list of a hot row to shrink, few enough to keep the write short.
 const MOST_UNLINKED_BY_A_WRITE: usize = 4;

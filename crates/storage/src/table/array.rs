@@ -1,17 +1,18 @@
-//! The array of records: grows, never moves.
+//! The record array of a table: it grows in chunks, and records never move.
 //!
-//! Chunks double in size, so that a table of any size has few of them and their
-//! addresses fit in the table itself: from a RID to its record are two loads, one
-//! of the chunk's address and one of the record.
+//! Chunks double in size, so that a table of any size has few of them and their addresses
+//! fit in the table itself: a RID leads to its record by two loads, one of the chunk's
+//! address and one of the record.
 //!
 //! ```text
 //!   chunk   0        1          2                 …   k
 //!   RIDs    0..64    64..192    192..448              64·(2^k − 1) .. 64·(2^(k+1) − 1)
 //! ```
 //!
-//! A chunk is allocated zeroed, which for a large one costs nothing until its
-//! pages are touched; all-zero bytes are a record that has never been used. Large ones
-//! are counted ([`coeval_memory::heap`]) as records are given out, a page at a time.
+//! A chunk is allocated zeroed, which for a large one costs nothing until its pages are
+//! touched; all-zero bytes are a record that has never been used. Large chunks are added to
+//! the memory accounting ([`coeval_memory::heap`]) as records are allocated, a page at a
+//! time.
 
 use std::ptr;
 
@@ -21,7 +22,7 @@ use coeval_types::Rid;
 
 use crate::record::Record;
 
-/// Records in the first chunk.
+/// Number of records in the first chunk.
 const FIRST: u64 = if cfg!(any(loom, shuttle, miri)) {
     4
 } else {
@@ -29,7 +30,7 @@ const FIRST: u64 = if cfg!(any(loom, shuttle, miri)) {
 };
 const CHUNKS: usize = 40;
 
-/// RIDs at or above this do not exist.
+/// The first RID that a table cannot have.
 pub(super) const RID_LIMIT: u64 = FIRST * ((1 << CHUNKS) - 1);
 
 /// The records of a table.
@@ -37,14 +38,14 @@ pub(super) struct RecordArray {
     chunks: [AtomicPtr<Record>; CHUNKS],
 }
 
-/// Chunks of at least so many bytes come untouched from the kernel.
+/// Bytes from which on the kernel provides a chunk with untouched pages.
 const LARGE: usize = 1 << 20;
-/// What is touched at once.
+/// Bytes that the kernel provides when one of them is touched.
 const PAGE: usize = 4096;
-/// Records of a page.
+/// Number of records in a page.
 const IN_PAGE: u64 = (PAGE / size_of::<Record>()) as u64;
 
-/// Which chunk a record is in, and where in it.
+/// The chunk of a record, and its index in the chunk.
 #[inline]
 fn place(rid: Rid) -> (usize, usize) {
     let shifted = rid.0 + FIRST;
@@ -60,7 +61,7 @@ const fn chunk_bytes(chunk: usize) -> usize {
     chunk_length(chunk) * size_of::<Record>()
 }
 
-/// How many bytes of a chunk's records are before `rid`, in whole pages.
+/// Bytes of a chunk's records before `rid`, in whole pages.
 fn touched_bytes(chunk: usize, rid: u64) -> usize {
     let first = (FIRST << chunk) - FIRST;
     let records = usize::try_from(rid.saturating_sub(first)).unwrap_or(usize::MAX);
@@ -75,7 +76,7 @@ impl RecordArray {
         }
     }
 
-    /// The record, if its chunk has been made.
+    /// The record with this RID, if its chunk is allocated.
     #[inline]
     pub(super) fn get(&self, rid: Rid) -> Option<&Record> {
         if rid.0 >= RID_LIMIT {
@@ -91,7 +92,8 @@ impl RecordArray {
         Some(unsafe { &*records.add(at) })
     }
 
-    /// The record, making its chunk if need be. `rid` is below [`RID_LIMIT`].
+    /// The record with this RID; allocates its chunk if needed. `rid` is below
+    /// [`RID_LIMIT`].
     pub(super) fn get_or_grow(&self, rid: Rid) -> &Record {
         assert!(rid.0 < RID_LIMIT, "{rid:?} past the limit of a table");
         if self.get(rid).is_none() {
@@ -112,14 +114,15 @@ impl RecordArray {
             )
             .is_err()
         {
-            // SAFETY: made above; another thread was first, nobody has seen it.
+            // SAFETY: allocated above; another thread was faster, so it was never
+            // published.
             drop(unsafe { Box::from_raw(fresh) });
         } else if chunk_bytes(chunk) >= LARGE {
             heap::untouched(chunk_bytes(chunk));
         }
     }
 
-    /// The RID is given out for the first time, and those before it have been.
+    /// Accounts for the first allocation of a RID; all earlier RIDs have been allocated.
     #[inline]
     pub(super) fn count_first_use(&self, rid: Rid) {
         if rid.0.is_multiple_of(IN_PAGE) && chunk_bytes(place(rid).0) >= LARGE {
@@ -127,7 +130,7 @@ impl RecordArray {
         }
     }
 
-    /// [`RecordArray::count_first_use`] of every RID before this one, if none has been
+    /// Calls [`RecordArray::count_first_use`] for every RID before this one; none has been
     /// counted yet.
     pub(super) fn count_all_used(&self, high_water: Rid) {
         for chunk in (0..CHUNKS).filter(|&chunk| chunk_bytes(chunk) >= LARGE) {
@@ -138,8 +141,8 @@ impl RecordArray {
         }
     }
 
-    /// The array is about to be freed: what was never used counts again, since it is
-    /// subtracted whole.
+    /// Prepares the accounting for dropping the array: unused records are counted again,
+    /// since the deallocation subtracts whole chunks.
     pub(super) fn count_unused(&self, high_water: Rid) {
         for (chunk, records) in self.chunks.iter().enumerate() {
             let bytes = chunk_bytes(chunk);
@@ -151,8 +154,8 @@ impl RecordArray {
 
     #[cfg(not(any(loom, shuttle)))]
     fn fresh(length: usize) -> Box<[Record]> {
-        // SAFETY: a record is made of atomic integers and pointers, for which zero
-        // bytes are a value.
+        // SAFETY: a record consists of atomic integers and pointers, for which zero bytes
+        // are a valid value.
         unsafe { Box::new_zeroed_slice(length).assume_init() }
     }
 

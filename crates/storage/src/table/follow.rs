@@ -1,8 +1,9 @@
-//! A table of a node that follows: filled from the log, readable, and ready to be led.
+//! A table on a follower: filled from the log, readable, and ready for the node to become
+//! leader.
 //!
-//! [`RecoveringTable`](super::RecoveringTable) is for a start, which has the table to
-//! itself. Here every record has its versions from the last one that is committed on.
-//! `record/follow.rs` says how they come and go.
+//! [`RecoveringTable`](super::RecoveringTable) is for recovery, which has exclusive access
+//! to the table. Here every record keeps its versions from the last committed one on.
+//! `record/follow.rs` documents how they are installed and rolled back.
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use super::array::RID_LIMIT;
 use crate::collector::Collector;
 use crate::record::{Change, Collected, Record, ReplayError, Replayed, Upkeep};
 
-/// A record that follows.
+/// A record of a follower's table.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowedRecord<'table> {
     table: &'table Table,
@@ -22,8 +23,8 @@ pub struct FollowedRecord<'table> {
 }
 
 impl Table {
-    /// The record with a RID that the log names, which from now on exists; `None` when no
-    /// table is that large. Not for a table that gives RIDs out itself.
+    /// The record with a RID from the log, which exists from now on; `None` when the RID is
+    /// beyond a table's limit. Not for a table that allocates RIDs itself.
     #[inline]
     pub fn followed(&self, rid: Rid) -> Option<FollowedRecord<'_>> {
         if rid.0 >= RID_LIMIT {
@@ -31,7 +32,7 @@ impl Table {
         }
         let record = self.records.get_or_grow(rid);
         let high_water = &self.rids.high_water;
-        // Looking first keeps the cache line shared.
+        // Loading first keeps the cache line shared.
         if high_water.load(Ordering::Relaxed) <= rid.0 {
             let before = high_water.fetch_max(rid.0 + 1, Ordering::AcqRel);
             (before..=rid.0).for_each(|rid| self.records.count_first_use(Rid(rid)));
@@ -43,9 +44,9 @@ impl Table {
         })
     }
 
-    /// Follows no more, and gives RIDs out from now on: every RID without a row is free.
-    /// Everything is settled, what expired is collected, and nobody reads. Linear in the
-    /// size of the table.
+    /// Ends following: the table allocates RIDs itself from now on, and every RID without a
+    /// row is free. The caller guarantees that everything is settled, expired versions are
+    /// collected, and no thread reads. Linear in the size of the table.
     pub fn end_following(&self) {
         let dead = (0..self.high_water().0).map(Rid).filter(|&rid| {
             let record = self.records.get_or_grow(rid);
@@ -57,20 +58,19 @@ impl Table {
 }
 
 impl FollowedRecord<'_> {
-    /// Asks for the record's memory, and does not wait for it.
+    /// Prefetches the record, without waiting.
     #[inline]
     pub fn prefetch(self) {
         self.record.prefetch();
     }
 
-    /// Asks for the row's memory, and does not wait for it; but it waits for the
-    /// record's.
+    /// Prefetches the row, without waiting for it; waits for the record, however.
     #[inline]
     pub fn prefetch_row(self) {
         self.record.prefetch_row();
     }
 
-    /// Installs a full image.
+    /// Installs a full image as a new version.
     pub fn image(
         self,
         cts: Timestamp,
@@ -80,7 +80,8 @@ impl FollowedRecord<'_> {
         self.follow(cts, Change::Image(row), collector)
     }
 
-    /// Installs what a patch makes of the version at `previous`, which is the newest.
+    /// Installs a new version by applying a patch to the one at `previous`, which is the
+    /// newest.
     pub fn patch(
         self,
         cts: Timestamp,
@@ -109,8 +110,9 @@ impl FollowedRecord<'_> {
         self.record.follow(cts, change, &self.upkeep(collector))
     }
 
-    /// Takes out every version that came from `from` or behind, and shows the rows among
-    /// them. Entries of indexes are the caller's. Nobody reads the record meanwhile.
+    /// Removes every version with a log offset of `from` or later, and passes their rows to
+    /// `taken`. The caller removes their index entries. No thread may read the record
+    /// meanwhile.
     pub fn take_back(self, from: Lsn, guard: &Guard<'_>, taken: &mut dyn FnMut(RowRef<'_>)) {
         self.record.take_back(from, &self.table.usage, guard, taken);
     }
@@ -123,7 +125,7 @@ impl FollowedRecord<'_> {
         }
     }
 
-    /// Whether any of its versions has a row that satisfies `predicate`. Nobody writes
+    /// Whether any version has a row that satisfies `predicate`. No thread may write
     /// meanwhile.
     pub fn any_row(self, guard: &Guard<'_>, mut predicate: impl FnMut(RowRef<'_>) -> bool) -> bool {
         self.record.any_row(false, guard, &mut predicate)

@@ -1,19 +1,19 @@
-//! Tables: records addressed by RID.
+//! Tables: arrays of multi-version records, addressed by RID.
 //!
 //! ```text
 //!   allocate ──▶ locked, private ──commit──▶ versions ──delete, sweep──▶ dead
 //!      ▲                │                                                  │
 //!      │                └────────────abort──────────────▶ dead             │
-//!      └──── free list ◀── every reader has passed ◀── retire ◀────────────┘
+//!      └──── free list ◀── all guards dropped ◀── retire ◀─────────────────┘
 //! ```
 //!
-//! A RID is used again, but only after every guard is gone that was alive when it
-//! was retired; and it is retired only after its index entries are gone. So
-//! whoever finds a RID in an index and goes to the record under one guard finds
-//! that record or a dead one, never another row's.
+//! A RID is reused only after every guard has been dropped that was alive when it was
+//! retired; and it is retired only after its index entries are gone. So a reader that finds
+//! a RID in an index and accesses the record under the same guard finds that record or a
+//! dead one, never another row's.
 //!
-//! Between two guards a transaction may keep a RID only of a row that its
-//! registered snapshot shows, or whose lock it holds: such a record does not die.
+//! Between two guards a transaction may keep a RID only of a row that its registered
+//! snapshot sees, or whose lock it holds: such a record does not die.
 //!
 //! # Example
 //!
@@ -86,7 +86,7 @@ impl fmt::Debug for Table {
 }
 
 impl Table {
-    /// An empty table. Allocates nothing yet.
+    /// Creates an empty table. Allocates nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Table {
         }
     }
 
-    /// The record with this RID, dead or alive, if it was ever allocated. Two
+    /// The record with this RID, dead or alive, if it was ever allocated. Takes two
     /// dependent loads.
     #[inline]
     pub fn record(&self, rid: Rid) -> Option<RecordRef<'_>> {
@@ -108,8 +108,8 @@ impl Table {
         })
     }
 
-    /// A record for a new row, locked by `id`, without any version. If nothing
-    /// comes of it, [`RecordRef::abort`] it.
+    /// Allocates a record for a new row, locked by `id`, without any version. If the insert
+    /// fails, the caller must [`RecordRef::abort`] it.
     pub fn allocate(&self, id: TransactionId, guard: &Guard<'_>) -> RecordRef<'_> {
         let (rid, is_new) = self.rids.take(guard.domain());
         let record = self.records.get_or_grow(rid);
@@ -124,28 +124,28 @@ impl Table {
         }
     }
 
-    /// Gives back the RID of a dead record. Its index entries are gone: nobody who
-    /// pins from now on finds it.
+    /// Returns the RID of a dead record to the free list. The caller has removed its index
+    /// entries: no thread that pins from now on finds it.
     pub fn retire(&self, rid: Rid, guard: &Guard<'_>) {
         let record = self.record(rid).expect("a record that was allocated");
         assert!(record.is_dead(), "{rid:?} is not dead");
         self.rids.give_back(rid, guard.domain().stamp());
     }
 
-    /// Every RID ever allocated is below this one. RIDs from 0 up to here, in
-    /// order, are the table; some are dead.
+    /// Upper bound of all RIDs ever allocated. The RIDs from 0 up to it, in order, are the
+    /// table; some are dead.
     #[must_use]
     pub fn high_water(&self) -> Rid {
         Rid(self.rids.high_water.load(Ordering::Acquire))
     }
 
-    /// About how many rows the newest committed versions make.
+    /// Estimated number of rows among the newest committed versions.
     #[must_use]
     pub fn estimated_rows(&self) -> u64 {
         self.usage.rows()
     }
 
-    /// Memory it takes. Indexes count for themselves.
+    /// Memory that the table occupies, without its indexes.
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory {

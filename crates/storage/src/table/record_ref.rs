@@ -1,4 +1,4 @@
-//! A record in its table: what the engine works with.
+//! References to records: the interface through which the engine reads and writes a record.
 
 use coeval_memory::epoch::Guard;
 use coeval_types::{Rid, RowRef, Timestamp, TransactionId};
@@ -8,11 +8,10 @@ use crate::collector::Collector;
 use crate::record::{Aborted, Collected, Record, TryLock, Upkeep, Version};
 use crate::value::Value;
 
-/// A record in its table.
+/// A reference to a record in its table.
 ///
-/// Methods that take a `holder` panic unless that transaction holds the record's
-/// lock: calling them otherwise is a fault in the engine, and would corrupt the
-/// record.
+/// Methods that take a `holder` panic unless that transaction holds the record's lock:
+/// calling them otherwise is a bug in the engine, and would corrupt the record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRef<'table> {
     pub(super) table: &'table Table,
@@ -21,42 +20,42 @@ pub struct RecordRef<'table> {
 }
 
 impl<'table> RecordRef<'table> {
-    /// Its place in the table.
+    /// The record's RID.
     #[must_use]
     pub fn rid(&self) -> Rid {
         self.rid
     }
 
-    /// Asks for its memory: worth it for several records that will be looked at in turn.
+    /// Prefetches the record: useful for a caller that will read several records in turn.
     #[inline]
     pub fn prefetch(&self) {
         self.record.prefetch();
     }
 
-    /// Asks for the memory of its newest row, once the record itself has come.
+    /// Prefetches the newest row, once the record itself is in the cache.
     #[inline]
     pub fn prefetch_row(&self) {
         self.record.prefetch_row();
     }
 
-    /// Whether there is no record here any more: look the key up again.
+    /// Whether the record is dead: then the caller must look the key up again.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.record.is_dead()
     }
 
-    /// Which transaction holds its lock.
+    /// The transaction that holds the record's lock.
     #[must_use]
     pub fn holder(&self) -> Option<TransactionId> {
         self.record.holder()
     }
 
-    /// The version that `reader` sees at `snapshot`, which it has registered: its
-    /// own uncommitted one, else the newest committed at or before the snapshot.
-    /// Never blocks, allocates nothing, writes nothing.
+    /// The version that `reader` sees at `snapshot`, which it has registered: its own
+    /// uncommitted one, else the newest one committed at or before the snapshot. Never
+    /// blocks, allocates nothing, writes nothing.
     ///
-    /// When [`Version::jumps`] is not 0, there was a list to walk:
-    /// [`RecordRef::collect`] shortens it if it can.
+    /// When [`Version::jumps`] is not 0, the read had to walk the list:
+    /// [`RecordRef::collect`] shortens it if possible.
     #[inline]
     pub fn read<'guard>(
         &self,
@@ -67,14 +66,14 @@ impl<'table> RecordRef<'table> {
         self.record.read(snapshot, reader, guard)
     }
 
-    /// The newest committed version, whatever the snapshot. Never blocks. Under the
-    /// lock it is the version that a write replaces.
+    /// The newest committed version, whatever the snapshot. Never blocks. For the lock's
+    /// holder it is the version that a write replaces.
     pub fn newest_committed<'guard>(&self, guard: &'guard Guard<'_>) -> Option<Version<'guard>> {
         self.record.newest_committed(guard)
     }
 
-    /// The version right before the newest committed one, if it is still at hand.
-    /// For the holder, as long as it has written nothing.
+    /// The version directly before the newest committed one, if it is still in the record.
+    /// For the lock's holder, before its first write.
     pub fn version_before<'guard>(
         &self,
         holder: TransactionId,
@@ -84,7 +83,7 @@ impl<'table> RecordRef<'table> {
         self.record.version_before(guard)
     }
 
-    /// Takes the lock if nobody has it. Never waits for a transaction.
+    /// Takes the lock if no transaction holds it. Never waits for a transaction.
     pub fn try_lock(&self, id: TransactionId) -> TryLock {
         let locked = self.record.try_lock(id);
         if locked == TryLock::Locked {
@@ -93,14 +92,13 @@ impl<'table> RecordRef<'table> {
         locked
     }
 
-    /// Makes `value` the holder's private version. The version it is to replace
-    /// stays readable. Index entries for it are added before or after, but under
-    /// the lock.
+    /// Makes `value` the holder's private version. The version that it will replace stays
+    /// readable. The caller adds index entries for it before or after, but under the lock.
     pub fn write(&self, holder: TransactionId, value: Value, collector: &Collector<'_>) {
         self.record.write(holder, value, &self.upkeep(collector));
     }
 
-    /// Whether the holder has written it, rather than only locked it.
+    /// Whether the holder has written the record, rather than only locked it.
     #[must_use]
     pub fn has_private(&self, holder: TransactionId) -> bool {
         self.record.has_private(holder)
@@ -112,15 +110,15 @@ impl<'table> RecordRef<'table> {
         self.record.private_value(holder)
     }
 
-    /// Puts back what [`RecordRef::private_value`] gave, `None` being *not yet
-    /// written*. The lock stays.
+    /// Restores a value from [`RecordRef::private_value`], where `None` means *not yet
+    /// written*. The holder keeps the lock.
     pub fn restore_private(&self, holder: TransactionId, value: Option<Value>, guard: &Guard<'_>) {
         self.record
             .restore_private(holder, value, &self.table.usage, guard);
     }
 
-    /// Whether a committed version, and the private one if `with_private`, has a
-    /// row that satisfies `predicate`: what decides whether an index entry stays.
+    /// Whether a committed version, or the private one if `with_private`, has a row that
+    /// satisfies `predicate`. Decides whether an index entry stays.
     pub fn any_row(
         &self,
         holder: TransactionId,
@@ -132,7 +130,7 @@ impl<'table> RecordRef<'table> {
         self.record.any_row(with_private, guard, &mut predicate)
     }
 
-    /// Makes the private version the newest committed one, and gives the lock back.
+    /// Makes the private version the newest committed one, and releases the lock.
     ///
     /// # Panics
     /// When there is no private version, or `cts` is not above the newest.
@@ -142,15 +140,15 @@ impl<'table> RecordRef<'table> {
         self.table.usage.value_replaced(committed.replaced);
     }
 
-    /// Drops the private version, if any, and gives the lock back. Entries that
-    /// were added for it go before, under the lock, unless another version has
-    /// the key; or after, when the answer is [`Aborted::Dead`], followed by
+    /// Drops the private version, if any, and releases the lock. The caller removes index
+    /// entries that it added for the version before, under the lock, unless another version
+    /// has the key; or after, when the result is [`Aborted::Dead`], and then calls
     /// [`Table::retire`].
     pub fn abort(&self, holder: TransactionId, guard: &Guard<'_>) -> Aborted {
         self.record.abort(holder, &self.table.usage, guard)
     }
 
-    /// How many patches of it the log has since its last full image. For the
+    /// Number of patches of the record in the log since its last full image. For the lock's
     /// holder.
     #[must_use]
     pub fn patches_since_image(&self, holder: TransactionId) -> u64 {
@@ -164,9 +162,9 @@ impl<'table> RecordRef<'table> {
         self.record.set_patches_since_image(patches);
     }
 
-    /// Removes expired versions, if nobody holds the lock; never waits. A record
-    /// of which only an old tombstone was left dies, and its RID is retired.
-    /// Returns how many versions went.
+    /// Removes expired versions, if no thread holds the lock; never waits. A record that
+    /// has only an old tombstone left dies, and its RID is retired. Returns the number of
+    /// removed versions.
     pub fn collect(&self, collector: &Collector<'_>) -> usize {
         match self.record.collect(&self.upkeep(collector)) {
             Collected::Nothing => 0,

@@ -1,4 +1,4 @@
-//! A table while it is filled from the log or a checkpoint.
+//! A table during recovery: filled from the log or a checkpoint, before it can be read.
 //!
 //! ```
 //! use coeval_memory::epoch::Domain;
@@ -28,13 +28,13 @@
 //! assert_eq!(version.unwrap().row(), Some(RowRef::trusted(&two)));
 //! ```
 //!
-//! Any thread may replay any entry; but entries of one record have their order, so
-//! that they had better come from one thread. Nobody reads meanwhile: there is no
-//! [`Table`] to read from before [`RecoveringTable::finish`]. See `record/replay.rs`
-//! for what that is good for.
+//! Any thread may replay any entry; but entries of one record have an order, so one thread
+//! should replay all of them. There are no readers meanwhile: no [`Table`] exists to read
+//! from before [`RecoveringTable::finish`]. `record/replay.rs` documents how replay
+//! exploits that.
 //!
-//! Replay of many entries waits mostly for memory. Who has a few dozen of them at
-//! hand asks for all their [records](RecoveringRecord::prefetch), then for all their
+//! Replay of many entries mostly waits for memory. A caller with a few dozen entries
+//! prefetches all their [records](RecoveringRecord::prefetch), then all their
 //! [rows](RecoveringRecord::prefetch_row), and then replays them.
 
 use coeval_memory::sync::atomic::Ordering;
@@ -45,11 +45,11 @@ use super::array::RID_LIMIT;
 use crate::record::{Record, ReplayError, Replayed};
 use crate::usage::Memory;
 
-/// A table that is being filled, and that nobody can read yet.
+/// A table that recovery is filling, and that no thread can read yet.
 #[derive(Debug, Default)]
 pub struct RecoveringTable(Table);
 
-/// A record in replay.
+/// A record of a table in recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveringRecord<'table> {
     table: &'table Table,
@@ -58,14 +58,14 @@ pub struct RecoveringRecord<'table> {
 }
 
 impl RecoveringTable {
-    /// An empty table.
+    /// Creates an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The record with this RID, which from now on exists; `None` when no table is
-    /// that large.
+    /// The record with this RID, which exists from now on; `None` when the RID is beyond a
+    /// table's limit.
     #[inline]
     pub fn record(&self, rid: Rid) -> Option<RecoveringRecord<'_>> {
         if rid.0 >= RID_LIMIT {
@@ -73,7 +73,7 @@ impl RecoveringTable {
         }
         let record = self.0.records.get_or_grow(rid);
         let high_water = &self.0.rids.high_water;
-        // Looking first keeps the cache line shared.
+        // Loading first keeps the cache line shared.
         if high_water.load(Ordering::Relaxed) <= rid.0 {
             high_water.fetch_max(rid.0 + 1, Ordering::AcqRel);
         }
@@ -84,13 +84,13 @@ impl RecoveringTable {
         })
     }
 
-    /// Memory it takes so far.
+    /// Memory that the table occupies so far.
     #[must_use]
     pub fn memory(&self) -> Memory {
         self.0.memory()
     }
 
-    /// The table, everything in place: tombstones are gone, and every RID without a
+    /// Ends recovery and returns the table: tombstones are gone, and every RID without a
     /// row is free. Linear in the size of the table.
     #[must_use]
     pub fn finish(self) -> Table {
@@ -109,25 +109,24 @@ impl RecoveringTable {
 }
 
 impl RecoveringRecord<'_> {
-    /// Asks for the record's memory, and does not wait for it.
+    /// Prefetches the record, without waiting.
     #[inline]
     pub fn prefetch(self) {
         self.record.prefetch();
     }
 
-    /// Asks for the row's memory, and does not wait for it; but it waits for the
-    /// record's.
+    /// Prefetches the row, without waiting for it; waits for the record, however.
     #[inline]
     pub fn prefetch_row(self) {
         self.record.prefetch_row();
     }
 
-    /// Installs a full image.
+    /// Installs a full image, unless the record already includes it.
     pub fn image(self, cts: Timestamp, row: RowRef<'_>) -> Replayed {
         self.record.replay_row(cts, row, &self.table.usage)
     }
 
-    /// Applies a patch (see [`RowRef::patched`]) of the version at `previous`.
+    /// Applies a patch (see [`RowRef::patched`]) to the version at `previous`.
     pub fn patch(
         self,
         cts: Timestamp,
@@ -139,7 +138,7 @@ impl RecoveringRecord<'_> {
             .replay_patch(self.rid, cts, previous, patch, usage)
     }
 
-    /// Installs a tombstone.
+    /// Installs a tombstone, unless the record already includes the deletion.
     pub fn delete(self, cts: Timestamp) -> Replayed {
         self.record.replay_tombstone(cts, &self.table.usage)
     }

@@ -1,4 +1,4 @@
-//! Which RIDs are free.
+//! Allocation of RIDs: the high-water mark and the free list.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use coeval_types::Rid;
 
 use super::array::RID_LIMIT;
 
-/// The free list and the high-water mark.
+/// The RID allocator of a table.
 pub(super) struct Rids {
     pub(super) high_water: CachePadded<AtomicU64>,
-    /// How many there are in the free list: spares its lock when there are none.
+    /// Length of the free list: avoids its lock when it is empty.
     count: AtomicU64,
-    /// Retired RIDs, oldest first, with when they were retired; `None` for those
-    /// that nobody can have seen.
+    /// Retired RIDs, oldest first, with the stamp of their retirement; `None` for those
+    /// that no reader can have seen.
     free: Mutex<VecDeque<(Option<Stamp>, Rid)>>,
 }
 
@@ -29,8 +29,8 @@ impl Rids {
         }
     }
 
-    /// A RID for a new record: a retired one that every reader has passed, else
-    /// the next one. Says whether it was never given out before.
+    /// Takes a RID for a new record: a retired one from before all current guards, else the
+    /// next new one. Returns whether it was never allocated before.
     pub(super) fn take(&self, domain: &Domain) -> (Rid, bool) {
         if self.count.load(Ordering::Relaxed) > 0
             && let Some(rid) = self.take_free(domain)
@@ -43,7 +43,7 @@ impl Rids {
     }
 
     fn take_free(&self, domain: &Domain) -> Option<Rid> {
-        let mut free = self.free.lock().expect("nobody panics holding it");
+        let mut free = self.free.lock().expect("no thread panics while holding it");
         let (stamp, _) = free.front()?;
         if stamp.is_some_and(|stamp| !domain.has_passed(stamp)) {
             return None;
@@ -54,14 +54,14 @@ impl Rids {
     }
 
     pub(super) fn give_back(&self, rid: Rid, stamp: Stamp) {
-        let mut free = self.free.lock().expect("nobody panics holding it");
+        let mut free = self.free.lock().expect("no thread panics while holding it");
         free.push_back((Some(stamp), rid));
         self.count.store(free.len() as u64, Ordering::Relaxed);
     }
 
-    /// Replaces the free list: after replay, when nobody reads.
+    /// Replaces the free list: after replay, while there are no readers.
     pub(super) fn rebuild(&self, dead: impl Iterator<Item = Rid>) {
-        let mut free = self.free.lock().expect("nobody panics holding it");
+        let mut free = self.free.lock().expect("no thread panics while holding it");
         free.clear();
         free.extend(dead.map(|rid| (None, rid)));
         self.count.store(free.len() as u64, Ordering::Relaxed);

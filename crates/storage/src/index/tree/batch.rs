@@ -1,17 +1,17 @@
-//! What a scan copies out of a leaf, and how it makes keys of it.
+//! Batches of a scan: entries copied out of a leaf, and the keys rebuilt from them.
 //!
 //! ```text
 //!   heads   h0 h1 h2 …          copied word by word, then validated
 //!   values  r0 r1 r2 …
-//!   marks   all alike, without tails?   ──▶ one length for all
+//!   marks   all equal, no tails?        ──▶ one length for all
 //!           if not                      ──▶ a length and a tail each
 //!
 //!   prefix "abc" + head  ──▶  │ a b c h h h h h │ h h h · · · · · │    whole words
 //! ```
 //!
-//! Keys are put together in words that begin where the key does, not where its head does:
-//! visitors mostly read keys eight bytes at a time, and a processor that reads what it has
-//! written in two other pieces just before waits for both.
+//! Keys are assembled in words that are aligned to the start of the key, not to that of its
+//! head: visitors mostly read keys eight bytes at a time, and a load that spans two recent
+//! stores would stall until both have completed.
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow, Range};
@@ -24,38 +24,38 @@ use super::search::Seen;
 use super::spilled::Spilled;
 use super::word::{Word, word_at};
 
-/// Entries that are copied at once, at the most.
+/// Maximum number of entries that a batch copies.
 pub(super) const BATCH: usize = 32;
 
-/// Where a scan goes on.
+/// The bound at which a scan continues.
 pub(super) type Cursor<'key> = Bound<Cow<'key, [u8]>>;
 
-/// Copies of entries that follow one another.
+/// Copies of consecutive entries of a leaf.
 pub(super) struct Batch {
     count: usize,
     heads: [u64; BATCH],
     values: [u64; BATCH],
-    /// The length of all suffixes, if they are alike and have no tails. If not, each has
-    /// its own.
+    /// The length of all suffixes, if they have equal lengths and none is spilled. If not,
+    /// each has its own in `lengths`.
     common_length: Option<usize>,
     lengths: [usize; BATCH],
     tails: Vec<u64>,
     spilled: Vec<*const Spilled>,
 }
 
-/// The key under construction, and what is known about it.
+/// Buffer in which a scan assembles keys.
 pub(super) struct Key {
-    /// Holds the prefix of the leaf, and behind it whatever was visited last.
+    /// The prefix of the leaf, followed by the rest of the key that was visited last.
     bytes: Vec<u8>,
     prefix: usize,
-    /// The last word that the prefix begins: where it is, and its bytes of the prefix.
+    /// Offset of the word in which the prefix ends; `begun` holds the prefix's bytes in it.
     place: usize,
     begun: u64,
-    /// How long the key is that was visited last in this leaf, if there was one.
+    /// Length of the key that was visited last in this leaf, if any.
     last: Option<usize>,
 }
 
-/// A key's bytes while heads and tails are written.
+/// A view of the key buffer while heads and tails are written to it.
 struct Room<'key> {
     bytes: &'key mut [u8],
     place: usize,
@@ -74,7 +74,7 @@ impl Key {
         }
     }
 
-    /// Begins in a leaf of this shape, which the cursor leads to: they share the prefix.
+    /// Prepares for a leaf of this shape, to which the cursor leads: they share the prefix.
     pub(super) fn enter<const W: usize>(&mut self, shape: Shape, cursor: &Cursor<'_>) {
         self.prefix = shape.prefix;
         self.place = shape.prefix / 8 * 8;
@@ -86,12 +86,12 @@ impl Key {
             self.bytes.extend_from_slice(prefix);
             self.begun = word_at(prefix, self.place);
         }
-        // Room for a head and the longest tail, in whole words.
+        // Space for a head and the longest tail, in whole words.
         self.bytes.resize(self.place + Node::<W>::LONGEST + 8, 0);
     }
 
-    /// Has the cursor stand behind what was visited last in this leaf, which is not what
-    /// it was any more.
+    /// Moves the cursor after the key that was visited last in this leaf, which has changed
+    /// since.
     #[cold]
     pub(super) fn leave(&self, cursor: &mut Cursor<'_>) {
         if let Some(last) = self.last {
@@ -99,7 +99,8 @@ impl Key {
         }
     }
 
-    /// Where words go, and what the first of them begins with.
+    /// The buffer from the word in which the prefix ends, and the bytes with which that
+    /// word starts.
     #[inline]
     fn room(&mut self) -> Room<'_> {
         Room {
@@ -110,7 +111,7 @@ impl Key {
         }
     }
 
-    /// Has a key there that was not in the leaf itself.
+    /// Stores a key that was not in the leaf itself.
     fn put_whole(&mut self, key: &[u8]) {
         if self.bytes.len() < key.len() {
             self.bytes.resize(key.len(), 0);
@@ -120,13 +121,14 @@ impl Key {
 }
 
 impl Room<'_> {
-    /// Writes a head and a tail behind the prefix, and returns so much of the whole.
+    /// Writes a head and a tail after the prefix, and returns the first `end` bytes of the
+    /// key.
     #[inline(always)]
     fn put(&mut self, head: u64, tail: &[u64], end: usize) -> &[u8] {
         let (place, shift) = (self.place, self.shift);
         let (words, _) = self.bytes[place..][..8 * (tail.len() + 2)].as_chunks_mut::<8>();
         words[0] = (self.begun | head >> shift).to_be_bytes();
-        // By 64 bits there is nothing left, which one shift alone does not do.
+        // A shift by 64 bits must give zero, which a single shift does not do.
         let mut begun = head << 1 << (63 - shift);
         for (bytes, &word) in words[1..].iter_mut().zip(tail) {
             *bytes = (begun | word >> shift).to_be_bytes();
@@ -150,8 +152,7 @@ impl Batch {
         }
     }
 
-    /// Copies the entries of these slots of a leaf, as many as a batch has at the most, in
-    /// the order in which a scan meets them.
+    /// Copies the entries of these slots of a leaf, at most a full batch, in scan order.
     pub(super) fn copy<const W: usize, const FORWARD: bool>(
         &mut self,
         leaf: Seen<'_, W>,
@@ -173,7 +174,7 @@ impl Batch {
         leaf.validate_result()
     }
 
-    /// Copies tails that are of one length.
+    /// Copies tails of equal length.
     fn copy_tails<const W: usize, const FORWARD: bool>(
         &mut self,
         node: &Node<W>,
@@ -191,7 +192,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Copies lengths and tails of keys that are not all alike.
+    /// Copies lengths and tails of keys with different lengths.
     fn copy_suffixes<const W: usize, const FORWARD: bool>(
         &mut self,
         node: &Node<W>,
@@ -218,7 +219,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Visits what was copied and validated. The caller is pinned since before.
+    /// Passes the copied and validated entries to the visitor. The caller has been pinned
+    /// since before the copy.
     pub(super) fn visit(
         &self,
         key: &mut Key,
@@ -263,13 +265,13 @@ impl Batch {
     }
 }
 
-/// Words that a suffix of this length, which is in the node, has behind its head.
+/// Words of tail that a suffix of this length has in the node's heap.
 #[inline]
 fn tail_words(length: usize) -> usize {
     length.saturating_sub(8).div_ceil(8)
 }
 
-/// The slot that a scan meets after so many others.
+/// The slot at position `at` in scan order.
 #[inline]
 fn nth<const FORWARD: bool>(slots: &Range<usize>, at: usize) -> usize {
     match FORWARD {
@@ -278,7 +280,7 @@ fn nth<const FORWARD: bool>(slots: &Range<usize>, at: usize) -> usize {
     }
 }
 
-/// Copies words in the order in which a scan meets them.
+/// Copies words in scan order.
 #[inline]
 fn copy_words<const FORWARD: bool>(words: &[Word], copies: &mut [u64; BATCH]) {
     let copies = &mut copies[..words.len()];

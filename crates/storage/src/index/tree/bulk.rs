@@ -1,4 +1,4 @@
-//! Loading in order: an empty tree is built from the leaves upwards.
+//! Bulk loading: builds an empty tree from sorted entries, from the leaves upwards.
 //!
 //! ```text
 //!   keys ──▶ leaf under construction ──full──▶ leaf
@@ -6,8 +6,8 @@
 //!                                          its separator ──▶ …
 //! ```
 //!
-//! Nodes are filled to nine tenths: a leaf that is quite full would be split by the first
-//! insertion that comes to it.
+//! Nodes are filled to nine tenths: the first insertion into a completely full leaf would
+//! split it.
 
 use coeval_types::Rid;
 
@@ -16,15 +16,15 @@ use super::contents::{Contents, Part, tail_words};
 use super::node::{Node, slot_words};
 use super::word::{as_pointer, common_prefix, separator};
 
-/// One level of the tree, of which the last node is under construction.
+/// One level of the tree; its last node is under construction.
 struct Level {
     contents: Contents,
-    /// Of the entries, with `prefix` left out.
+    /// Words of the entries' tails, without `prefix`.
     tails: usize,
     prefix: usize,
 }
 
-/// A tree under construction.
+/// A bulk load in progress.
 pub(super) struct Loader<'tree, const W: usize> {
     tree: &'tree mut Tree<W>,
     levels: Vec<Level>,
@@ -40,11 +40,11 @@ impl Level {
         }
     }
 
-    /// Whether the node, with this entry, would be as full as it may be. An estimate:
-    /// the upper fence is not known.
+    /// Whether this entry would fill the node up to the limit. An estimate, because the
+    /// upper fence is not yet known.
     fn is_full_with<const W: usize>(&mut self, key: &[u8]) -> bool {
         const MOST_PERCENT: usize = 90;
-        // Keys ascend, so what they all have in common, the last has with the fence.
+        // Keys ascend, so the last key shares with the lower fence what all keys share.
         let prefix = common_prefix(&self.contents.lower, key);
         if prefix != self.prefix {
             self.prefix = prefix;
@@ -67,7 +67,7 @@ impl Level {
 }
 
 impl<'tree, const W: usize> Loader<'tree, W> {
-    /// Begins with an empty tree.
+    /// Starts loading into an empty tree.
     pub(super) fn new(tree: &'tree mut Tree<W>) -> Self {
         let shape = tree.root.shape();
         assert!(shape.level == 0 && shape.count == 0, "the tree is empty");
@@ -78,10 +78,10 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         }
     }
 
-    /// Adds an entry behind all others.
+    /// Appends an entry.
     ///
     /// # Panics
-    /// When its key is not above the one before.
+    /// When the key is not greater than the previous one.
     pub(super) fn push(&mut self, key: &[u8], rid: Rid) {
         let leaf = &mut self.levels[0];
         assert!(
@@ -97,8 +97,8 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         self.last.extend_from_slice(key);
     }
 
-    /// Makes a leaf of what there is, or of as much of it as fits, when `next` is what
-    /// comes behind.
+    /// Makes a leaf of the collected entries, or of as many as fit, when `next` is the key
+    /// that follows them.
     fn flush_leaf(&mut self, next: &[u8]) {
         let contents = &self.levels[0].contents;
         let mut at = contents.entries.len();
@@ -118,8 +118,8 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         self.link(1, lower);
     }
 
-    /// Makes a node of the first entries; the others, from `rest` on, begin the next one
-    /// at `fence`. Returns the node's own lower fence and the node.
+    /// Makes a node of the first `at` entries; those from `rest` on start the next node,
+    /// with lower fence `fence`. Returns the finished node and its lower fence.
     fn finish(&mut self, level: usize, at: usize, fence: &[u8], rest: usize) -> (Vec<u8>, *mut ()) {
         let node = self.tree.books.node::<W>();
         let old = std::mem::replace(&mut self.levels[level], Level::new(level)).contents;
@@ -139,7 +139,7 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         (old.lower, Box::into_raw(node).cast())
     }
 
-    /// Has a node of this level lead to a node below it.
+    /// Adds a finished node to its parent level.
     fn link(&mut self, level: usize, (lower, child): (Vec<u8>, *mut ())) {
         if level == self.levels.len() {
             self.levels.push(Level::new(level));
@@ -160,7 +160,7 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         self.levels[level].push::<W>(&lower, child);
     }
 
-    /// Makes an inner node of the entries before `at`, which moves up.
+    /// Makes an inner node of the entries before `at`; the separator at `at` moves up.
     fn flush_inner(&mut self, level: usize, at: usize) {
         let contents = &self.levels[level].contents;
         let (fence, first) = (contents.key(at).to_vec(), contents.entries[at].value);
@@ -169,11 +169,12 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         self.link(level + 1, finished);
     }
 
-    /// Ends every level with what is left of it.
+    /// Finishes the last node of every level.
     pub(super) fn finish_all(mut self) {
         let mut level = 0;
         loop {
-            // Without an upper fence there is no prefix, so it may be more than it was.
+            // Without an upper fence the node has no prefix, so it may be larger than
+            // estimated.
             while !fits::<W>(
                 &self.levels[level].contents,
                 self.levels[level].contents.entries.len(),
@@ -210,7 +211,7 @@ impl<'tree, const W: usize> Loader<'tree, W> {
         self.link(1, finished);
     }
 
-    /// Puts what is left of a level into its last node; returns its lower fence.
+    /// Writes the remaining entries of a level to its last node; returns its lower fence.
     fn close(&mut self, level: usize, node: &Node<W>) -> Vec<u8> {
         let contents = std::mem::replace(&mut self.levels[level].contents, Contents::new(level));
         contents.put_together(
@@ -223,7 +224,7 @@ impl<'tree, const W: usize> Loader<'tree, W> {
     }
 }
 
-/// Whether a node of the first entries with this upper fence is not too large.
+/// Whether a node of the first entries with this upper fence fits into `W` words.
 fn fits<const W: usize>(contents: &Contents, entries: usize, fence: Option<&[u8]>) -> bool {
     let part = Part {
         entries: &contents.entries[..entries],

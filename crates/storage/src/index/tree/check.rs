@@ -1,4 +1,4 @@
-//! Whether a tree at rest is what the invariants say.
+//! Consistency check of a B+tree at rest against its invariants, for tests.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::contents::Contents;
 use super::node::{Node, SPILLED};
 use super::word::{common_prefix, word_at};
 
-/// What a tree is made of.
+/// Statistics and entries of a checked tree.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nodes: usize,
@@ -16,10 +16,10 @@ pub(super) struct Found {
     pub(super) entries: BTreeMap<Vec<u8>, u64>,
 }
 
-/// Looks at every node.
+/// Checks every node of the tree.
 ///
 /// # Panics
-/// When an invariant does not hold.
+/// When the tree violates an invariant.
 pub(super) fn check<const W: usize>(tree: &Tree<W>) -> Found {
     let mut found = Found {
         levels: tree.root.shape().level + 1,

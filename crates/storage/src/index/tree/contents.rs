@@ -1,37 +1,36 @@
-//! A node taken apart into whole keys, and put together again with another prefix, other
-//! fences, or another division of its body. This is how nodes are split and merged.
+//! Decoded nodes: a node is decoded into whole keys, and encoded again with another prefix,
+//! other fences, or another partition of its body. Splits and merges do this.
 //!
 //! ```text
 //!   prefix "user:0001", slots …                       "user:00012", "user:00019", …
-//!   fences "user:0001" … "user:0002"    ── apart ──▶  lower, upper
+//!   fences "user:0001" … "user:0002"    ── decode ─▶  lower, upper
 //!                                                          │ lower, new upper
-//!   prefix "user:00011", slots …        ◀─ together ──────┘ and half of the keys
+//!   prefix "user:00011", slots …        ◀─ encode ────────┘ and half of the keys
 //! ```
 //!
-//! For the latch's holder, and for nodes that nobody else knows. A long key's own piece
-//! of memory goes from the slot that had it to the slot that gets it; what no slot needs
-//! any more is in [`Contents::unused`], for the caller to retire once the node is put
-//! together.
+//! For the latch's holder, and for nodes that are not linked yet. A long key's own memory
+//! moves from its old slot to its new one; memory that no slot needs any more is listed in
+//! [`Contents::unused`], for the caller to retire once the node is encoded.
 
 use super::node::{Fences, Heap, Mark, Node, SPILLED, Shape, fence_words, slot_words};
 use super::spilled::Books;
 use super::word::{common_prefix, word_at};
 
-/// Longest prefix that a shape can hold: longer ones are cut, which costs nothing but
+/// The longest prefix that a shape can hold: a longer one is cut, which only costs
 /// comparisons.
 const LONGEST_PREFIX: usize = u32::MAX as usize;
 
-/// A key with its value. Keys lie one behind the other in [`Contents::keys`].
+/// A key with its value. The keys' bytes are consecutive in [`Contents::keys`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     start: usize,
     end: usize,
     pub(super) value: *mut (),
-    /// Its memory outside of the node, or null.
+    /// The key's memory outside the node, or null.
     spilled: *mut (),
 }
 
-/// Whole keys, and who they are for.
+/// The decoded contents of a node: its entries with whole keys, and its fences.
 #[derive(Debug)]
 pub(super) struct Contents {
     keys: Vec<u8>,
@@ -43,7 +42,7 @@ pub(super) struct Contents {
     pub(super) unused: Vec<*mut ()>,
 }
 
-/// What a node is made of.
+/// Description of a node to encode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'contents> {
     pub(super) entries: &'contents [Entry],
@@ -51,12 +50,13 @@ pub(super) struct Part<'contents> {
     pub(super) upper: Option<&'contents [u8]>,
     pub(super) first: *mut (),
     pub(super) level: usize,
-    /// Words of tail of an entry that will come next, and must have room.
+    /// Words of tail of an entry that will be inserted next, for which the node must have
+    /// room.
     pub(super) next: Option<usize>,
 }
 
 impl Contents {
-    /// Nothing yet.
+    /// Contents without entries.
     pub(super) fn new(level: usize) -> Self {
         Self {
             keys: Vec::new(),
@@ -77,7 +77,7 @@ impl Contents {
         &self.keys[entry.start..entry.end]
     }
 
-    /// Adds an entry behind all others.
+    /// Appends an entry.
     pub(super) fn push(&mut self, key: &[u8], value: *mut ()) {
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
@@ -89,7 +89,7 @@ impl Contents {
         });
     }
 
-    /// Removes an entry; its memory outside is unused.
+    /// Releases an entry's memory outside the node, because the entry will be removed.
     pub(super) fn forget(&mut self, entry: usize) {
         let spilled = self.entries[entry].spilled;
         if !spilled.is_null() {
@@ -98,7 +98,7 @@ impl Contents {
         self.entries[entry].spilled = std::ptr::null_mut();
     }
 
-    /// All of it, as it was.
+    /// Describes a node with all entries and the old fences.
     pub(super) fn whole(&self, next: Option<usize>) -> Part<'_> {
         Part {
             entries: &self.entries,
@@ -110,7 +110,7 @@ impl Contents {
         }
     }
 
-    /// Words that a node of these entries takes, with room for the next.
+    /// Words that a node of these entries takes, with room for the next entry.
     pub(super) fn words<const W: usize>(&self, part: &Part<'_>) -> usize {
         let prefix = prefix(part.lower, part.upper);
         let tails: usize = part
@@ -122,7 +122,7 @@ impl Contents {
         slot_words(slots) + tails + part.next.unwrap_or(0) + fences_words::<W>(part)
     }
 
-    /// Makes `node` what the part says. `unused` gets what no slot needs any more.
+    /// Encodes `part` into `node`. Adds to `unused` the memory that no slot needs any more.
     pub(super) fn put_together<const W: usize>(
         &self,
         node: &Node<W>,
@@ -158,7 +158,8 @@ impl Contents {
         node.set_shape(shape);
     }
 
-    /// How many slots the body gets, if keys to come are like those that are there.
+    /// Number of slots that the body gets, assuming that future keys resemble the present
+    /// ones.
     fn capacity<const W: usize>(&self, part: &Part<'_>, prefix: usize) -> usize {
         let available = W - fences_words::<W>(part);
         let count = part.entries.len() + usize::from(part.next.is_some());
@@ -168,7 +169,7 @@ impl Contents {
             .map(|entry| tail_words::<W>(entry.end - entry.start, prefix))
             .chain(part.next)
             .sum();
-        // A slot takes two words and a quarter.
+        // A slot takes two and a quarter words.
         let mut capacity = match count {
             0 => available * 4 / 9,
             _ => available * 4 * count / (9 * count + 4 * tails),
@@ -180,13 +181,13 @@ impl Contents {
     }
 }
 
-/// How many bytes all keys between the fences have in common.
+/// Number of leading bytes that all keys between the fences share.
 fn prefix(lower: &[u8], upper: Option<&[u8]>) -> usize {
     upper.map_or(0, |upper| common_prefix(lower, upper).min(LONGEST_PREFIX))
 }
 
-/// Words in the heap for a key of this length. A longer prefix never makes them more:
-/// that is why whether a key is long is not asked of its suffix.
+/// Words in the heap for a key of this length. A longer prefix never increases them: for
+/// that reason, whether a key is spilled depends on its own length, not on its suffix's.
 #[inline]
 pub(super) fn tail_words<const W: usize>(length: usize, prefix: usize) -> usize {
     match length - prefix {
@@ -208,7 +209,7 @@ fn fences_words<const W: usize>(part: &Part<'_>) -> usize {
     words(part.lower) + part.upper.map_or(0, words)
 }
 
-/// Writes bytes to the end of the free part of the heap, and says where.
+/// Writes bytes to the end of the heap's free part, and returns their position.
 fn put_bytes<const W: usize>(node: &Node<W>, low: &mut usize, bytes: &[u8]) -> usize {
     let words = bytes.len().div_ceil(8);
     *low -= words;
@@ -239,8 +240,8 @@ fn put_fence<const W: usize>(
     }
 }
 
-/// Writes what of a key does not go into its head. `spilled` is memory that the key has
-/// outside, or null.
+/// Writes the part of a key that does not fit its head. `spilled` is the key's existing
+/// memory outside the node, or null.
 pub(super) fn put_tail<const W: usize>(
     node: &Node<W>,
     low: &mut usize,
@@ -268,8 +269,8 @@ pub(super) fn put_tail<const W: usize>(
 }
 
 impl<const W: usize> Node<W> {
-    /// Everything that is in the node, for the latch's holder, who is about to put it
-    /// together anew or to retire it: its memory outside is what the contents say.
+    /// Decodes the whole node, for the latch's holder, who will encode it anew or retire
+    /// it: the contents own the node's outside memory from then on.
     pub(super) fn take_apart(&self) -> Contents {
         let shape = self.shape();
         let mut contents = Contents::new(shape.level);
@@ -283,7 +284,7 @@ impl<const W: usize> Node<W> {
         contents
     }
 
-    /// Adds the entries to those that `contents` has already.
+    /// Appends the node's entries to those of `contents`.
     pub(super) fn take_entries(&self, contents: &mut Contents) {
         let shape = self.shape();
         let mut prefix = Vec::new();
@@ -319,7 +320,7 @@ impl<const W: usize> Node<W> {
         }
     }
 
-    /// A fence's bytes; its memory outside, if any, is put into `unused`.
+    /// A fence's bytes; adds the fence's outside memory, if any, to `unused`.
     pub(super) fn take_fence(&self, fence: (usize, usize), unused: &mut Vec<*mut ()>) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.read_fence(fence, &mut bytes);
@@ -329,7 +330,7 @@ impl<const W: usize> Node<W> {
         bytes
     }
 
-    /// For the latch's holder: a fence's bytes.
+    /// Copies a fence's bytes. For the latch's holder.
     pub(super) fn read_fence(&self, (place, length): (usize, usize), bytes: &mut Vec<u8>) {
         bytes.clear();
         if length == SPILLED {

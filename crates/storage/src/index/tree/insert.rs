@@ -1,8 +1,8 @@
-//! Insertion: into a leaf that has room, or into one that is given room first.
+//! Insertion into the B+tree: into a leaf with room, or into one that makes room first.
 //!
-//! Who inserts goes down as a reader does and takes the leaf's latch from the version
-//! that it saw, so what it found out about the leaf still holds. Only when there is no
-//! room are more latches taken: see [`super::split`].
+//! The writer descends as a reader does and takes the leaf's latch at the version that it
+//! has read, so what it has read of the leaf is still valid. It takes more latches only
+//! when the leaf has no room: see [`super::split`].
 
 use coeval_types::Rid;
 
@@ -15,8 +15,7 @@ use super::spilled::Books;
 use super::word::{as_pointer, word_at};
 
 impl<const W: usize> Node<W> {
-    /// For the latch's holder: puts an entry at `slot`, where it belongs and for which
-    /// there is room.
+    /// Inserts an entry at its slot; the node has room. For the latch's holder.
     pub(super) fn insert_entry(&self, slot: usize, key: &[u8], value: *mut (), books: &Books) {
         let prefix = self.shape().prefix;
         let heap = self.heap();
@@ -28,7 +27,8 @@ impl<const W: usize> Node<W> {
         self.insert_slot(slot, word_at(key, prefix), value, mark);
     }
 
-    /// Whether an entry with so many words of tail can be put in as the node is.
+    /// Whether the node has room for an entry with `tail` words of tail without being
+    /// re-encoded.
     fn has_room(&self, tail: usize) -> bool {
         let shape = self.shape();
         shape.count < shape.capacity && self.free_words(shape) >= tail
@@ -36,7 +36,7 @@ impl<const W: usize> Node<W> {
 }
 
 impl<const W: usize> Access<'_, W> {
-    /// Gives the key this RID, unless it has one; then says which.
+    /// Maps the key to this RID, unless it has one, which is then returned as the error.
     pub(super) fn insert(&self, key: &[u8], rid: Rid) -> Result<(), Rid> {
         self.until_done(|| self.try_insert(key, rid))
     }
@@ -67,8 +67,8 @@ impl<const W: usize> Access<'_, W> {
         Err(Restart)
     }
 
-    /// For the latch's holder: makes room for an entry by putting the node together
-    /// anew, if that gives enough of it to be worth the while.
+    /// Makes room for an entry by re-encoding the node, if that frees enough to be
+    /// worthwhile. For the latch's holder.
     pub(super) fn divide_anew(&self, node: &Node<W>, tail: usize) -> bool {
         if !node.has_room_when_divided(tail) {
             return false;
@@ -82,14 +82,14 @@ impl<const W: usize> Access<'_, W> {
         true
     }
 
-    /// For the latch's holder: makes room for a separator. False if the
-    /// node has to be split, and is as it was.
+    /// Makes room for a separator. Returns false, with the node unchanged, if the node has
+    /// to be split. For the latch's holder.
     pub(super) fn make_room(&self, node: &Node<W>, key: &[u8]) -> bool {
         let tail = tail_words::<W>(key.len(), node.shape().prefix);
         node.has_room(tail) || self.divide_anew(node, tail)
     }
 
-    /// Goes down to this level, for a writer.
+    /// Descends to the node of this level that covers the key, for a writer.
     pub(super) fn place(&self, key: &[u8], level: usize) -> Result<Place<'_, W>, Restart> {
         descend(&self.tree.root, key, Side::From, level)
     }

@@ -1,30 +1,31 @@
-//! The latch of a node: a lock for writers whose holders readers notice afterwards.
+//! The optimistic latch of a node: a version counter and lock bit. It excludes writers, and
+//! lets readers detect afterwards that a writer interfered.
 //!
 //! ```text
 //!   63                    2   1     0
 //!  +-----------------------+-----+------+
-//!  | how often it changed  | gone| held |
+//!  | number of changes     | gone| held |
 //!  +-----------------------+-----+------+
 //! ```
 //!
-//! A reader notes the word, reads the node, and looks at the word again: if it is the
-//! same, what was read is what the node was in between. It writes nothing, so that any
-//! number of readers share the cache line. A writer that has read the node in this way
-//! takes the latch by one compare-and-swap from the word that it noted: that succeeds
-//! only if nobody has changed the node since.
+//! A reader loads the word, reads the node, and loads the word again: if it is the same, no
+//! writer changed the node in between. The reader writes nothing, so that any number of
+//! readers share the cache line. A writer that has read the node in this way takes the
+//! latch with one compare-and-swap from the word that it loaded: it succeeds only if no
+//! other writer has changed the node since.
 //!
 //! # Orderings
 //!
-//! The contents are atomics that are read and written relaxed. What makes it right:
+//! The contents are atomics that are read and written relaxed. This is correct because:
 //!
-//! - A reader's first look is an acquire, and pairs with the release that ended the
-//!   write before: it sees at least all of that.
-//! - A writer's release fence follows the compare-and-swap, and a reader's acquire fence
-//!   comes before its second look. Who has read a single word of a write therefore sees
-//!   in the second look the word that began this write, or a later one, and no word ever
-//!   comes back.
+//! - A reader's first load is an acquire, and pairs with the release that ended the
+//!   previous write: the reader sees at least all of that write.
+//! - A writer's release fence follows its compare-and-swap, and a reader's acquire fence
+//!   precedes its second load. A reader that has read a single word of a write therefore
+//!   sees, in the second load, the word with which this write started, or a later one; and
+//!   no word ever recurs.
 //!
-//! Nobody waits for a latch while holding one; so there are no deadlocks.
+//! No thread waits for a latch while it holds one, so there are no deadlocks.
 //!
 //! Source: H.-J. Boehm, *Can Seqlocks Get Along with Programming Language Memory
 //! Models?*, MSPC 2012, for the fences; Leis and others, *Optimistic Lock Coupling*.
@@ -36,15 +37,15 @@ const HELD: u64 = 1;
 const GONE: u64 = 2;
 const CHANGE: u64 = 4;
 
-/// What was read was being changed, or the node is gone: start over.
+/// The operation must restart: the node was being changed, or has been unlinked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Restart;
 
-/// What a latch was when nobody held it.
+/// The word of a latch at a moment when no writer held it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version(u64);
 
-/// See the head of this file.
+/// The latch. See the head of this file.
 #[derive(Debug)]
 pub(super) struct Latch(AtomicU64);
 
@@ -53,8 +54,8 @@ impl Latch {
         Self(AtomicU64::new(0))
     }
 
-    /// Begins to read. Waits while somebody holds the latch; fails when the node is
-    /// gone. The caller holds no latch.
+    /// Starts an optimistic read. Waits while a writer holds the latch; fails when the node
+    /// is gone. The caller holds no latch.
     #[inline]
     pub(super) fn read(&self) -> Result<Version, Restart> {
         let word = self.0.load(Ordering::Acquire);
@@ -79,7 +80,8 @@ impl Latch {
         }
     }
 
-    /// Whether everything read since `version` was noted is what the node was then.
+    /// Succeeds if the node has not changed since `version` was loaded, so that everything
+    /// read since then is consistent.
     #[inline]
     pub(super) fn validate(&self, version: Version) -> Result<(), Restart> {
         fence(Ordering::Acquire);
@@ -90,11 +92,11 @@ impl Latch {
         }
     }
 
-    /// Takes the latch if nothing has changed since `version` was noted. Never waits.
+    /// Takes the latch if the node has not changed since `version` was loaded. Never waits.
     #[inline]
     pub(super) fn lock(&self, version: Version) -> Result<Held<'_>, Restart> {
-        // Acquire: what follows is not moved before it. Relaxed would do as far as
-        // earlier writes are concerned, which the noted version has shown already.
+        // Acquire: later accesses are not moved before it. Relaxed would suffice for
+        // earlier writes, which the caller has already seen through `version`.
         self.0
             .compare_exchange(
                 version.0,
@@ -117,7 +119,7 @@ impl Latch {
     }
 }
 
-/// The latch is held; dropping this says that the node has changed.
+/// A held latch; dropping it marks the node as changed.
 #[derive(Debug)]
 pub(super) struct Held<'node> {
     latch: &'node Latch,
@@ -130,13 +132,14 @@ impl Held<'_> {
         std::mem::forget(self);
     }
 
-    /// Lets go of a node that was not changed: readers need not start over.
+    /// Releases the latch of a node that was not changed: readers need not restart.
     pub(super) fn release_unchanged(self) {
         let word = self.version.0;
         self.release(word);
     }
 
-    /// Lets go of a node that no other node leads to any more.
+    /// Releases the latch of a node that no other node leads to any more, and marks it
+    /// gone.
     pub(super) fn release_gone(self) {
         let word = (self.version.0 + CHANGE) | GONE;
         self.release(word);

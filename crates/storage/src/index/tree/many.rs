@@ -1,7 +1,7 @@
-//! Look-ups: of one key, and of many at once.
+//! Point look-ups in the B+tree: of one key, and of many keys at once.
 //!
-//! A look-up in a large tree waits for memory: for each node once or twice. Many of them
-//! wait together:
+//! A look-up in a large tree waits for memory once or twice per node. Many look-ups overlap
+//! their cache misses:
 //!
 //! ```text
 //!   one by one      A root ····· inner ····· leaf ····· B root ····· inner ····· leaf ·····
@@ -10,8 +10,8 @@
 //!                   C   root ····· inner ····· leaf ·····
 //! ```
 //!
-//! Each goes one step in turn, and asks for what its next step will look at. A step that
-//! meets a writer leaves its key to a look-up of its own.
+//! The look-ups advance in turn, one step each, and prefetch the memory of their next step.
+//! A look-up that encounters a writer restarts on its own.
 
 use coeval_types::Rid;
 
@@ -20,22 +20,22 @@ use super::latch::Restart;
 use super::node::{Node, Shape};
 use super::search::{Seen, Side, descend, enter};
 
-/// Look-ups that go down together: as many as there are misses that a core can have
-/// under way, each of which asks for several lines.
+/// Number of look-ups that descend together: as many as the outstanding cache misses of a
+/// core; each prefetches several lines.
 const GROUP: usize = 16;
 
-/// What a look-up does next.
+/// The next step of a look-up.
 enum Step<'tree, const W: usize> {
-    /// Looks for the key in a child that was asked for.
+    /// Search the prefetched child for the key.
     Enter(Seen<'tree, W>, *const Node<W>),
-    /// Looks whether the slot that was asked for has the key, or else one behind it, and
-    /// reads its RID.
+    /// Check whether the prefetched slot, or else a later one, has the key, and read its
+    /// RID.
     Read(Seen<'tree, W>, Shape, usize),
     Done,
 }
 
 impl<const W: usize> Access<'_, W> {
-    /// The RID that a key has.
+    /// Looks up the RID of a key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<Rid> {
         self.until_done(|| self.try_get(key))
@@ -52,7 +52,8 @@ impl<const W: usize> Access<'_, W> {
         Ok(found)
     }
 
-    /// The RIDs that keys have, told in any order with the key's place in `keys`.
+    /// Looks up the RIDs of many keys; calls `found` in any order with a key's position in
+    /// `keys`.
     pub(super) fn get_many<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -84,7 +85,7 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Notes a look-up's next step, or tells what it has found.
+    /// Returns a look-up's next step, or passes its result to `tell`.
     fn advance<'tree>(
         &self,
         next: Result<Result<Step<'tree, W>, Option<Rid>>, Restart>,
@@ -116,7 +117,7 @@ impl<const W: usize> Access<'_, W> {
         self.look(at, key)
     }
 
-    /// Looks for the key in a node. The next step, or what there is to say.
+    /// Searches a node for the key. Returns the next step, or the result of the look-up.
     #[inline]
     fn look<'tree>(
         &self,
@@ -140,7 +141,7 @@ impl<const W: usize> Access<'_, W> {
     }
 }
 
-/// The RID of the key in a leaf, if it is there, from the first slot that may have it.
+/// The RID of the key in a leaf, if it is there. `slot` is the first slot that may have it.
 #[inline]
 fn read<const W: usize>(
     at: Seen<'_, W>,

@@ -1,4 +1,4 @@
-//! Removal, and merges: a node that has become nearly empty joins a neighbour.
+//! Removal from the B+tree, and merges: a nearly empty node is merged with a sibling.
 //!
 //! ```text
 //!         parent  … │ s0 │ s1 │ s2 │ …            … │ s0 │ s2 │ …
@@ -6,12 +6,12 @@
 //!                   [a b]  [e]             ──▶    [a b e]
 //! ```
 //!
-//! The latches of the parent, the left and the right node are taken, in this order. The
-//! left node takes everything over; the right one is marked as gone and retired: whoever
-//! still looks at it finds that out, and starts over. Then the parent may have become
-//! nearly empty, and so on upwards. A root with a single child takes its contents over.
+//! The writer takes the latches of the parent, the left and the right node, in this order.
+//! It moves all entries to the left node, marks the right one as gone and retires it: a
+//! reader that is still on it notices that, and restarts. Then the parent may be nearly
+//! empty, and so on upwards. A root with a single child takes over the child's contents.
 //!
-//! Two nodes are merged only if a part of the result stays free, so that they are not
+//! Two nodes are merged only if part of the result stays free, so that the result is not
 //! split again at once.
 
 use coeval_types::Rid;
@@ -22,20 +22,21 @@ use super::node::{Node, SPILLED, Shape};
 use super::search::{Seen, enter};
 use super::word::as_pointer;
 
-/// Words that two nodes may come to for one of them to take the other over.
+/// Maximum number of words of two nodes together for which they are merged.
 const fn mergeable(words: usize) -> usize {
     words - words / 4
 }
 
 impl<const W: usize> Node<W> {
-    /// Whether it should join a neighbour. For the latch's holder, or to be validated.
+    /// Whether the node should be merged with a sibling. For the latch's holder, or for a
+    /// reader that validates afterwards.
     fn is_nearly_empty(&self, shape: Shape) -> bool {
         shape.count == 0 || self.used_words(shape).0 < W / 4
     }
 }
 
 impl<const W: usize> Access<'_, W> {
-    /// Removes the key if it has this RID; says whether it had.
+    /// Removes the key if it is mapped to this RID; returns whether it was.
     pub(super) fn remove(&self, key: &[u8], rid: Rid) -> bool {
         let Some(is_nearly_empty) = self.until_done(|| self.try_remove(key, rid)) else {
             return false;
@@ -46,7 +47,8 @@ impl<const W: usize> Access<'_, W> {
         true
     }
 
-    /// Whether the leaf is nearly empty after the removal, if there was one.
+    /// Removes the key, if it is mapped to this RID; returns then whether the leaf is
+    /// nearly empty.
     fn try_remove(&self, key: &[u8], rid: Rid) -> Result<Option<bool>, Restart> {
         let place = self.place(key, 0)?;
         let node = place.at.node;
@@ -64,8 +66,8 @@ impl<const W: usize> Access<'_, W> {
         Ok(Some(is_nearly_empty))
     }
 
-    /// For the latch's holder: removes an entry. What it had outside of the node is for
-    /// the caller to retire.
+    /// Removes an entry and returns its memory outside the node, for the caller to retire.
+    /// For the latch's holder.
     fn remove_entry(&self, node: &Node<W>, slot: usize) -> Option<*mut ()> {
         let mark = node.mark(node.shape(), slot);
         let spilled = (mark.length == SPILLED)
@@ -74,7 +76,7 @@ impl<const W: usize> Access<'_, W> {
         spilled
     }
 
-    /// Merges what is nearly empty on the way to the key, from the leaf upwards.
+    /// Merges nearly empty nodes on the path to the key, from the leaf upwards.
     #[cold]
     fn merge(&self, key: &[u8]) {
         let mut level = 0;
@@ -83,8 +85,8 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Merges the node of this level that the key leads to, if it should be. Says
-    /// whether the node above has to be looked at.
+    /// Merges the node of this level on the path to the key, if it is nearly empty. Returns
+    /// whether the parent has to be checked as well.
     fn try_merge(&self, key: &[u8], level: usize) -> Result<bool, Restart> {
         let place = self.place(key, level)?;
         let shape = place.at.node.shape();
@@ -117,8 +119,8 @@ impl<const W: usize> Access<'_, W> {
                 return Ok(true);
             }
         }
-        // An only child waits until its parent has been merged; so it is looked at again
-        // when something is removed from it.
+        // An only child cannot be merged before its parent; it is checked again when an
+        // entry is removed from it.
         Ok(children == 1)
     }
 
@@ -132,7 +134,7 @@ impl<const W: usize> Access<'_, W> {
         unsafe { enter(parent, child) }
     }
 
-    /// Has `left`, the parent's child `index`, take over the next one, if it has room.
+    /// Merges the parent's children `index` and `index + 1` into `left`, if they fit.
     fn join(
         &self,
         parent: Seen<'_, W>,
@@ -164,7 +166,7 @@ impl<const W: usize> Access<'_, W> {
         let upper = right.node.fences().upper;
         contents.upper = upper.map(|upper| right.node.take_fence(upper, &mut contents.unused));
         if contents.level > 0 {
-            // The separator comes down, to stand before the right node's first child.
+            // The separator moves down, before the right node's first child.
             let first = right.node.child(right.node.shape(), 0);
             contents.push(&separator, first.cast_mut().cast());
         }
@@ -184,13 +186,13 @@ impl<const W: usize> Access<'_, W> {
         drop(held_parent);
         unused.append(&mut contents.unused);
         self.retire_spilled(unused);
-        // SAFETY: the parent led to it and does so no longer; it is marked as gone, so
-        // nobody else comes to retire it.
+        // SAFETY: the parent led to it and no longer does; it is marked as gone, so no
+        // other writer retires it.
         unsafe { self.tree.books.retire_node(right.node, self.guard) };
         Ok(true)
     }
 
-    /// A root with a single child becomes what the child is.
+    /// Replaces a root that has a single child by that child's contents.
     fn lower_root(&self, root: Seen<'_, W>) -> Result<(), Restart> {
         let child = self.sibling(root, 0)?;
         let held_root = root.node.latch.lock(root.version)?;
@@ -206,8 +208,8 @@ impl<const W: usize> Access<'_, W> {
         drop(held_root);
         unused.append(&mut contents.unused);
         self.retire_spilled(unused);
-        // SAFETY: the root led to it and does so no longer; it is marked as gone, so
-        // nobody else comes to retire it.
+        // SAFETY: the root led to it and no longer does; it is marked as gone, so no other
+        // writer retires it.
         unsafe { self.tree.books.retire_node(child.node, self.guard) };
         Ok(())
     }

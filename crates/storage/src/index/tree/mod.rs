@@ -1,4 +1,5 @@
-//! A B+tree from byte strings to RIDs that readers share without locks.
+//! A concurrent B+tree from byte strings to RIDs, with optimistic lock coupling: readers
+//! take no latches.
 //!
 //! ```text
 //!   root      level 2            │ "k" │ … │                      latch word, heads,
@@ -8,56 +9,56 @@
 //!   leaves    level 0  [a b] [c d e] [f g h] …                    heads, RIDs, tails
 //! ```
 //!
-//! Every node has a latch with a version ([`latch`]). Readers take no latch: they note
-//! the version, read, and look at the version again (*optimistic lock coupling*).
-//! Writers go down like readers, and take only the latches of what they change: usually
-//! one leaf's.
+//! Every node has a latch with a version ([`latch`]). Readers do not take it: they load the
+//! version, read the node, and load the version again (*optimistic lock coupling*). Writers
+//! descend like readers, and take only the latches of nodes that they change: usually that
+//! of one leaf.
 //!
-//! # A key's way
+//! # The path of a key
 //!
 //! `get("user:00042:name")` in a tree of keys that begin with `"user:"`:
 //!
 //! ```text
-//!   root    prefix ""         head "user:000" against the heads     ──▶ child 17
-//!   inner   prefix "user:00"  head "042:name" against the heads     ──▶ child 3
+//!   root    prefix ""         compare head "user:000"              ──▶ child 17
+//!   inner   prefix "user:00"  compare head "042:name"              ──▶ child 3
 //!   leaf    prefix "user:0004"  head "2:name\0\0", length 6         ──▶ slot 9, its RID
 //! ```
 //!
-//! The prefix of a node is what its two *fences* have in common, that is the separators
-//! that lead to it. So it grows on the way down, and the eight bytes behind it nearly
-//! always decide ([`node`] has the layout, [`search`] the search).
+//! A node's prefix is the common prefix of its two *fences*, the separators that enclose it
+//! in its parent. So it grows on the way down, and the eight bytes after it nearly always
+//! decide ([`node`] documents the layout, [`search`] the search).
 //!
-//! # Who does what
+//! # Files
 //!
-//! | file | does |
+//! | file | contents |
 //! | --- | --- |
 //! | [`latch`] | versions and latches, the orderings |
 //! | [`word`] | atomic words; bytes of keys as numbers |
 //! | [`node`] | the layout of a node; opens and closes slots |
-//! | [`search`] | finds a key in a node; goes down |
+//! | [`search`] | finds a key in a node; descends from the root |
 //! | [`many`] | `get`, and many of them at once |
 //! | [`insert`], [`split`] | insertion |
 //! | [`merge`] | removal |
-//! | [`contents`] | takes nodes apart and puts them together |
-//! | [`scan`] | scans in both directions, and what they promise |
-//! | [`batch`] | what a scan copies, and the keys that it shows |
+//! | [`contents`] | decodes nodes and encodes them again |
+//! | [`scan`] | scans in both directions, and their guarantees |
+//! | [`batch`] | the entries that a scan copies, and the keys that it rebuilds |
 //! | [`bulk`] | builds a tree from keys in order |
-//! | [`spilled`] | long keys; what the tree takes in memory; retirement |
+//! | [`spilled`] | long keys; memory accounting; retirement |
 //!
 //! # Invariants
 //!
-//! 1. Everything in a node but its latch is changed by the latch's holder only, or before
+//! 1. Everything in a node but its latch is changed only by the latch's holder, or before
 //!    the node is linked. All of it is atomic words, accessed relaxed.
-//! 2. A reader uses nothing before it has validated the version that it noted before:
-//!    neither follows a pointer, nor reports a result. Until then it only computes, with
-//!    bounds.
-//! 3. A child's fences are the separators around it in its parent; they change only
-//!    while the latches of both are held.
-//! 4. Every leaf is as far from the root as every other. The root never moves.
-//! 5. What no node leads to any more is retired, not freed; whoever is pinned may still
-//!    look at it, and finds its latch marked as gone.
-//! 6. Latches are taken from parent to child and from left to right, never waited for
-//!    while one is held.
+//! 2. A reader uses nothing before it has validated the version that it loaded before: it
+//!    neither follows a pointer nor returns a result. Until then it only computes, with
+//!    bounds checks.
+//! 3. A child's fences are the separators around it in its parent; they change only while
+//!    the latches of both are held.
+//! 4. All leaves have the same distance from the root. The root never moves.
+//! 5. A node that no other node leads to is retired, not freed; a pinned reader may still
+//!    access it, and finds its latch marked as gone.
+//! 6. Latches are taken from parent to child and from left to right; a thread that holds
+//!    one never waits for another.
 //!
 //! Sources: V. Leis, M. Haubenschild, T. Neumann: *Optimistic Lock Coupling* (2019), for
 //! the protocol; G. Graefe: *Modern B-Tree Techniques* (2011), §3, for fences, prefixes,
@@ -90,19 +91,19 @@ use latch::Restart;
 use node::{Node, SPILLED};
 use spilled::Books;
 
-/// Words of a node's body, so that a node takes 2 KiB: large enough that a tree of
-/// millions of keys has four levels, small enough that inserting moves little.
+/// Words in a node's body, which make a node 2 KiB: large enough that a tree of millions of
+/// keys has four levels, small enough that an insertion moves little.
 pub const WORDS: usize = 248;
 
-/// A tree whose nodes have `W` words of body.
+/// A B+tree whose nodes have bodies of `W` words.
 pub struct Tree<const W: usize = WORDS> {
     root: Box<Node<W>>,
     books: Books,
     domain: DomainId,
 }
 
-// SAFETY: nodes are atomics and boxes that are shared by the rules of this folder;
-// whoever follows a pointer holds a guard of the domain, and writers hold latches.
+// SAFETY: nodes are atomics and boxes, shared by the rules of this folder; a thread that
+// follows a pointer holds a guard of the domain, and writers hold latches.
 unsafe impl<const W: usize> Send for Tree<W> {}
 // SAFETY: as above.
 unsafe impl<const W: usize> Sync for Tree<W> {}
@@ -113,7 +114,7 @@ impl<const W: usize> fmt::Debug for Tree<W> {
     }
 }
 
-/// A tree and the guard that keeps what is read in it.
+/// A tree and the guard that protects the nodes read in it.
 #[derive(Clone, Copy)]
 struct Access<'a, const W: usize> {
     tree: &'a Tree<W>,
@@ -121,7 +122,7 @@ struct Access<'a, const W: usize> {
 }
 
 impl<const W: usize> Access<'_, W> {
-    /// Repeats an attempt until no writer has come between.
+    /// Repeats an attempt until no writer interferes.
     #[inline]
     fn until_done<T>(&self, mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
         let mut backoff = Backoff::default();
@@ -133,10 +134,10 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Retires long keys that slots and fences have just let go.
+    /// Retires the memory of long keys that slots and fences no longer use.
     fn retire_spilled(&self, unused: impl IntoIterator<Item = *mut ()>) {
         for pointer in unused {
-            // SAFETY: callers have rebuilt or changed the node that led to it, under its
+            // SAFETY: callers have re-encoded or changed the node that led to it, under its
             // latch, and got it from there; the guard is of the tree's domain.
             unsafe { self.tree.books.retire_spilled(pointer, self.guard) };
         }
@@ -144,7 +145,7 @@ impl<const W: usize> Access<'_, W> {
 }
 
 impl<const W: usize> Tree<W> {
-    /// An empty tree. All who use it are pinned in this domain.
+    /// Creates an empty tree. All its users must be pinned in this domain.
     #[must_use]
     pub fn new(domain: &Domain) -> Self {
         let books = Books::default();
@@ -164,15 +165,15 @@ impl<const W: usize> Tree<W> {
         Access { tree: self, guard }
     }
 
-    /// The RID that a key has. Waits only while somebody changes a node on the way.
+    /// Looks up the RID of a key. Waits only while a writer changes a node on the path.
     #[inline]
     #[must_use]
     pub fn get(&self, key: &[u8], guard: &Guard<'_>) -> Option<Rid> {
         self.access(guard).get(key)
     }
 
-    /// The RIDs that keys have, told in any order with the key's place in `keys`. They
-    /// are looked up at once, so that their waiting for memory overlaps.
+    /// Looks up the RIDs of many keys at once, overlapping their cache misses; calls
+    /// `found` in any order with a key's position in `keys`.
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -182,18 +183,18 @@ impl<const W: usize> Tree<W> {
         self.access(guard).get_many(keys, found);
     }
 
-    /// Gives the key this RID, unless it has one; then says which.
+    /// Maps the key to this RID, unless it has one, which is then returned as the error.
     pub fn insert_if_absent(&self, key: &[u8], rid: Rid, guard: &Guard<'_>) -> Result<(), Rid> {
         self.access(guard).insert(key, rid)
     }
 
-    /// Removes the key if it has this RID; says whether it had.
+    /// Removes the key if it is mapped to this RID; returns whether it was.
     pub fn remove(&self, key: &[u8], rid: Rid, guard: &Guard<'_>) -> bool {
         self.access(guard).remove(key, rid)
     }
 
-    /// Visits the entries between the bounds in ascending order, until the visitor
-    /// breaks. The head of `scan.rs` says what it sees of concurrent writes.
+    /// Visits the entries between the bounds in ascending order, until the visitor breaks.
+    /// `scan.rs` documents what the scan sees of concurrent writes.
     pub fn scan_forward(
         &self,
         lower: Bound<&[u8]>,
@@ -204,7 +205,8 @@ impl<const W: usize> Tree<W> {
         self.access(guard).scan::<true>(lower, upper, visit)
     }
 
-    /// The same in descending order.
+    /// Visits the entries between the bounds in descending order, like
+    /// [`Tree::scan_forward`].
     pub fn scan_backward(
         &self,
         lower: Bound<&[u8]>,
@@ -215,10 +217,10 @@ impl<const W: usize> Tree<W> {
         self.access(guard).scan::<false>(lower, upper, visit)
     }
 
-    /// A tree of entries that come in ascending order.
+    /// Creates a tree from entries in ascending order.
     ///
     /// # Panics
-    /// When a key is not above the one before.
+    /// When a key is not greater than the previous one.
     #[must_use]
     pub fn from_sorted<K: AsRef<[u8]>>(
         domain: &Domain,
@@ -233,7 +235,7 @@ impl<const W: usize> Tree<W> {
         tree
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the tree occupies.
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.books.memory::<W>()
@@ -246,7 +248,7 @@ impl<const W: usize> Drop for Tree<W> {
     }
 }
 
-/// Frees what a node leads to: nobody else is left who could.
+/// Frees everything below a node of a tree that is being dropped.
 fn free_below<const W: usize>(node: &Node<W>) {
     let shape = node.shape();
     let mut spilled = Vec::new();
@@ -272,8 +274,8 @@ fn free_below<const W: usize>(node: &Node<W>) {
     }
     for child in 0..=shape.count {
         let child = node.child(shape, child).cast_mut();
-        // SAFETY: every child came from `Box::into_raw`, has one parent, and nobody else
-        // uses the tree.
+        // SAFETY: every child came from `Box::into_raw`, has one parent, and no other
+        // thread uses the tree.
         let child = unsafe { Box::from_raw(child) };
         free_below(&child);
     }

@@ -1,9 +1,9 @@
-//! The tree's races, under loom and shuttle, with nodes so small that a few keys split
-//! them. Each scenario runs twice where a fault can be put back: the second time it has
-//! to be found.
+//! Model checks of the B+tree under loom and shuttle, with nodes so small that a few keys
+//! split them. A scenario with a matching fault runs twice: the second time the fault is
+//! injected, and the checker has to find it.
 //!
-//! Loom looks at a latch, and at a reader and a writer of one leaf: what orderings
-//! matter for. Splits, merges and scans have too many steps for it; shuttle tries many
+//! Loom checks a latch, and a reader and a writer of one leaf, where memory orderings
+//! matter. Splits, merges and scans have too many steps for it; shuttle tries many
 //! schedules of them.
 
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// A reader looks for a key whose slot moves meanwhile.
+/// A reader looks up a key whose slot moves meanwhile.
 fn a_slot_moves() {
     let world = World::new([20]);
     let reader = {
@@ -155,11 +155,12 @@ mod shuttled {
     use super::*;
     use crate::index::tree::check::check;
 
-    /// Schedules of each kind: they are long, and what they look for is not rare.
+    /// Schedules of each kind: each is long, and the bugs they look for are not rare.
     const SCHEDULES: usize = 60;
 
     impl World {
-        /// Every number that `is_stable` is visited once, with its own RID, in order.
+        /// Checks that every number for which `is_stable` holds is visited once, with its
+        /// own RID, in order.
         fn scan(&self, forward: bool, is_stable: impl Fn(u64) -> bool, stable: usize) {
             let guard = self.domain.pin();
             let mut seen: Vec<u64> = Vec::new();
@@ -167,7 +168,7 @@ mod shuttled {
                 let number = u64::from_be_bytes(key.try_into().expect("eight bytes"));
                 assert_eq!(number, rid.0, "a key with the RID of another");
                 seen.push(number);
-                // Others come in between.
+                // Gives other threads the chance to run in between.
                 thread::yield_now();
                 ControlFlow::Continue(())
             };
@@ -198,7 +199,7 @@ mod shuttled {
         }
     }
 
-    /// The leaf of a stable key is split, and its root too.
+    /// The leaf of a stable key is split, and so is the root.
     fn a_leaf_is_split() {
         let world = World::new((0..16).map(|number| number * 100));
         let writer = {
@@ -250,7 +251,8 @@ mod shuttled {
         faults::UNVALIDATED.put_back(scans_meet_splits);
     }
 
-    /// Leaves and inner nodes are merged, levels go, memory is freed, all under readers.
+    /// Leaves and inner nodes are merged, levels removed and memory freed, all under
+    /// readers.
     #[test]
     fn readers_miss_nothing_while_nodes_are_merged() {
         Fault::none_in(SCHEDULES, || {
@@ -288,7 +290,7 @@ mod shuttled {
         });
     }
 
-    /// Two writers meet in the same nodes, splitting and merging them.
+    /// Two writers split and merge the same nodes.
     #[test]
     fn writers_do_not_lose_what_others_write() {
         Fault::none_in(SCHEDULES, || {
@@ -314,7 +316,7 @@ mod shuttled {
         });
     }
 
-    /// Both want the same keys: one of them is told that it is there.
+    /// Two threads insert the same keys: for each key one of them learns that it exists.
     #[test]
     fn a_key_is_inserted_once_and_removed_once() {
         Fault::none_in(SCHEDULES, || {

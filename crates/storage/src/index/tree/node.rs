@@ -1,4 +1,4 @@
-//! A node: a header line, and a body of words.
+//! The B+tree node: a header of one cache line, and a body of words.
 //!
 //! ```text
 //!   header   latch │ shape │ fences │ heap │ run │ first child │ –  │ –       8 words
@@ -6,37 +6,37 @@
 //!            value 0 … value capacity-1
 //!            mark 0 … mark capacity-1, four to a word
 //!            ⋮ free
-//!            heap: fences, and what is left of long keys, from the end downwards
+//!            heap: fences, and tails of long keys, growing downwards from the end
 //! ```
 //!
-//! A leaf's values are RIDs; an inner node's are children, each with what its separator
-//! begins, and `first child` has what is below them all.
+//! A leaf's values are RIDs. An inner node's values are children, each with the keys from
+//! its separator on; `first child` has the keys below all separators.
 //!
 //! A key's *suffix* is the key without the prefix that all keys of the node share. Its
-//! *head* is the suffix's first eight bytes as a number; a search is mostly about heads,
-//! which lie together. What is left of the suffix is its *tail*, in the heap. The *mark*
-//! of a slot says how long the suffix is and where its tail is:
+//! *head* is the suffix's first eight bytes as a number; a search mostly compares heads,
+//! which are adjacent. The rest of the suffix is its *tail*, in the heap. The *mark* of a
+//! slot holds the length of the suffix and the position of its tail:
 //!
 //! | length | | mark |
 //! | --- | --- | --- |
 //! | up to 8 | all in the head | 0, length |
-//! | more | tail in the heap | place of its first word, length |
-//! | more, and the key is longer than [`Node::LONGEST`] | the whole key in a piece of memory of its own | place of the pointer, 255 |
+//! | more | tail in the heap | position of its first word, length |
+//! | more, key over [`Node::LONGEST`] bytes | whole key in other memory | position of pointer, 255 |
 //!
-//! The capacity, which divides the body among slots and heap, is chosen whenever the
-//! node is put together: keys of eight bytes leave nearly nothing to the heap.
+//! The capacity, which partitions the body into slots and heap, is chosen whenever the node
+//! is encoded: keys of eight bytes leave nearly nothing to the heap.
 //!
 //! # Invariants
 //!
-//! 1. Of any shape that was ever stored, the count is at most the capacity, and the
-//!    slots of the capacity fit into the body. So a reader may use any shape that it has
-//!    loaded to find heads, values and marks, whatever else it has not seen yet.
+//! 1. In any shape that was ever stored, the count is at most the capacity, and the slots
+//!    of the capacity fit into the body. So a reader may use any shape that it has loaded
+//!    to find heads, values and marks, whatever else it has not seen yet.
 //! 2. Everything else that a reader loads may be of different moments until it has
-//!    validated the version: places in the heap are looked at with bounds, pointers are
-//!    not followed.
+//!    validated the version: it accesses heap positions with bounds checks, and follows no
+//!    pointers.
 //! 3. Heads never decrease from slot to slot; equal heads are ordered by tail and length.
-//! 4. Every key is at or above the lower fence, and below the upper if there is one;
-//!    both begin with the prefix.
+//! 4. Every key is at or above the lower fence, and below the upper if there is one; both
+//!    begin with the prefix.
 
 use std::ops::Range;
 
@@ -48,12 +48,12 @@ use super::word::Word;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Slots whose marks share a word.
+/// Number of slots whose marks share a word.
 const MARKS: usize = 4;
-/// The length in a mark, or of a fence, that means: it is elsewhere.
+/// The length in a mark, or of a fence, that means: the key is spilled.
 pub(super) const SPILLED: usize = 255;
 
-/// A node with `W` words of body. All nodes of a tree are of one size.
+/// A node with a body of `W` words. All nodes of a tree have the same size.
 #[derive(Debug)]
 #[cfg_attr(not(any(loom, shuttle)), repr(C, align(64)))]
 pub(super) struct Node<const W: usize> {
@@ -67,61 +67,61 @@ pub(super) struct Node<const W: usize> {
     body: [Word; W],
 }
 
-/// What searches need to know of a node.
+/// The properties of a node that a search needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) count: usize,
     pub(super) capacity: usize,
-    /// Leaves are 0.
+    /// Height above the leaves, whose level is 0.
     pub(super) level: usize,
-    /// Bytes of the prefix.
+    /// Length of the prefix, in bytes.
     pub(super) prefix: usize,
 }
 
-/// How long a suffix is, and where its tail is.
+/// The length of a slot's suffix, and the heap position of its tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) place: usize,
     pub(super) length: usize,
 }
 
-/// A place in the heap that holds a fence.
+/// The heap position and the length of each fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fences {
     pub(super) lower: (usize, usize),
     pub(super) upper: Option<(usize, usize)>,
 }
 
-/// How far down the heap has come, and how much of it is of no use any more.
+/// The lowest word that the heap uses, and the number of heap words that are garbage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heap {
     pub(super) low: usize,
     pub(super) garbage: usize,
 }
 
-/// Words that so many slots take.
+/// Words that `slots` slots take.
 pub(super) const fn slot_words(slots: usize) -> usize {
     2 * slots + slots.div_ceil(MARKS)
 }
 
 impl<const W: usize> Node<W> {
-    /// Longest tail in words.
+    /// The longest tail, in words.
     const TAIL: usize = if W / 16 > 1 { W / 16 } else { 1 };
-    /// Longest key that stays in the node.
+    /// The longest key that is stored within a node, in bytes.
     pub(super) const LONGEST: usize = 8 + 8 * Self::TAIL;
-    /// Longest fence that stays in the node, in bytes.
+    /// The longest fence that is stored within a node, in bytes.
     pub(super) const FENCE: usize = 8 * Self::TAIL;
-    /// Words that a slot with its tail takes at the most.
+    /// Maximum number of words that a slot takes with its tail.
     pub(super) const SLOT: usize = 3 + Self::TAIL;
 
-    /// Half a node with two fences has room for the entry that had no room, and for
-    /// another one; and everything is addressed by a byte.
+    /// Guarantees that half a node with two fences has room for the entry that caused the
+    /// split, and for another one; and that a byte addresses every word.
     const SOUND: () = assert!(
         W / 2 + 2 * Self::TAIL + 2 * Self::SLOT <= W && W <= 248 && Self::LONGEST < SPILLED,
         "nodes of this size cannot be split"
     );
 
-    /// A leaf without keys or fences.
+    /// Creates a leaf without keys or fences.
     pub(super) fn new() -> Box<Self> {
         let () = Self::SOUND;
         let node = Box::new(Self {
@@ -138,7 +138,7 @@ impl<const W: usize> Node<W> {
         node
     }
 
-    /// Asks for the header and the heads.
+    /// Prefetches the header and the heads.
     #[inline]
     pub(super) fn prefetch(node: *const Self) {
         let lines = size_of::<Self>().div_ceil(LINE * 2) + 1;
@@ -147,32 +147,32 @@ impl<const W: usize> Node<W> {
         }
     }
 
-    /// Asks for the header.
+    /// Prefetches the header.
     #[inline]
     pub(super) fn prefetch_header(node: *const Self) {
         prefetch(node);
     }
 
-    /// Asks for the heap: what is left of keys, and the fences at its end.
+    /// Prefetches the heap: the tails, and the fences at its end.
     #[inline]
     pub(super) fn prefetch_heap(&self) {
         self.prefetch_words(self.heap().low..W);
     }
 
-    /// Asks for the end of the heap, where fences are.
+    /// Prefetches the end of the heap, where the fences are.
     #[inline]
     pub(super) fn prefetch_end(&self) {
         prefetch(&self.body[W - 1]);
     }
 
-    /// Asks for what a slot has beside its head.
+    /// Prefetches a slot's value and mark.
     #[inline]
     pub(super) fn prefetch_slot(&self, shape: Shape, slot: usize) {
         prefetch(self.value(shape, slot));
         prefetch(&self.body[2 * shape.capacity + slot / MARKS]);
     }
 
-    /// Asks for heads, values and marks of several slots.
+    /// Prefetches heads, values and marks of several slots.
     #[inline]
     pub(super) fn prefetch_slots(&self, shape: Shape, slots: Range<usize>) {
         self.prefetch_words(slots.clone());
@@ -181,7 +181,7 @@ impl<const W: usize> Node<W> {
         self.prefetch_words(marks + slots.start / MARKS..marks + slots.end.div_ceil(MARKS));
     }
 
-    /// Asks for words of the body.
+    /// Prefetches words of the body.
     #[inline]
     fn prefetch_words(&self, words: Range<usize>) {
         const EACH: usize = LINE / size_of::<u64>();
@@ -189,7 +189,7 @@ impl<const W: usize> Node<W> {
         if words.is_empty() {
             return;
         }
-        // Of different moments they may be anywhere, but they are not many.
+        // Before validation the bounds may be inconsistent, but the range is short.
         for line in line(words.start)..=line(words.end.min(W) - 1) {
             prefetch(self.body.as_ptr().wrapping_add(line * EACH));
         }
@@ -208,7 +208,7 @@ impl<const W: usize> Node<W> {
         }
     }
 
-    /// For the latch's holder.
+    /// Stores the shape. For the latch's holder.
     #[inline]
     pub(super) fn set_shape(&self, shape: Shape) {
         debug_assert!(shape.count <= shape.capacity && slot_words(shape.capacity) <= W);
@@ -249,8 +249,8 @@ impl<const W: usize> Node<W> {
         self.heap.set((heap.low | heap.garbage << 16) as u64);
     }
 
-    /// For the latch's holder: how many insertions in a row came right behind the one
-    /// before, and where the last one was.
+    /// Number of consecutive insertions, each directly after the previous one, and the slot
+    /// of the last one. For the latch's holder.
     #[inline]
     pub(super) fn run(&self) -> (usize, usize) {
         let word = self.run.get();
@@ -264,13 +264,13 @@ impl<const W: usize> Node<W> {
 
     // The body.
 
-    /// The word at `place`, which may be anything that was read before validation.
+    /// The word at `place`, which may be arbitrary before validation.
     #[inline]
     pub(super) fn word(&self, place: usize) -> Result<&Word, Restart> {
         self.body.get(place).ok_or(Restart)
     }
 
-    /// Several words from `place` on, likewise.
+    /// The `count` words from `place` on, which may be arbitrary before validation.
     #[inline]
     pub(super) fn words(&self, place: usize, count: usize) -> Result<&[Word], Restart> {
         self.body.get(place..place + count).ok_or(Restart)
@@ -311,8 +311,8 @@ impl<const W: usize> Node<W> {
         &self.body[shape.capacity..][slots]
     }
 
-    /// The length of these slots' suffixes, if all are of one length and in the node.
-    /// Looks at four marks at a time.
+    /// The common length of these slots' suffixes, if they have one and none is spilled.
+    /// Compares four marks at a time.
     #[inline]
     pub(super) fn common_length(&self, shape: Shape, slots: Range<usize>) -> Option<usize> {
         let last = slots.end.checked_sub(1)?;
@@ -339,7 +339,7 @@ impl<const W: usize> Node<W> {
         Mark::from_word(word, slot)
     }
 
-    /// The child before slot `at`, or the last one.
+    /// The child before slot `at`, or the last child if `at` is the count.
     #[inline]
     pub(super) fn child(&self, shape: Shape, at: usize) -> *const Self {
         let word = match at {
@@ -353,10 +353,10 @@ impl<const W: usize> Node<W> {
         self.first.set_pointer(child);
     }
 
-    /// A spilled key that a mark or a fence says is at `place`.
+    /// The spilled key whose pointer is at `place`, according to a mark or a fence.
     ///
     /// # Safety
-    /// The caller holds a guard from before `version` was noted, or the latch; in the
+    /// The caller holds a guard from before `version` was loaded, or the latch; in the
     /// second case it passes no version.
     #[inline]
     pub(super) unsafe fn spilled(
@@ -368,8 +368,8 @@ impl<const W: usize> Node<W> {
         if let Some(version) = version {
             self.latch.validate(version)?;
         }
-        // SAFETY: the node has, or had at a moment while the caller was pinned, a key
-        // whose mark said that its pointer is at `place`. It was linked then, so it is
+        // SAFETY: the node has, or had at a moment while the caller was pinned, a key whose
+        // mark gave `place` as the position of its pointer. It was linked then, so it is
         // not freed while the caller's guard lives; and it never changes.
         Ok(unsafe { &*pointer.cast::<Spilled>() })
     }
@@ -380,7 +380,7 @@ impl<const W: usize> Node<W> {
         &self.body[2 * shape.capacity + index]
     }
 
-    /// Sets a slot that lies beyond the count.
+    /// Writes a slot beyond the count.
     pub(super) fn set_slot(
         &self,
         shape: Shape,
@@ -397,7 +397,7 @@ impl<const W: usize> Node<W> {
         word.set(others | mark.bits() << shift);
     }
 
-    /// Opens a slot and fills it.
+    /// Opens a slot, moving the later ones, and fills it.
     pub(super) fn insert_slot(&self, slot: usize, head: u64, value: *mut (), mark: Mark) {
         let shape = self.shape();
         let count = shape.count;
@@ -426,7 +426,7 @@ impl<const W: usize> Node<W> {
         });
     }
 
-    /// Closes a slot. Its tail becomes garbage.
+    /// Closes a slot, moving the later ones. Its tail becomes garbage.
     pub(super) fn remove_slot(&self, slot: usize) {
         let shape = self.shape();
         let count = shape.count;
@@ -471,18 +471,18 @@ impl<const W: usize> Node<W> {
         self.heap().low - slot_words(shape.capacity)
     }
 
-    /// Words that keys, values, marks and tails take, and those that fences take. For
-    /// the latch's holder, or to be validated.
+    /// Words that keys, values, marks and tails take, and words that fences take. For the
+    /// latch's holder, or for a reader that validates afterwards.
     pub(super) fn used_words(&self, shape: Shape) -> (usize, usize) {
         let (heap, fences) = (self.heap(), self.fences());
         let fences = fence_words(Some(fences.lower)) + fence_words(fences.upper);
-        // Of different moments they may come to less than nothing.
+        // Before validation the sum may be negative, so it wraps.
         let tails = W.wrapping_sub(heap.low + heap.garbage + fences);
         (slot_words(shape.count).wrapping_add(tails), fences)
     }
 
-    /// Whether an entry with so many words of tail would have room if the node were put
-    /// together anew, and some more. As for [`Node::used_words`].
+    /// Whether an entry with `tail` words of tail would fit after re-encoding the node,
+    /// with some room left. For the same callers as [`Node::used_words`].
     pub(super) fn has_room_when_divided(&self, tail: usize) -> bool {
         let shape = self.shape();
         let (used, fences) = self.used_words(shape);
@@ -507,7 +507,7 @@ fn split_bits(word: u64, shift: usize) -> (u64, u64) {
 }
 
 impl Mark {
-    /// The slot's mark in the word that has it.
+    /// The mark of a slot, from the word that contains it.
     #[inline]
     fn from_word(word: u64, slot: usize) -> Self {
         let mark = (word >> (16 * (slot % MARKS)) & 0xFFFF) as usize;
@@ -523,7 +523,7 @@ impl Mark {
         (self.place << 8 | self.length) as u64
     }
 
-    /// Words of its tail in the heap.
+    /// Words of the slot's tail in the heap.
     #[inline]
     pub(super) fn tail_words(self) -> usize {
         match self.length {

@@ -1,14 +1,14 @@
-//! Scans: leaf by leaf, in either direction, while others write.
+//! Range scans of the B+tree: leaf by leaf, in either direction, while writers run.
 //!
-//! # What a scan promises
+//! # Guarantees
 //!
-//! A key that is in the tree from before the scan begins until it ends, and lies between
-//! the bounds, is visited exactly once, with its RID. No key is visited that was not in
-//! the tree at some moment of the scan. Keys are visited strictly in order. A key that
-//! comes or goes meanwhile is visited or not. Nothing is said of two keys together: one
-//! that came later may be seen and one that came earlier not.
+//! A key that is in the tree from before the scan begins until it ends, and is between the
+//! bounds, is visited exactly once, with its RID. No key is visited that was not in the
+//! tree at some moment of the scan. Keys are visited strictly in order. A key that is
+//! inserted or removed meanwhile may be visited or not. The scan is not a snapshot: it may
+//! visit a key that was inserted later and miss one that was inserted earlier.
 //!
-//! # How
+//! # Algorithm
 //!
 //! ```text
 //!   cursor ──▶ leaf at version v ──▶ copy some entries ──▶ validate v ──▶ visit them
@@ -18,20 +18,19 @@
 //!                         or from the root when the parent has changed
 //! ```
 //!
-//! Visitors see copies, and no latch is held while they run; so they may take their
-//! time, and write to the tree. If the leaf has changed meanwhile, the scan comes down
-//! from the root again, to what lies beyond the key that was visited last.
+//! Visitors get copies, and no latch is held while they run; so they may take their time,
+//! and write to the tree. If the leaf has changed meanwhile, the scan descends from the
+//! root again, to the position after the last visited key.
 //!
-//! Why that is enough. What was copied and validated is everything that the leaf had
-//! between two places at one moment. The places join without gap: the next copy begins
-//! at the slot behind in the same version, or behind the last visited key in another
-//! version, or at the fence in the neighbour, whose range begins where this one's ends.
-//! So every key that is there throughout is in exactly one copy.
+//! Why that is enough. A validated copy is everything that the leaf had between two
+//! positions at one moment. The copies join without a gap: the next one begins at the next
+//! slot in the same version, or after the last visited key in another version, or at the
+//! fence in the sibling, whose range begins where this one's ends. So every key that is
+//! there throughout is in exactly one copy.
 //!
-//! A scan copies few entries first and more later: many scans want only one. Once it has
-//! gone beyond them it asks for the next batch while this one is visited, in this leaf or
-//! in the next, and for no more: what comes too early or for nothing keeps other memory
-//! from coming.
+//! The first batch is small, because many scans want only one entry. A scan that continues
+//! prefetches the next batch while it visits this one, in this leaf or in the next, and
+//! nothing further: a prefetch that is too early or useless delays other loads.
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow, Range};
@@ -44,23 +43,23 @@ use super::latch::Restart;
 use super::node::{Node, SPILLED, Shape};
 use super::search::{Place, Seen, Side, descend, enter};
 
-/// Entries that are copied first.
+/// Number of entries in the first batch.
 const FIRST_BATCH: usize = 4;
 
-/// A leaf that a scan stands in.
+/// A leaf that a scan is visiting.
 struct Leaf<'tree, const W: usize> {
     place: Place<'tree, W>,
     shape: Shape,
-    /// The slots that lie between the bounds and have not been visited.
+    /// The slots between the bounds that have not been visited.
     slots: Range<usize>,
-    /// Whether the scan ends in this leaf. If not, it goes on at the fence.
+    /// Whether the scan ends in this leaf. If not, it continues at the fence.
     is_last: bool,
-    /// Whether its heap was asked for.
+    /// Whether the leaf's heap was prefetched.
     is_asked_for: bool,
 }
 
 impl<const W: usize> Leaf<'_, W> {
-    /// Takes the next slots, so many at the most.
+    /// Takes the next slots, at most `most`.
     fn take<const FORWARD: bool>(&mut self, most: usize) -> Range<usize> {
         let Range { start, end } = self.slots;
         let count = most.min(self.slots.len());
@@ -77,18 +76,18 @@ impl<const W: usize> Leaf<'_, W> {
     }
 }
 
-/// Where a scan goes on in a leaf.
+/// The position in a leaf at which a scan starts or continues.
 #[derive(Clone, Copy)]
 enum Start<'cursor, 'key> {
-    /// At a place to look for.
+    /// Start at a cursor that has to be searched for in the leaf.
     At(&'cursor Cursor<'key>),
-    /// At the first of all slots that it meets: the cursor is the leaf's fence.
+    /// Start at the first slot in scan order: the cursor is the leaf's fence.
     Outermost,
 }
 
 impl<const W: usize> Access<'_, W> {
-    /// Visits what lies between the bounds, upwards or downwards, until the visitor
-    /// breaks.
+    /// Visits the entries between the bounds, in ascending or descending order, until the
+    /// visitor breaks.
     pub(super) fn scan<const FORWARD: bool>(
         &self,
         lower: Bound<&[u8]>,
@@ -109,7 +108,7 @@ impl<const W: usize> Access<'_, W> {
         let mut key = Key::new();
         let mut neighbour = None;
         'leaf: loop {
-            // The neighbour may have changed, or the way to it; the root is always there.
+            // The sibling may have changed, or the path to it; the root is always there.
             let mut leaf = match neighbour.take().and_then(|place| {
                 self.arrive::<FORWARD>(place, Start::Outermost, end, &mut fence)
                     .ok()
@@ -149,14 +148,14 @@ impl<const W: usize> Access<'_, W> {
                 true => std::mem::replace(&mut cursor, Bound::Included(reached)),
                 false => std::mem::replace(&mut cursor, Bound::Excluded(reached)),
             };
-            // Its memory serves again.
+            // Its buffer is reused.
             if let Bound::Included(Cow::Owned(old)) | Bound::Excluded(Cow::Owned(old)) = left {
                 fence = old;
             }
         }
     }
 
-    /// The leaf where a scan goes on.
+    /// Finds the leaf at which a scan continues.
     fn leaf_of<const FORWARD: bool>(&self, cursor: &Cursor<'_>) -> Result<Place<'_, W>, Restart> {
         let (key, side) = match (cursor, FORWARD) {
             (Bound::Included(key), _) | (Bound::Excluded(key), true) => (&**key, Side::From),
@@ -167,8 +166,8 @@ impl<const W: usize> Access<'_, W> {
         descend(&self.tree.root, key, side, 0)
     }
 
-    /// Finds out which slots of a leaf a scan visits, and puts the fence into `fence`
-    /// where it goes on.
+    /// Determines which slots of a leaf a scan visits, and copies the fence at which it
+    /// continues to `fence`.
     fn arrive<'tree, const FORWARD: bool>(
         &self,
         place: Place<'tree, W>,
@@ -178,7 +177,7 @@ impl<const W: usize> Access<'_, W> {
     ) -> Result<Leaf<'tree, W>, Restart> {
         let Seen { node, version } = place.at;
         let shape = node.shape();
-        // Whether the leaf ends before the bound, so that the scan goes on behind it.
+        // Whether the leaf ends before the bound, so that the scan continues after it.
         let goes_on = match (Self::reached::<FORWARD>(node), end) {
             (None, _) => false,
             (Some(_), Bound::Unbounded) => true,
@@ -190,7 +189,7 @@ impl<const W: usize> Access<'_, W> {
                 }
             }
         };
-        // The fences are right: so the bound, if it lies in here, has the prefix.
+        // The fences are valid: so the bound, if it is in this leaf, has the prefix.
         place.at.validate()?;
         let slot_of = |key: &[u8], behind: bool| {
             let (slot, exact) = node.find(shape, key, version)?;
@@ -210,7 +209,7 @@ impl<const W: usize> Access<'_, W> {
         };
         place.at.validate()?;
         let slots = if FORWARD { first..last } else { last..first };
-        // Heads are on their way or here; values will be wanted next.
+        // The heads are prefetched or cached; the values are needed next.
         node.prefetch_slots(shape, first_of::<FORWARD>(&slots));
         if goes_on {
             node.prefetch_end();
@@ -225,7 +224,8 @@ impl<const W: usize> Access<'_, W> {
         })
     }
 
-    /// Copies a fence, to be validated. Bytes that are no fence may come out until then.
+    /// Copies a fence, which the caller must validate. Until then the bytes may be
+    /// arbitrary.
     fn copy_fence(
         &self,
         at: Seen<'_, W>,
@@ -234,7 +234,7 @@ impl<const W: usize> Access<'_, W> {
     ) -> Result<(), Restart> {
         bytes.clear();
         if length == SPILLED {
-            // SAFETY: `self` is pinned since before the version was noted.
+            // SAFETY: `self` is pinned since before the version was loaded.
             let fence = unsafe { at.node.spilled(place, Some(at.version))? };
             bytes.extend_from_slice(fence.bytes());
             return Ok(());
@@ -247,7 +247,7 @@ impl<const W: usize> Access<'_, W> {
         Ok(())
     }
 
-    /// Which of the parent's children is the next leaf.
+    /// Index of the next leaf among the parent's children, in scan order.
     fn next_index<const FORWARD: bool>(shape: Shape, index: usize) -> Option<usize> {
         match FORWARD {
             true => Some(index + 1).filter(|&next| next <= shape.count),
@@ -255,7 +255,8 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Asks for the next leaf's header, which says how much of the leaf to ask for.
+    /// Prefetches the next leaf's header, which determines what else of the leaf to
+    /// prefetch.
     fn ask_header<const FORWARD: bool>(&self, place: &Place<'_, W>) {
         if let Some((parent, index)) = place.parent {
             let shape = parent.node.shape();
@@ -265,8 +266,8 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Asks for what is visited after the next batch, in this leaf or in the next one: the
-    /// scan is one that goes on.
+    /// Prefetches what the scan visits after the next batch, in this leaf or in the next
+    /// one. Only for a scan that continues beyond its first batch.
     fn ask_ahead<const FORWARD: bool>(&self, leaf: &mut Leaf<'_, W>) {
         let node = leaf.place.at.node;
         if !leaf.is_asked_for {
@@ -288,8 +289,8 @@ impl<const W: usize> Access<'_, W> {
         if parent.validate().is_err() {
             return;
         }
-        // SAFETY: read from the parent, which validation has shown to be what it was when
-        // its version was noted; `self` is pinned since before.
+        // SAFETY: read from the parent, which validation has shown to be unchanged since
+        // its version was loaded; `self` is pinned since before.
         let child = unsafe { &*child };
         let its = child.shape();
         child.prefetch_slots(its, first_of::<FORWARD>(&(0..its.count)));
@@ -299,7 +300,7 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// The fence behind which a scan goes on, unless the leaf is the outermost.
+    /// The fence after which a scan continues; `None` for the outermost leaf.
     fn reached<const FORWARD: bool>(node: &Node<W>) -> Option<(usize, usize)> {
         let fences = node.fences();
         match FORWARD {
@@ -308,7 +309,7 @@ impl<const W: usize> Access<'_, W> {
         }
     }
 
-    /// Copies the fence behind which a scan goes on.
+    /// Copies and validates the fence after which a scan continues.
     fn copy_reached<const FORWARD: bool>(
         &self,
         leaf: &Leaf<'_, W>,
@@ -320,7 +321,7 @@ impl<const W: usize> Access<'_, W> {
         at.validate_result()
     }
 
-    /// The next leaf, if the parent knows it and is what it was.
+    /// The next leaf, if it has the same parent and the parent has not changed.
     fn neighbour<'tree, const FORWARD: bool>(
         &'tree self,
         place: &Place<'tree, W>,
@@ -338,7 +339,7 @@ impl<const W: usize> Access<'_, W> {
     }
 }
 
-/// As many of the slots as a batch has, those that a scan meets first.
+/// The first slots in scan order, at most a full batch.
 fn first_of<const FORWARD: bool>(slots: &Range<usize>) -> Range<usize> {
     match FORWARD {
         true => slots.start..slots.end.min(slots.start + BATCH),
@@ -346,7 +347,7 @@ fn first_of<const FORWARD: bool>(slots: &Range<usize>) -> Range<usize> {
     }
 }
 
-/// Whether nothing lies between the bounds because they cross.
+/// Whether the range is empty because its bounds cross.
 fn is_empty_range(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     match (lower, upper) {
         (Bound::Included(lower), Bound::Included(upper)) => lower > upper,

@@ -1,15 +1,15 @@
-//! Where a key is: in a node, and from the root downwards.
+//! Search for a key: within a node, and from the root downwards.
 //!
 //! # In a node
 //!
-//! Heads are searched first, by halves and without branches. Only where heads are equal
-//! are tails looked at: seldom more than once, because keys that share a head of eight
-//! bytes behind the node's prefix are few.
+//! Heads are searched first, by branchless binary search. Tails are compared only where
+//! heads are equal: seldom more than once, because few keys share the eight bytes after the
+//! node's prefix.
 //!
-//! The prefix itself is not compared: whoever has come down by validated steps looks for
-//! a key between the node's fences, and all such keys have it.
+//! The prefix itself is not compared: a thread that has descended by validated steps looks
+//! for a key between the node's fences, and all such keys have the prefix.
 //!
-//! # Downwards
+//! # Descent
 //!
 //! ```text
 //!   version of parent ─▶ child's address ─▶ validate parent      the address is genuine,
@@ -18,8 +18,8 @@
 //!                                                                fences at that moment
 //! ```
 //!
-//! Invariant: a step that is not validated has no effect, and no address is followed
-//! before it was validated.
+//! Invariant: a step that is not validated has no effect, and no address is followed before
+//! it was validated.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -28,7 +28,7 @@ use super::latch::{Restart, Version};
 use super::node::{Node, SPILLED, Shape};
 use super::word::word_at;
 
-/// A node on the way down, as it was at a version.
+/// A node that a reader has visited, with the version that it loaded.
 #[derive(Debug)]
 pub(super) struct Seen<'tree, const W: usize> {
     pub(super) node: &'tree Node<W>,
@@ -49,7 +49,7 @@ impl<const W: usize> Seen<'_, W> {
         self.node.latch.validate(self.version)
     }
 
-    /// The same, before what was read is told.
+    /// Validates like [`Seen::validate`], before a result is returned to the caller.
     #[inline]
     pub(super) fn validate_result(&self) -> Result<(), Restart> {
         #[cfg(any(loom, shuttle))]
@@ -60,27 +60,27 @@ impl<const W: usize> Seen<'_, W> {
     }
 }
 
-/// Where a way down has ended.
+/// The node at which a descent has ended.
 #[derive(Debug)]
 pub(super) struct Place<'tree, const W: usize> {
     pub(super) at: Seen<'tree, W>,
-    /// The node above, and which of its children this is; none for the root.
+    /// The parent, and the index of this child in it; `None` for the root.
     pub(super) parent: Option<(Seen<'tree, W>, usize)>,
 }
 
-/// Which of two neighbours a key that separates them leads to.
+/// Which of two siblings to descend to for the key that separates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// To the node with keys from there on: where the key itself is.
+    /// The right node, with keys from the separator on: where the key itself is.
     From,
-    /// To the node with keys below it.
+    /// The left node, with keys below the separator.
     Below,
-    /// To the last node, whatever the key.
+    /// The last node, whatever the key.
     Last,
 }
 
 impl<const W: usize> Node<W> {
-    /// The slot of the key, and true; or the first slot with a greater one, and false.
+    /// The slot of the key, and true; or the first slot with a greater key, and false.
     #[inline]
     pub(super) fn find(
         &self,
@@ -92,13 +92,13 @@ impl<const W: usize> Node<W> {
         self.find_from(shape, slot, key, version)
     }
 
-    /// The first slot whose head is not below the key's. Looks at heads only.
+    /// The first slot whose head is not below the key's. Reads heads only.
     #[inline]
     pub(super) fn first_slot(&self, shape: Shape, key: &[u8]) -> usize {
         self.first_head(shape, word_at(key, shape.prefix))
     }
 
-    /// What [`Node::find`] says, from the slot that [`Node::first_slot`] has said.
+    /// The result of [`Node::find`], starting from the result of [`Node::first_slot`].
     #[inline]
     pub(super) fn find_from(
         &self,
@@ -111,7 +111,7 @@ impl<const W: usize> Node<W> {
         if slot == shape.count || self.head(shape, slot) != head {
             return Ok((slot, false));
         }
-        // Nearly always it is the only one.
+        // Nearly always the head is unique.
         let mut low = slot;
         let mut high = slot + 1;
         if high < shape.count && self.head(shape, high) == head {
@@ -142,14 +142,15 @@ impl<const W: usize> Node<W> {
         while count > 1 {
             let half = count / 2;
             let below = self.head(shape, base + half - 1) < head;
-            // Which half it is, nobody can predict; a branch would be wrong half the time.
+            // The branch is unpredictable: a branch instruction would be mispredicted half
+            // the time.
             base += select_unpredictable(below, half, 0);
             count -= half;
         }
         base + usize::from(self.head(shape, base) < head)
     }
 
-    /// How a slot's key compares with `key`, whose head is the same.
+    /// Compares a slot's key with `key`, whose head is equal.
     #[inline]
     fn compare_rest(
         &self,
@@ -159,10 +160,10 @@ impl<const W: usize> Node<W> {
         version: Version,
     ) -> Result<Ordering, Restart> {
         let mark = self.mark(shape, slot);
-        // Below the prefix only when the node is not what it was.
+        // Shorter than the prefix only when the node has changed.
         let length = key.len().checked_sub(shape.prefix).ok_or(Restart)?;
         if mark.length == SPILLED {
-            // SAFETY: callers are pinned since before the version was noted.
+            // SAFETY: callers are pinned since before the version was loaded.
             let spilled = unsafe { self.spilled(mark.place, Some(version))? };
             return Ok(spilled.bytes().cmp(key));
         }
@@ -178,7 +179,7 @@ impl<const W: usize> Node<W> {
         Ok(mark.length.cmp(&length))
     }
 
-    /// Which child the key leads to.
+    /// Index of the child that covers the key.
     #[inline]
     pub(super) fn child_index(
         &self,
@@ -195,19 +196,19 @@ impl<const W: usize> Node<W> {
     }
 }
 
-/// The child at an address that was just read.
+/// Enters the child at an address that was just read.
 ///
 /// # Safety
-/// The address was read from `parent`, with its version noted before, and while the
-/// caller was pinned in the tree's domain; the pin lasts for `'tree`.
+/// The caller read the address from `parent`, with its version loaded before, and while it
+/// was pinned in the tree's domain; the pin lasts for `'tree`.
 #[inline]
 pub(super) unsafe fn enter<'tree, const W: usize>(
     parent: Seen<'tree, W>,
     child: *const Node<W>,
 ) -> Result<Seen<'tree, W>, Restart> {
     parent.validate()?;
-    // SAFETY: the parent led to it while the caller was pinned, which validation has
-    // shown; so it is not freed before the pin ends.
+    // SAFETY: the parent led to it while the caller was pinned, which validation has shown;
+    // so it is not freed before the pin ends.
     let node = unsafe { &*child };
     let version = node.latch.read()?;
     #[cfg(any(loom, shuttle))]
@@ -218,10 +219,10 @@ pub(super) unsafe fn enter<'tree, const W: usize>(
     Ok(Seen { node, version })
 }
 
-/// Goes down to the node of this level that has the key between its fences. The caller
-/// is pinned in the tree's domain for `'tree`.
+/// Descends to the node of this level whose fences enclose the key. The caller is pinned in
+/// the tree's domain for `'tree`.
 ///
-/// A tree that is not that high ends at its root.
+/// In a tree with fewer levels, the descent ends at the root.
 #[inline]
 pub(super) fn descend<'tree, const W: usize>(
     root: &'tree Node<W>,
@@ -242,7 +243,7 @@ pub(super) fn descend<'tree, const W: usize>(
         let index = at.node.child_index(shape, key, side, at.version)?;
         let child = at.node.child(shape, index);
         Node::prefetch(child);
-        // SAFETY: read from `at` after its version; pinned for 'tree, says our caller.
+        // SAFETY: read from `at` after its version; the caller is pinned for 'tree.
         let next = unsafe { enter(at, child)? };
         parent = Some((at, index));
         at = next;

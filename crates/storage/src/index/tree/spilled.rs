@@ -1,5 +1,5 @@
-//! What a tree has outside of its nodes' bodies: long keys, and the nodes themselves;
-//! made, counted, and retired when no node leads to them any more.
+//! Memory of a tree outside its nodes' bodies: allocation, accounting and retirement of
+//! long keys and of the nodes themselves.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,8 +8,7 @@ use coeval_memory::heap::size_class;
 
 use super::node::Node;
 
-/// A key that is too long for a node. It belongs to one slot or fence, and never
-/// changes.
+/// A key that is too long for a node. It belongs to one slot or fence, and never changes.
 #[derive(Debug)]
 pub(super) struct Spilled(Box<[u8]>);
 
@@ -23,7 +22,7 @@ impl Spilled {
     }
 }
 
-/// How much memory a tree takes, in the sizes that allocators give out.
+/// Memory accounting of a tree, in the size classes of the allocator.
 // Counters are no part of any protocol, so std's atomics serve under checkers too.
 #[derive(Debug, Default)]
 pub(super) struct Books {
@@ -32,11 +31,11 @@ pub(super) struct Books {
 }
 
 impl Books {
-    /// Bytes that the tree takes. What was retired counts no longer.
+    /// Bytes that the tree occupies. Retired memory is no longer counted.
     pub(super) fn memory<const W: usize>(&self) -> u64 {
         let nodes = self.nodes.load(Ordering::Relaxed) * size_class(size_of::<Node<W>>()) as i64;
         let bytes = nodes + self.spilled.load(Ordering::Relaxed);
-        // A sum taken while others write may fall short of nothing.
+        // A sum taken while writers run may be negative for a moment.
         bytes.try_into().unwrap_or(0)
     }
 
@@ -46,7 +45,7 @@ impl Books {
         Node::new()
     }
 
-    /// Makes a copy of a long key, as a word holds it.
+    /// Copies a long key to memory of its own; returns the pointer for a word to hold.
     pub(super) fn spill(&self, key: &[u8]) -> *mut () {
         let spilled = Box::new(Spilled(key.into()));
         self.spilled.fetch_add(spilled.memory(), Ordering::Relaxed);
@@ -56,40 +55,42 @@ impl Books {
     /// Retires a long key.
     ///
     /// # Safety
-    /// `pointer` came from [`Books::spill`]; the slot or fence that led to it does so no
-    /// longer, or its node is retired too; it is retired once. The guard is of the
+    /// `pointer` came from [`Books::spill`]; the slot or fence that led to it no longer
+    /// does, or its node is retired too; it is retired once. The guard is of the tree's
+    /// domain.
     /// tree's domain.
     pub(super) unsafe fn retire_spilled(&self, pointer: *mut (), guard: &Guard<'_>) {
         let pointer = pointer.cast::<Spilled>();
         // SAFETY: made by `spill`, and not freed before it is retired, which is below.
         let memory = unsafe { (*pointer).memory() };
         self.spilled.fetch_sub(memory, Ordering::Relaxed);
-        // SAFETY: unlinked, says our caller; and it came from `Box::into_raw`.
+        // SAFETY: the caller has unlinked it; and it came from `Box::into_raw`.
         unsafe { guard.retire_box(pointer) };
     }
 
-    /// Retires a node, but not what it leads to.
+    /// Retires a node, but not the children and keys that it leads to.
     ///
     /// # Safety
-    /// `node` was allocated by [`Books::node`], no other node leads to it any more, and
-    /// it is retired once. The guard is of the tree's domain.
+    /// `node` was allocated by [`Books::node`], no other node leads to it any more, and it
+    /// is retired once. The guard is of the tree's domain.
     pub(super) unsafe fn retire_node<const W: usize>(
         &self,
         node: *const Node<W>,
         guard: &Guard<'_>,
     ) {
         self.nodes.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: unlinked, says our caller; every node is made into a raw pointer when
-        // it is linked.
+        // SAFETY: the caller has unlinked it; every node is made into a raw pointer when it
+        // is linked.
         unsafe { guard.retire_box(node.cast_mut()) };
     }
 
     /// Frees a long key at once.
     ///
     /// # Safety
-    /// `pointer` came from [`Books::spill`], and nobody can reach it, nor will free it.
+    /// `pointer` came from [`Books::spill`]; no other thread can reach it, and none frees
+    /// it.
     pub(super) unsafe fn free_spilled(pointer: *mut ()) {
-        // SAFETY: it came from `Box::into_raw`; the rest is our caller's promise.
+        // SAFETY: it came from `Box::into_raw`; the rest is the caller's promise.
         drop(unsafe { Box::from_raw(pointer.cast::<Spilled>()) });
     }
 }

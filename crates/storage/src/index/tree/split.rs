@@ -1,4 +1,4 @@
-//! Splits: a node that is full becomes two.
+//! Splits of the B+tree: a full node becomes two.
 //!
 //! ```text
 //!         parent  … │ s0 │ s2 │ …                 … │ s0 │ s1 │ s2 │ …
@@ -7,22 +7,22 @@
 //!               s0        s2                      s0   s1 s1   s2        fences
 //! ```
 //!
-//! The latches of the parent and of the node are taken, in this order. The new node is
-//! finished before the parent leads to it. If the parent has no room for the separator,
-//! everything is let go, the parent is split first, and the insertion starts over.
+//! The writer takes the latches of the parent and of the node, in this order. It finishes
+//! the new node before the parent leads to it. If the parent has no room for the separator,
+//! the writer releases all latches, splits the parent first, and restarts the insertion.
 //!
-//! The root stays where it is: when it is full, its contents go to two new nodes, and it
+//! The root stays in place: when it is full, its contents move to two new nodes, and it
 //! becomes their parent.
 //!
-//! # Where
+//! # Split position
 //!
-//! In the middle, by words. But keys often come in order, at the end of the tree or at
-//! several places of it (orders of many districts): a run of insertions, each right
-//! behind the one before, splits the node where it has come to. What is left behind is
-//! full, and not half empty for ever.
+//! In the middle, by words. But keys often arrive in order, at the end of the tree or at
+//! several positions of it (orders of many districts): a run of insertions, each directly
+//! after the previous one, splits the node where the run has arrived. The left node then
+//! stays full, rather than half empty for ever.
 //!
-//! A leaf's separator is the shortest key that does it; an inner node's is its middle
-//! one, which moves up.
+//! A leaf's separator is the shortest key that separates the halves; an inner node's is its
+//! middle separator, which moves up.
 
 use super::Access;
 use super::contents::{Contents, Part};
@@ -31,20 +31,20 @@ use super::node::Node;
 use super::search::Place;
 use super::word::separator;
 
-/// From so many on, insertions one behind the other are a run.
+/// Number of consecutive insertions from which on they count as a run.
 const RUN: usize = 8;
 
-/// Where a node is split.
+/// The position at which a node is split.
 #[derive(Debug)]
 struct Cut {
-    /// Entries from here on are the right node's; of an inner node, the first of them
-    /// moves up.
+    /// Index of the first entry of the right node; in an inner node, this entry moves up
+    /// instead.
     at: usize,
     separator: Vec<u8>,
 }
 
 impl<const W: usize> Access<'_, W> {
-    /// Splits the node at `place`, in which `key` has no room at `slot`.
+    /// Splits the node at `place`, which has no room for `key` at `slot`.
     pub(super) fn split(
         &self,
         place: &Place<'_, W>,
@@ -87,7 +87,7 @@ impl<const W: usize> Access<'_, W> {
         Ok(())
     }
 
-    /// Splits the node of this level that the key leads to, unless it has room by now.
+    /// Splits the node of this level that covers the key, unless it has room by now.
     fn split_level(&self, key: &[u8], level: usize) -> Result<(), Restart> {
         let place = self.place(key, level)?;
         let shape = place.at.node.shape();
@@ -120,7 +120,7 @@ impl<const W: usize> Access<'_, W> {
     }
 }
 
-/// Which of the two nodes of a split, with the entries that go there.
+/// One of the two nodes of a split, with the entries that it gets.
 struct Half {
     entries: std::ops::Range<usize>,
     first: *mut (),
@@ -151,7 +151,7 @@ fn halves(contents: &mut Contents, cut: &Cut) -> (Half, Half) {
         is_right: true,
     };
     if contents.level > 0 {
-        // Moves up, and its child is the right node's first.
+        // The entry moves up, and its child is the right node's first.
         right.first = contents.entries[cut.at].value;
         right.entries.start += 1;
         contents.forget(cut.at);
@@ -164,7 +164,7 @@ fn halves(contents: &mut Contents, cut: &Cut) -> (Half, Half) {
     (left, right)
 }
 
-/// Where to split a node in which `key` has no room at `slot`.
+/// Chooses where to split a node that has no room for `key` at `slot`.
 fn cut<const W: usize>(node: &Node<W>, contents: &Contents, key: &[u8], slot: usize) -> Cut {
     let count = contents.entries.len();
     let is_leaf = contents.level == 0;
@@ -172,8 +172,8 @@ fn cut<const W: usize>(node: &Node<W>, contents: &Contents, key: &[u8], slot: us
     let (run, last) = node.run();
     if slot == last + 1 && run >= RUN.min(count / 2) {
         let end_of_run = if is_leaf { slot } else { slot.min(count - 1) };
-        // The new fence may be longer than the one that it takes the place of, so that
-        // nearly all of the entries may be too many.
+        // The new fence may be longer than the one that it replaces, so that nearly all of
+        // the entries may not fit.
         for at in (end_of_run.max(3) - 2..=end_of_run).rev() {
             let separator = match is_leaf {
                 true if at == slot => separator(contents.key(at - 1), key),
@@ -211,7 +211,7 @@ fn fit<const W: usize>(contents: &Contents, at: usize, separator: &[u8]) -> bool
     contents.words::<W>(&left) <= W && contents.words::<W>(&right) <= W
 }
 
-/// The entry with half of the words before it.
+/// The entry before which half of the words are.
 fn middle<const W: usize>(contents: &Contents) -> usize {
     let count = contents.entries.len();
     let words = |entries: usize| {

@@ -40,8 +40,8 @@ enum Step {
     GetMany(Vec<Vec<u8>>),
 }
 
-/// Keys that are alike in many ways: short and long, with zeros at their ends, with long
-/// beginnings in common, too long for a node.
+/// Similar keys of many kinds: short and long, with trailing zeros, with long common
+/// prefixes, too long for a node.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![4 => 0u8..3, 1 => any::<u8>()];
     prop_oneof![
@@ -156,12 +156,12 @@ fn behaves_like_a_map<const W: usize>(steps: &[Step]) {
     let found = check(&tree);
     assert_eq!(found.entries, model);
     assert_counted(&tree, found.nodes);
-    // Built in order it has the same entries.
+    // Bulk loading makes a tree with the same entries.
     let loaded = Tree::<W>::from_sorted(&domain, model.iter().map(|(key, &rid)| (key, Rid(rid))));
     let in_order = check(&loaded);
     assert_eq!(in_order.entries, model);
     assert_counted(&loaded, in_order.nodes);
-    // And everything goes.
+    // Removing every entry empties both trees.
     for tree in [tree, loaded] {
         let guard = domain.pin();
         for (key, rid) in &model {
@@ -171,7 +171,7 @@ fn behaves_like_a_map<const W: usize>(steps: &[Step]) {
     }
 }
 
-/// Without long keys, what is counted is the nodes.
+/// Checks the accounting: without long keys, a tree counts its nodes only.
 fn assert_counted<const W: usize>(tree: &Tree<W>, nodes: usize) {
     let bytes = (nodes * size_class(size_of::<Node<W>>())) as u64;
     assert!(tree.memory() >= bytes);
@@ -218,7 +218,7 @@ fn a_node_takes_two_kilobytes() {
     assert_eq!(size_of::<Node<WORDS>>(), 2048);
 }
 
-/// A number that a multiplication scatters over all of its bits.
+/// Scatters a number over all 64 bits by a multiplication.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -234,9 +234,9 @@ fn keys_in_order_leave_full_leaves() {
         let inserted = tree.insert_if_absent(&number.to_be_bytes(), Rid(number), &guard);
         assert_eq!(inserted, Ok(()));
     }
-    // Seventeen bytes and a half a key, if leaves are full.
+    // Seventeen and a half bytes per key, if leaves are full.
     assert!(tree.memory() <= MANY * 20 + 3 * 2048, "{}", tree.memory());
-    // Ten places at which keys come in order.
+    // Ten positions at which keys arrive in order.
     let tree = Tree::<WORDS>::new(&domain);
     for number in 0..MANY {
         let key = (number % 10) << 32 | number;
@@ -300,14 +300,13 @@ fn a_visitor_can_write_where_it_is() {
     check(&tree);
 }
 
-/// Threads insert, remove, look up and scan at once. Keys that are there the whole time
-/// are always found, whatever others do around them; and at the end everything is there
-/// that should be.
+/// Threads insert, remove, look up and scan at once. Stable keys are always found, whatever
+/// the writers do around them; and at the end exactly the expected entries remain.
 #[test]
 fn stable_keys_are_always_there() {
     const STABLE: u64 = if cfg!(miri) { 10 } else { 300 };
     const ROUNDS: u64 = if cfg!(miri) { 6 } else { 600 };
-    /// Also long ones, to be freed while they are looked at.
+    /// Some keys are long, so that their memory is freed while readers access it.
     fn volatile(base: u64, at: u64, writer: u64) -> Vec<u8> {
         let mut key = (base * 1000 + at * 2 + writer + 1).to_be_bytes().to_vec();
         if at.is_multiple_of(5) {

@@ -1,8 +1,8 @@
-//! The words that nodes are made of, and the bytes of keys in them.
+//! The atomic words of which nodes are made, and the bytes of keys in them.
 //!
-//! A word is an atomic pointer, because some words are pointers, and a pointer that was
-//! once stored as a number may not be followed again. Numbers travel as addresses that
-//! nothing lies at. All accesses are relaxed: see [`super::latch`].
+//! A word is an atomic pointer, because some words hold pointers, and a pointer that was
+//! once stored as a number may not be followed again. Numbers are stored as addresses
+//! without provenance. All accesses are relaxed: see [`super::latch`].
 
 use std::ptr;
 
@@ -40,21 +40,21 @@ impl Word {
         self.0.store(pointer, Ordering::Relaxed);
     }
 
-    /// Takes over what another word holds, be it a number or a pointer.
+    /// Copies another word, be it a number or a pointer.
     #[inline]
     pub(super) fn copy(&self, other: &Self) {
         self.set_pointer(other.pointer());
     }
 }
 
-/// A number as what a word holds.
+/// Converts a number to the pointer representation of a word.
 #[inline]
 pub(super) fn as_pointer(number: u64) -> *mut () {
     ptr::without_provenance_mut(number as usize)
 }
 
-/// The eight bytes of `key` from `at` on as a number that orders as they do; zeros
-/// stand for what is beyond its end.
+/// The eight bytes of `key` from `at` on as a number that orders as they do, padded with
+/// zeros beyond the key's end.
 #[inline]
 pub(super) fn word_at(key: &[u8], at: usize) -> u64 {
     if let Some(bytes) = key.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -71,7 +71,7 @@ pub(super) fn word_at(key: &[u8], at: usize) -> u64 {
     }
 }
 
-/// The same of one to seven bytes, which are all there are. Loads overlap, and agree where
+/// The same for one to seven bytes, the whole input. The loads overlap, and agree where
 /// they do.
 #[inline]
 fn short_word(bytes: &[u8]) -> u64 {
@@ -86,7 +86,7 @@ fn short_word(bytes: &[u8]) -> u64 {
     u64::from(first) << 56 | middle | u64::from(last) << behind
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// Number of leading bytes that two keys have in common.
 #[inline]
 pub(super) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     let most = one.len().min(other.len());
@@ -104,8 +104,8 @@ pub(super) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     at
 }
 
-/// The shortest key that is above `lower` and not above `upper`: a beginning of
-/// `upper`, which is above `lower`.
+/// The shortest key that is greater than `lower` and not greater than `upper`: a prefix of
+/// `upper`.
 pub(super) fn separator<'key>(lower: &[u8], upper: &'key [u8]) -> &'key [u8] {
     debug_assert!(lower < upper, "keys in order");
     &upper[..common_prefix(lower, upper) + 1]
