@@ -1,16 +1,18 @@
-//! Threads that write, look up and scan one index for minutes, against a model.
+//! Stress test of the ordered index: threads write, look up and scan one index for minutes,
+//! and compare it with a model.
 //!
 //! ```text
 //! cargo run --release -p coeval-storage --example index_stress -- [seconds] [seed]
 //! ```
 //!
 //! Two writers own the keys whose last byte is theirs, and keep a plain map of them; so
-//! each of their operations has one right answer. They write in bursts at one place, so
+//! each of their operations has one right result. They write in bursts at one position, so
 //! that leaves fill up, are split, are emptied and merged. Two readers scan in both
-//! directions: every key that nobody ever removes has to come, in order, with its RID.
-//! At the end the index has exactly what the maps have, and everything is removed.
+//! directions: every key that no writer ever removes must appear, in order, with its RID.
+//! At the end the index has exactly the entries of the maps, and everything is removed.
 //!
-//! Nodes of 2 KiB take turns with tiny ones, in which everything happens all the time.
+//! The test alternates between nodes of 2 KiB and tiny ones, in which splits and merges are
+//! frequent.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program for people who change the index"
@@ -28,7 +30,7 @@ use coeval_types::Rid;
 const STABLE: u64 = 2000;
 const ROUND: Duration = Duration::from_secs(5);
 
-/// A sequence that depends on its seed alone.
+/// A pseudorandom sequence that depends on its seed alone.
 struct Random(u64);
 
 impl Random {
@@ -45,7 +47,7 @@ impl Random {
     }
 }
 
-/// A key at a place; of different lengths, some of them too long for a node.
+/// The key at a position; keys differ in length, and some are too long for a node.
 fn key(place: u64, variant: u64, owner: u8) -> Vec<u8> {
     let mut key = b"shared by all of them ".to_vec();
     key.extend_from_slice(&place.to_be_bytes());
@@ -84,7 +86,7 @@ impl<const W: usize> World<W> {
             let inserts = random.below(2) == 0;
             for at in 0..burst {
                 let guard = self.domain.pin();
-                // In order, or all over the place.
+                // In order, or scattered.
                 let place = match burst % 3 {
                     0 => place + at,
                     1 => (place + burst).saturating_sub(at),
@@ -104,7 +106,7 @@ impl<const W: usize> World<W> {
                 }
                 self.writes.fetch_add(1, Ordering::Relaxed);
             }
-            // Or everything behind a place.
+            // Or all keys after a position.
             if random.below(50) == 0 {
                 let from = key(place, 0, owner);
                 let gone = model.split_off(&from);

@@ -151,7 +151,7 @@ impl VersionList {
     pub(super) fn unlink_all(&self) -> Vec<*mut Node> {
         let mut unlinked = Vec::new();
         let mut node = self.oldest.load(Ordering::Relaxed);
-        // SAFETY: linked, and only our caller unlinks.
+        // SAFETY: linked, and only the caller unlinks.
         while let Some(here) = unsafe { node.as_ref() } {
             unlinked.push(node);
             node = here.next.load(Ordering::Relaxed);

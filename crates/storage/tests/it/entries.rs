@@ -1,4 +1,4 @@
-//! An index that is nothing but a set, kept up with by storage.
+//! A test index: a plain set of entries, maintained through [`IndexUpkeep`].
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use coeval_types::{Rid, RowRef};
 
 use crate::support::number;
 
-/// A set of `(first cell, RID)` from which entries go as the records say.
+/// A set of `(first cell, RID)`, from which garbage collection removes entries.
 #[derive(Default)]
 pub struct Entries(pub Mutex<BTreeSet<(u64, Rid)>>);
 
@@ -18,7 +18,7 @@ impl Entries {
         self.0.lock().unwrap().insert((key, rid));
     }
 
-    /// Makes an entry be there or not.
+    /// Inserts or removes an entry.
     pub fn keep(&self, kept: bool, key: u64, rid: Rid) {
         let mut entries = self.0.lock().unwrap();
         if kept {
@@ -28,7 +28,7 @@ impl Entries {
         }
     }
 
-    /// The keys that a record has entries for.
+    /// The keys of a record's entries.
     pub fn keys(&self, rid: Rid) -> Vec<u64> {
         let entries = self.0.lock().unwrap();
         entries

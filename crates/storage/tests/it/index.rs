@@ -1,4 +1,4 @@
-//! The ordered index against a plain map, alone and under concurrent writers.
+//! Tests of the ordered index against a plain map, alone and under concurrent writers.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -43,7 +43,7 @@ enum Step {
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        // Few of them, so that removals hit; short and long ones mixed.
+        // Few distinct keys, so that removals hit; short and long ones mixed.
         4 => (0u8..100).prop_map(|byte| vec![byte]),
         1 => (0u8..100, 20usize..26).prop_map(|(byte, length)| vec![byte; length]),
     ]
@@ -151,7 +151,7 @@ fn a_visitor_can_stop_and_write() {
     assert!(left.into_iter().map(|(_, rid)| rid.0).eq(0..97));
 }
 
-/// Keys that are there the whole time are in every scan, whatever others do around
+/// Keys that exist throughout are in every scan, whatever concurrent writers do around
 /// them; and no scan is out of order.
 #[test]
 fn scans_under_writers_miss_nothing() {
@@ -195,7 +195,8 @@ fn scans_under_writers_miss_nothing() {
             let from = (state >> 33) % STABLE;
             let to = from + (state >> 10) % (STABLE - from);
             let forward = round % 2 == 0;
-            // A bound is a stable key, or beside one, where writers come and go.
+            // A bound is a stable key, or next to one, where writers insert and remove
+            // keys.
             let (lower, upper) = match round % 3 {
                 0 => (stable(from), stable(to)),
                 _ => (
@@ -237,7 +238,7 @@ fn scans_under_writers_miss_nothing() {
     });
 }
 
-/// Stops the writers however the scans end.
+/// Stops the writers however the scans end, even by a panic.
 struct StopOnDrop<'flag>(&'flag AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! Tests of storage as its users see it; and, in builds for a checker, its races.
+//! Tests of storage through its public interface; and, in builds for a checker, its races.
 
 #[cfg(not(any(loom, shuttle)))]
 mod entries;

@@ -1,4 +1,4 @@
-//! One record against a plain list of versions, through random histories.
+//! Model test: one record against a plain list of versions, through random histories.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::support::{at, number, numbered};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Locks, if nobody has.
+    /// Locks the record, if no transaction holds the lock.
     Lock(u64),
-    /// Writes a key, or deletes.
+    /// Writes a key, or deletes the row.
     Write(Option<u64>),
     Savepoint,
     RollBack,
@@ -24,9 +24,9 @@ enum Step {
     Abort,
     /// Registers a snapshot at the installed prefix.
     Register,
-    /// Lets go of one of them.
+    /// Drops one of the registered snapshots.
     Release(usize),
-    /// What is committed catches up with what is installed.
+    /// Advances the committed prefix to the installed prefix.
     Settle,
     Sweep,
 }
@@ -46,13 +46,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the record should be: every version ever committed, since its birth.
+/// The model of a record: every version ever committed, since it was allocated.
 #[derive(Default)]
 struct Model {
     versions: BTreeMap<u64, Option<u64>>,
     holder: Option<u64>,
     private: Option<Option<u64>>,
-    /// Private versions as savepoints found them, with the value that storage gave.
+    /// Private versions at savepoints, with the value that storage returned.
     savepoints: Vec<(Option<Option<u64>>, Option<Value>)>,
     installed: u64,
     committed: u64,
@@ -213,7 +213,7 @@ fn check(
             None => prop_assert!(own.is_none_or(|version| !version.is_own())),
         }
     }
-    // An entry for every key that a version has which somebody can see.
+    // The expected entries: one for every key of a version that some snapshot can see.
     let keys = entries.keys(rid);
     let positions = registered
         .iter()

@@ -1,5 +1,5 @@
-//! The races of a record, under loom and shuttle. Each scenario runs twice: as the
-//! code is, and with the fault put back that it is there to find.
+//! Model checks of a record's races, under loom and shuttle. Each scenario runs twice: with
+//! the correct code, and with the injected fault that it must find.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::support::{at, number, numbered};
 const WRITER: TransactionId = TransactionId(1);
 const READER: TransactionId = TransactionId(2);
 
-/// One record whose versions are numbered by their cts, and a log of which there
-/// is nothing but how far it has come.
+/// One record whose versions are numbered by their cts, and a log of which only its
+/// progress exists.
 struct World {
     domain: Domain,
     snapshots: Snapshots,
@@ -24,7 +24,7 @@ struct World {
 }
 
 impl World {
-    /// A record with the versions `history`, all of which count as unexpired.
+    /// Creates a record with the versions `history`, none of which may expire.
     fn new(history: &[u64]) -> Arc<Self> {
         let world = Self {
             domain: Domain::new(),
@@ -41,8 +41,8 @@ impl World {
         Arc::new(world)
     }
 
-    /// Writes and commits the version `cts`, when everything up to `committed` can
-    /// no longer be rolled back.
+    /// Writes and commits the version `cts`, while everything up to `committed` can no
+    /// longer be rolled back.
     fn update(&self, cts: u64, committed: u64) {
         let guard = self.domain.pin();
         let record = self.table.record(Rid(0)).unwrap();
@@ -85,7 +85,7 @@ impl World {
         });
     }
 
-    /// Reads at `snapshot`, where the version `expected` must be found, whole.
+    /// Reads at `snapshot`, and checks that the version `expected` is found, whole.
     fn read(&self, snapshot: u64, expected: u64) {
         let guard = self.domain.pin();
         let record = self.table.record(Rid(0)).unwrap();
@@ -102,8 +102,8 @@ impl World {
     }
 }
 
-/// The drawing in the essay of `record`: the region that the reader looks at is
-/// committed over and used again.
+/// The drawing in the essay of `record`: a writer commits over the region that the reader
+/// is reading, and reuses it.
 fn a_region_is_used_again() {
     let world = World::new(&[5, 10]);
     let reader = {
@@ -126,7 +126,7 @@ fn a_torn_read_is_found_out() {
     faults::TORN_READS.put_back(a_region_is_used_again);
 }
 
-/// The version that the reader wants moves from its region to the list.
+/// The version that the reader needs moves from its region to the list.
 fn a_version_moves_to_the_list() {
     let world = World::new(&[5, 10]);
     let reader = {
@@ -148,7 +148,8 @@ fn an_append_that_comes_late_is_found_out() {
     faults::LATE_APPEND.put_back(a_version_moves_to_the_list);
 }
 
-/// A snapshot is ended while it is read, and what only it could see is collected.
+/// A snapshot is ended while it is read, and the versions that only it could see are
+/// collected.
 fn a_snapshot_is_ended_during_a_read() {
     let world = World::new(&[10]);
     let snapshot = world.snapshots.register(|| world.installed());
@@ -190,8 +191,8 @@ fn looking_before_the_read_is_found_out() {
     faults::ENDED_LOOKED_AT_EARLY.put_back(a_snapshot_is_ended_during_a_read);
 }
 
-/// A snapshot is registered while the version that it shows is replaced, and
-/// somebody collects what has expired.
+/// A snapshot is registered while the version that it sees is replaced, and a collector
+/// removes expired versions.
 fn a_snapshot_is_registered_during_a_collection() {
     let world = World::new(&[10]);
     let reader = {
@@ -218,7 +219,7 @@ fn registering_without_a_second_look_is_found_out() {
     faults::REGISTERED_BLINDLY.put_back(a_snapshot_is_registered_during_a_collection);
 }
 
-/// The newest committed version is there in every moment, and never goes back.
+/// At every moment a newest committed version exists, and it never goes back in time.
 #[test]
 fn the_newest_version_is_always_there() {
     Fault::none(|| {
@@ -243,8 +244,8 @@ fn the_newest_version_is_always_there() {
     });
 }
 
-/// Longer: two readers at different places of the list, a writer that appends, a
-/// collector that unlinks, and memory that is freed. Too long for loom.
+/// A longer scenario: two readers at different positions of the list, a writer that
+/// appends, a collector that unlinks, and memory that is freed. Too long for loom.
 #[cfg(shuttle)]
 #[test]
 fn reading_writing_and_unlinking_at_once() {

@@ -1,5 +1,5 @@
-//! Replay: idempotent, in any mixture of checkpoint and log, particular about what a
-//! patch applies to, and alone in a record.
+//! Tests of replay: it is idempotent, accepts any mixture of checkpoint and log, checks to
+//! which version a patch applies, and excludes other threads from a record.
 
 use coeval_memory::epoch::Domain;
 use coeval_storage::{RecoveringTable, ReplayError, Replayed, Table};
@@ -24,7 +24,7 @@ fn delete(table: &RecoveringTable, rid: Rid, cts: Timestamp) -> Replayed {
     table.record(rid).unwrap().delete(cts)
 }
 
-/// The newest version of a record, with how many patches the log has of it.
+/// The newest version of a record, and the number of patches that the log has of it.
 fn newest(table: &Table, rid: Rid) -> Option<(Timestamp, Vec<u8>, u64)> {
     let domain = Domain::new();
     let guard = domain.pin();
@@ -48,8 +48,7 @@ fn entries_twice_are_entries_once() {
     );
     let rid = Rid(1000);
     let record = recovering.record(rid).unwrap();
-    // The whole history, then each of its suffixes: as after a checkpoint at any
-    // point.
+    // The whole history, then each of its suffixes: as after a checkpoint at any point.
     for first in 0..4 {
         let mut applied = 0;
         for entry in first..4 {
@@ -78,7 +77,7 @@ fn a_tombstone_outlasts_older_images_until_the_end() {
     delete(&recovering, Rid(2), at(20));
     let late = image(&recovering, Rid(2), at(10), &row);
     assert_eq!(late, Replayed::AlreadyThere);
-    // Deleted and inserted again: a new life of the same RID.
+    // Deleted and inserted again: the same RID is reused.
     delete(&recovering, Rid(1), at(10));
     image(&recovering, Rid(1), at(20), &row);
     let table = recovering.finish();
@@ -129,7 +128,7 @@ fn a_patch_of_the_wrong_version_says_what_it_expected() {
     assert!(recovering.record(Rid(u64::MAX)).is_none());
 }
 
-/// One step of a record's life, in the log.
+/// One step in a record's history.
 #[derive(Clone, Debug)]
 enum Step {
     Image(Vec<Vec<u8>>),
@@ -137,7 +136,7 @@ enum Step {
     Delete,
 }
 
-/// What the log has of it.
+/// The log entry of a step.
 enum Entry {
     Image(Vec<u8>),
     Patch(Timestamp, Vec<u8>),
@@ -145,7 +144,7 @@ enum Entry {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Cells of few lengths: some rows are written over, some take new memory.
+    // Cells of few distinct lengths: some rows are overwritten, some take new memory.
     let cells = || {
         let cell = prop_oneof![
             4 => prop::collection::vec(any::<u8>(), 8),
@@ -213,8 +212,8 @@ proptest! {
     }
 }
 
-/// Every thread replays every entry, in order, so that they meet in the records. Miri
-/// sees any two of them touch a row at once.
+/// Every thread replays every entry, in order, so that they contend for the records. Miri
+/// detects any two threads that access a row at once.
 #[test]
 fn threads_that_meet_in_a_record_take_turns() {
     const RECORDS: u64 = 4;

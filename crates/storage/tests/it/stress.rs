@@ -1,5 +1,5 @@
-//! Threads of every kind at once: each version that a reader sees says of itself
-//! when it was committed.
+//! Stress test with threads of every kind at once: each version contains its own commit
+//! timestamp, which readers check.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -43,14 +43,14 @@ impl World {
     fn horizon(&self) -> Horizon {
         Horizon {
             installed: self.installed(),
-            // Lags, as what is durable does.
+            // Lags behind the installed prefix, as the durable prefix does.
             committed: at(self.installed().to_bits().saturating_sub(5)),
         }
     }
 }
 
-/// One at a time commits, as one log does: the timestamp is the number of the
-/// commit, and installed follows at once.
+/// One thread commits at a time, as with one log: the timestamp is the number of the
+/// commit, and installed advances at once.
 fn write(world: &World, order: &std::sync::Mutex<u64>, id: TransactionId) {
     for round in 0..COMMITS / 2 {
         let guard = world.domain.pin();
@@ -113,7 +113,7 @@ fn read(world: &World, id: TransactionId) {
             assert!(newest.cts().to_bits() >= seen[1]);
             check(newest.row().unwrap(), rid, newest.cts().to_bits());
         }
-        // Now and then the old one moves on, so that it keeps versions for a while.
+        // From time to time the old snapshot moves, so that it keeps versions for a while.
         if new.timestamp().to_bits().is_multiple_of(16) {
             old.refresh(|| world.installed());
         }
@@ -184,7 +184,7 @@ fn readers_writers_and_sweep_at_once() {
             writer.join().unwrap();
         }
     });
-    // At rest everything that has expired goes, and what is counted is what is there.
+    // At rest every expired version is removed, and the accounting matches the contents.
     let guard = world.domain.pin();
     let now = Horizon {
         installed: world.installed(),
@@ -209,7 +209,7 @@ fn readers_writers_and_sweep_at_once() {
     assert_eq!(world.table.estimated_rows(), RECORDS);
 }
 
-/// Stops the others however its thread ends.
+/// Stops the other threads however its thread ends, even by a panic.
 struct Stop<'flag>(&'flag AtomicBool);
 
 impl Drop for Stop<'_> {

@@ -1,4 +1,4 @@
-//! What several tests need: rows and timestamps.
+//! Shared helpers of the tests: rows and timestamps.
 
 use coeval_storage::Value;
 use coeval_types::{RowBuilder, RowRef, Timestamp};

@@ -1,4 +1,4 @@
-//! Tables: RIDs, dead records, the sweep, memory.
+//! Tests of tables: RIDs, dead records, the sweep, memory accounting.
 
 use coeval_memory::epoch::Domain;
 use coeval_storage::{
@@ -155,7 +155,7 @@ fn a_hot_rows_list_shrinks_as_it_grows() {
     let record = table.allocate(T1, &guard);
     let mut longest = 0;
     for cts in 1..200 {
-        // What is durable lags behind by ten commits.
+        // The durable prefix lags by ten commits.
         let horizon = Horizon {
             installed: at(cts - 1),
             committed: at(u64::saturating_sub(cts, 10)),

@@ -21,7 +21,7 @@
 //! | --- | --- | --- |
 //! | up to 8 | all in the head | 0, length |
 //! | more | tail in the heap | position of its first word, length |
-//! | more, key over [`Node::LONGEST`] bytes | whole key in other memory | position of pointer, 255 |
+//! | more, key over [`Node::LONGEST`] | whole key outside the node | position of a pointer, 255 |
 //!
 //! The capacity, which partitions the body into slots and heap, is chosen whenever the node
 //! is encoded: keys of eight bytes leave nearly nothing to the heap.
