@@ -1,4 +1,5 @@
-//! The invariant of TPC-B: money is moved, and every move is written down.
+//! Checks the consistency condition of TPC-B: every amount is added to all three balances
+//! and recorded in the history table.
 //!
 //! Each transaction of `pgbench` adds one amount to an account, a teller and a
 //! branch, and a row with that amount to the history:
@@ -7,39 +8,39 @@
 //! Σ accounts.abalance = Σ tellers.tbalance = Σ branches.bbalance = Σ history.delta
 //! ```
 //!
-//! `pgbench` empties the history when it starts a run and leaves the balances as
-//! they are, so what is compared is how far a run has *moved* each sum.
+//! `pgbench` empties the history table when it starts a run and leaves the balances
+//! unchanged, so the judge compares how far a run has *moved* each sum.
 //!
 //! Source: TPC Benchmark B, consistency conditions (clause 2.3), as `pgbench`
 //! implements them.
 
 use std::fmt;
 
-/// How far a run moved the sums over the four tables.
+/// The change of each sum over the four tables during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Of `pgbench_accounts.abalance`.
+    /// Change of the sum of `pgbench_accounts.abalance`.
     pub accounts: i64,
-    /// Of `pgbench_tellers.tbalance`.
+    /// Change of the sum of `pgbench_tellers.tbalance`.
     pub tellers: i64,
-    /// Of `pgbench_branches.bbalance`.
+    /// Change of the sum of `pgbench_branches.bbalance`.
     pub branches: i64,
-    /// Of `pgbench_history.delta`: what the run itself wrote.
+    /// Sum of `pgbench_history.delta`: the amounts that the run itself recorded.
     pub history: i64,
 }
 
-/// What a run consisted of.
+/// The `pgbench` script that a run executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// The standard transaction.
+    /// The standard transaction, similar to TPC-B.
     TpcB,
-    /// `-N`: tellers and branches are left alone.
+    /// `-N`: the transaction does not update tellers and branches.
     SimpleUpdate,
-    /// `-S`: nothing is written.
+    /// `-S`: the transaction only reads.
     SelectOnly,
 }
 
-/// Sums that no sequence of whole transactions leads to.
+/// Violation: no sequence of complete transactions produces these sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn(pub Moved);
 
@@ -61,7 +62,7 @@ impl fmt::Display for Torn {
 
 impl std::error::Error for Torn {}
 
-/// Whether whole transactions of this script can have moved the sums so.
+/// Checks whether complete transactions of this script can have moved the sums like this.
 pub fn judge(moved: Moved, script: Script) -> Result<(), Torn> {
     let expected = match script {
         Script::TpcB => Moved {

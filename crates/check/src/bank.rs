@@ -1,34 +1,35 @@
-//! The bank judge: money is moved, and none is made.
+//! The bank judge: transfers between accounts must preserve the total balance.
 //!
-//! Accounts are registers that hold balances, and every transaction moves an amount
-//! between them. Then whoever reads all accounts in one snapshot finds the same total:
+//! Accounts are registers that hold balances, and every transaction moves an amount between
+//! them. Then every transaction that reads all accounts in one snapshot finds the same
+//! total:
 //!
 //! ```text
 //! T0   read 1: 10, read 2: 5, write 1: 7, write 2: 8
-//! T1   read 1: 7, read 2: 5        12 instead of 15: saw one half of T0
+//! T1   read 1: 7, read 2: 5        12 instead of 15: saw only half of T0
 //! ```
 //!
-//! Values are balances here and come again, so the judge of transactions cannot be
-//! asked about such a history. This one sees less: a wrong total needs a snapshot that
-//! is torn, or an update that is lost. What survives a crash is the matter of
-//! [`ledger`](crate::ledger).
+//! Values are balances here and may recur, so the judge of transactions cannot check such a
+//! history. The bank judge detects less: a wrong total needs a torn snapshot or a lost
+//! update. [`ledger`](crate::ledger) checks what survives a crash.
 //!
-//! Neither format of a history marks a read of all accounts, so it is as in the workload
-//! that this comes from: **whoever reads and does not write reads all accounts**, and the
-//! accounts are the same throughout: opened before the first of these reads, and never
-//! closed. Those are accounts that some committed transaction has written, or found a
-//! balance in. A read that shows fewer is objected to whatever the sum of what it shows:
+//! Neither format of a history marks a read of all accounts, so the judge relies on two
+//! conventions of the workload: **every transaction that reads and does not write reads all
+//! accounts**, and the set of accounts is constant: they are opened before the first of
+//! these reads, and never closed. An account is one that some committed transaction has
+//! written, or has found a balance in. A read of fewer accounts is a violation, whatever
+//! the sum of the balances it returns:
 //!
 //! ```text
 //! T0   read 1: 10, read 2: 10, read 3: 10      30
 //! T1   read 1: 10, read 2: 10                  has lost account 3
 //! ```
 //!
-//! Where no read shows all of them, nobody has read all, and nothing is judged. An account
-//! that a read shows as absent counts as 0. What was not learnt says nothing, and nor does
-//! a transaction without operations, as transfers are recorded.
+//! If no read returns all accounts, the judge checks nothing. An account that a read
+//! returns as absent counts as 0. The judge ignores reads whose answer the client did not
+//! receive, and transactions without operations, as which transfers are recorded.
 //!
-//! Only committed transactions are looked at. They have to run at repeatable read or
+//! The judge considers committed transactions only. They must run at repeatable read or
 //! above: at read committed, each statement has a snapshot of its own.
 //!
 //! Source: the bank workload of Jepsen.
@@ -38,32 +39,32 @@ use std::fmt;
 
 use crate::history::{History, Operation, Register, Transaction};
 
-/// A read of all accounts that cannot be.
+/// A violation: a read of all accounts with an impossible result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The reader, by its place in the history.
+    /// The reading transaction, by its index in the history.
     pub reader: usize,
-    /// What is wrong with it.
+    /// What is wrong with the read.
     pub fault: Fault,
 }
 
-/// What is wrong with a read.
+/// What is wrong with a read of all accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Another total.
+    /// The balances have a wrong total.
     Total {
-        /// What it found in all.
+        /// Total of the balances that the read returned.
         found: i128,
-        /// What there is.
+        /// The correct total.
         expected: i128,
     },
-    /// Fewer accounts than there are.
+    /// The read returned fewer accounts than there are.
     Missing {
-        /// The first that it does not show.
+        /// The first account that is missing.
         account: u64,
-        /// How many of them it shows.
+        /// Number of accounts that the read returned.
         shown: usize,
-        /// How many there are.
+        /// Number of accounts in the history.
         accounts: usize,
     },
 }
@@ -88,19 +89,19 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What was found.
+/// Result of the bank judge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many accounts there are.
+    /// Number of accounts in the history.
     pub accounts: usize,
-    /// How many reads were judged. When none showed all accounts, none was.
+    /// Number of reads that were checked: none if no read returned all accounts.
     pub reads: usize,
-    /// In the order of the history.
+    /// The violations, in the order of the history.
     pub wrong: Vec<Wrong>,
 }
 
-/// Judges every read of the accounts. Without a total, the earliest that shows all of them
-/// says what it is.
+/// Checks every read of the accounts. Without a given `total`, the earliest read that
+/// returns all accounts defines it.
 #[must_use]
 pub fn judge(history: &History, total: Option<i128>) -> Report {
     let accounts = accounts(history);
@@ -147,7 +148,7 @@ pub fn judge(history: &History, total: Option<i128>) -> Report {
     report
 }
 
-/// Those that were written, or in which a balance was found.
+/// The accounts that committed transactions wrote, or in which they found a balance.
 fn accounts(history: &History) -> BTreeSet<u64> {
     let committed = history.transactions.iter();
     let committed = committed.filter(|transaction| transaction.is_committed());
@@ -167,8 +168,8 @@ fn accounts(history: &History) -> BTreeSet<u64> {
         .collect()
 }
 
-/// What a transaction has read that only reads; none if it is no such transaction, or did
-/// not learn everything.
+/// The balances that a read-only transaction has read; `None` if it is not committed or not
+/// read-only, or if its client did not receive every answer.
 fn balances(transaction: &Transaction) -> Option<BTreeMap<u64, i128>> {
     if !transaction.is_committed() || transaction.writes() {
         return None;
@@ -244,7 +245,7 @@ mod tests {
             assert_eq!(report.reads, 3);
             assert_eq!(report.wrong, [missing(1), missing(2)]);
         }
-        // It makes no difference what the others come to, and who has come first.
+        // The other reads' totals and order make no difference.
         let early = judged("{:type :ok :process 1 :value [[:r 1 15]]}", None);
         assert_eq!(
             early.wrong[0].to_string(),

@@ -1,49 +1,50 @@
-//! The ledger judge: what survived a crash, against what clients were told.
+//! The ledger judge: compares the database after a crash with the answers that clients
+//! received.
 //!
-//! Clients move money between accounts. Each transfer is one transaction that
-//! debits one account, credits another, and adds a line to a ledger under a number
-//! that only this client uses, and only once. Every client remembers what it was
-//! told. After a crash the database shows its lines and balances, and each line of
-//! thought must end well:
+//! Clients move money between accounts. Each transfer is one transaction that debits one
+//! account, credits another, and adds a line to a ledger under a number that only this
+//! client uses, and only once. Every client records the answers that it received. After a
+//! crash, the judge compares them with the lines and balances in the database:
 //!
 //! ```text
-//! client was told      the line is there      the line is not there
-//! acknowledged         right                  LOST
-//! failed               INVENTED               right
-//! unknown              right, and from now    right, and from now
-//!                      on acknowledged        on failed
-//! nothing: never sent  INVENTED               –
+//! client's answer       the line is there      the line is not there
+//! acknowledged          correct                LOST
+//! failed                INVENTED               correct
+//! unknown               correct, and from      correct, and from
+//!                       now on acknowledged    now on failed
+//! none: never sent      INVENTED               –
 //! ```
 //!
-//! Unknown is what a client is left with when the connection breaks after the
-//! commit was sent. It is settled by the first look after the crash: a line that was
-//! there once must stay, and one that was not must not come back later.
+//! The outcome is unknown when the connection breaks after the client has sent the commit.
+//! The first check after the crash settles it: a line that was there once must stay, and
+//! one that was not must not appear later.
 //!
-//! A client also looks at others' newest line while all is running. What one client
-//! has *seen* of another must survive as if it had been acknowledged: a database
-//! that shows a commit before it is durable is caught although nobody was lied to
-//! about his own work ([`Loss::Seen`]). So is one that shows what never committed.
+//! A client also reads other clients' newest lines during the run. A line that one client
+//! has *seen* of another must survive as if it had been acknowledged: so the judge detects
+//! a database that returns a commit before it is durable, although each client's own
+//! answers are correct ([`Loss::Seen`]). It also detects a database that returns a transfer
+//! that never committed.
 //!
-//! Balances must be the opening balance plus the lines that are there; else a
-//! transaction came back in part (torn).
+//! Balances must equal the opening balance plus the lines in the ledger; else a transaction
+//! was recovered in part (torn).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who sends transfers.
+/// A client that sends transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(pub u32);
 
-/// The number of a client's transfer; used once.
+/// The sequence number of a client's transfer; used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
-/// Which transfer.
+/// Identifies a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId {
-    /// Who sent it.
+    /// The client that sent the transfer.
     pub client: Client,
-    /// Its number among that client's.
+    /// The transfer's number among those of its client.
     pub sequence: Sequence,
 }
 
@@ -57,97 +58,98 @@ impl fmt::Display for TransferId {
     }
 }
 
-/// An account, from 0.
+/// An account, numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Account(pub u32);
 
-/// What a transfer does.
+/// The contents of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Whose balance falls.
+    /// The account that is debited.
     pub from: Account,
-    /// Whose balance rises.
+    /// The account that is credited.
     pub to: Account,
-    /// By how much.
+    /// The amount that is moved.
     pub amount: i64,
 }
 
-/// What a client was told of its transfer.
+/// The answer that a client received for its transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// It committed.
+    /// The database confirmed the commit.
     Acknowledged,
-    /// It did not, and will not: an error, or a rollback.
+    /// The transfer did not commit, and will not: the client received an error, or rolled
+    /// back.
     Failed,
-    /// Nothing that settles it.
+    /// The client received no answer that settles the outcome.
     Unknown,
 }
 
-/// What a database shows at one moment, read in one snapshot.
+/// The state of the database at one moment, read in one snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// The ledger, in any order.
+    /// The lines of the ledger, in any order.
     pub lines: Vec<(TransferId, Transfer)>,
-    /// Every account with its balance.
+    /// All accounts with their balances.
     pub balances: BTreeMap<Account, i64>,
 }
 
-/// Work that is gone and must not be.
+/// Violation: a transfer that must be in the database is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Its client was told that it had committed.
+    /// The client received the confirmation that the transfer had committed.
     Acknowledged(TransferId),
-    /// A client was shown it.
+    /// Another client has read the transfer.
     Seen(TransferId),
-    /// It was there after an earlier crash.
+    /// The transfer was there after an earlier crash.
     Survived(TransferId),
 }
 
-/// Work that is there and must not be.
+/// Violation: a transfer is in the database that must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invention {
-    /// Nobody sent it.
+    /// No client sent the transfer.
     NeverSent(TransferId),
-    /// Its client was told that it had failed.
+    /// The client received an error for the transfer.
     Failed(TransferId),
-    /// It was not there after an earlier crash.
+    /// The transfer was missing after an earlier crash.
     Returned(TransferId),
-    /// It is there, with other contents.
+    /// The transfer is there with other contents.
     Altered(TransferId),
-    /// It is there more than once.
+    /// The transfer is there more than once.
     Doubled(TransferId),
 }
 
-/// An account whose balance the lines do not lead to.
+/// Violation: an account whose balance does not match the ledger's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Which account.
+    /// The account with the wrong balance.
     pub account: Account,
-    /// What the lines lead to; `None` when there is no such account.
+    /// The balance according to the lines; `None` when there should be no such account.
     pub expected: Option<i64>,
-    /// What is there; `None` when the account is gone.
+    /// The balance in the database; `None` when the account is missing.
     pub shown: Option<i64>,
 }
 
-/// What a judge found. [`Verdict::is_clean`] when nothing.
+/// Result of the ledger judge. [`Verdict::is_clean`] when it found no violation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Work that is gone.
+    /// Transfers that are missing.
     pub lost: Vec<Loss>,
-    /// Work that nobody did.
+    /// Transfers that must not be there.
     pub invented: Vec<Invention>,
-    /// Transactions that came back in part.
+    /// Accounts with wrong balances: transactions that were recovered in part.
     pub torn: Vec<Torn>,
-    /// How many lines were there.
+    /// Number of lines in the ledger.
     pub lines: usize,
-    /// How many unknown transfers turned out to have committed.
+    /// Number of unknown transfers that turned out to have committed.
     pub settled_committed: usize,
-    /// How many unknown transfers turned out not to have.
+    /// Number of unknown transfers that turned out not to have committed.
     pub settled_failed: usize,
 }
 
 impl Verdict {
-    /// Whether everything is as clients were told.
+    /// Whether the database agrees with the clients' answers.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.lost.is_empty() && self.invented.is_empty() && self.torn.is_empty()
@@ -167,7 +169,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What is known of a transfer.
+/// The contents and known state of a transfer.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     transfer: Transfer,
@@ -178,13 +180,13 @@ struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Told(Told),
-    /// Was unknown, and was there when somebody looked.
+    /// The outcome was unknown, and the line was there at an earlier check.
     Survived,
-    /// Was unknown, and was not there when somebody looked.
+    /// The outcome was unknown, and the line was missing at an earlier check.
     Vanished,
 }
 
-/// Everything clients sent and were told, over all crashes.
+/// All transfers that clients sent and the answers they received, over all crashes.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     accounts: u32,
@@ -193,7 +195,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Before the first transfer: accounts `0..accounts`, each with `opening`.
+    /// Creates a ledger without transfers: accounts `0..accounts`, each with `opening`.
     #[must_use]
     pub fn new(accounts: u32, opening: i64) -> Self {
         Self {
@@ -203,11 +205,11 @@ impl Ledger {
         }
     }
 
-    /// Notes what a client sent and was told.
+    /// Records a transfer that a client sent, and the answer it received.
     ///
     /// # Panics
-    /// When the client has used the number before: the workload is at fault, and no
-    /// verdict would mean anything.
+    /// When the client has used the number before: then the workload is wrong, and a
+    /// verdict would be meaningless.
     pub fn record(&mut self, id: TransferId, transfer: Transfer, told: Told) {
         let record = Record {
             transfer,
@@ -218,11 +220,11 @@ impl Ledger {
         assert!(before.is_none(), "{id} was sent twice");
     }
 
-    /// Notes that a committed read showed this transfer to some client. To be called
-    /// when all transfers of the round are recorded.
+    /// Records that a committed read returned this transfer to some client. The caller
+    /// calls this when it has recorded all transfers of the round.
     ///
-    /// Returns whether anybody sent it. When not, the read showed something that
-    /// never was, and the caller reports [`Invention::NeverSent`].
+    /// Returns whether any client sent the transfer. If not, the read returned a transfer
+    /// that never existed, and the caller reports [`Invention::NeverSent`].
     #[must_use]
     pub fn saw(&mut self, id: TransferId) -> bool {
         match self.records.get_mut(&id) {
@@ -234,13 +236,13 @@ impl Ledger {
         }
     }
 
-    /// How many transfers clients were told to have committed.
+    /// Number of transfers whose commit was confirmed to their clients.
     #[must_use]
     pub fn acknowledged(&self) -> usize {
         self.count(State::Told(Told::Acknowledged))
     }
 
-    /// How many transfers nobody can tell the outcome of yet.
+    /// Number of transfers whose outcome is not known yet.
     #[must_use]
     pub fn unknown(&self) -> usize {
         self.count(State::Told(Told::Unknown))
@@ -253,7 +255,7 @@ impl Ledger {
             .count()
     }
 
-    /// Compares with what the database shows, and settles what was unknown.
+    /// Compares the ledger with the state of the database, and settles unknown outcomes.
     pub fn judge(&mut self, shown: &Shown) -> Verdict {
         let mut verdict = Verdict {
             lines: shown.lines.len(),
@@ -324,7 +326,7 @@ impl Record {
             (State::Told(Told::Acknowledged), true)
             | (State::Survived, true)
             | (State::Vanished, false) => {}
-            // Shown to another client although it never committed.
+            // Violation if another client has read it, although it never committed.
             (State::Told(Told::Failed), false) => {
                 if self.seen {
                     verdict.lost.push(Loss::Seen(id));
@@ -372,7 +374,7 @@ mod tests {
         }
     }
 
-    /// What an honest database shows after these transfers.
+    /// The state of a correct database after these transfers.
     fn shown(lines: &[(TransferId, Transfer)]) -> Shown {
         let mut balances: BTreeMap<Account, i64> =
             (0..3).map(|account| (Account(account), OPENING)).collect();
@@ -483,7 +485,7 @@ mod tests {
     #[test]
     fn half_a_transaction_is_found() {
         let a = transfer(0, 1, 5);
-        // The line came back and the credit did not.
+        // The line was recovered and the credit was not.
         let mut ledger = told(&[(id(1, 1), a, Told::Acknowledged)]);
         let mut half = shown(&[(id(1, 1), a)]);
         half.balances.insert(Account(1), OPENING);
@@ -496,7 +498,7 @@ mod tests {
                 shown: Some(OPENING),
             }]
         );
-        // Both balances moved, and the line is not there.
+        // Both balances moved, and the line is missing.
         let mut ledger = told(&[(id(1, 1), a, Told::Unknown)]);
         let mut moved = shown(&[(id(1, 1), a)]);
         moved.lines.clear();

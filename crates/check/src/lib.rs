@@ -1,21 +1,22 @@
-//! Judges: what clients were told, against what a database shows.
+//! Judges: checkers that compare what clients observed with what the database guarantees.
 //!
-//! A judge knows histories and nothing else: no engine, no wire, no clock. It is
-//! handed what was attempted, what became of it as far as the client could tell,
-//! and what was there afterwards, and it answers with everything that cannot be.
-//! Whoever drives the database (processes, the simulator, a property test) uses the
-//! same judge.
+//! A judge knows histories and nothing else: no engine, no wire protocol, no clock. Its
+//! input is the operations that clients attempted, the outcomes that they learned, and the
+//! state of the database afterwards; its output is every violation in them. Every driver of
+//! the database (processes, the simulator, a property test) uses the same judges.
 //!
-//! - [`ledger`]: transfers between accounts, each with a line in a ledger. Finds
-//!   acknowledged work that is gone, work nobody asked for, halves of transactions.
-//! - [`balance`]: the invariant of TPC-B, which `pgbench` leaves behind.
-//! - [`history`]: what the other judges are handed, and its files.
-//! - [`transactions`]: isolation levels, by cycles in a graph of dependencies.
-//! - [`registers`]: linearizability of each register, and Γ, how far from it.
-//! - [`recency`]: reads that miss acknowledged commits; clients that go back in time.
-//! - [`bank`]: a total that nobody may change.
+//! - [`ledger`]: transfers between accounts, each with a line in a ledger. Finds lost
+//!   acknowledged transfers, invented transfers, and torn transactions.
+//! - [`balance`]: the consistency condition of TPC-B, for databases that `pgbench` has
+//!   used.
+//! - [`history`]: the input of the other judges, and its file formats.
+//! - [`transactions`]: isolation levels, by cycles in the dependency graph.
+//! - [`registers`]: linearizability of each register, and Γ, the distance from it.
+//! - [`recency`]: stale reads that miss acknowledged commits; sessions that go back in
+//!   time.
+//! - [`bank`]: a total that transfers must preserve.
 //!
-//! Each judge's tests show it histories that are wrong, and see it object.
+//! Each judge's tests give it incorrect histories, and check that it reports the violation.
 
 pub mod balance;
 pub mod bank;

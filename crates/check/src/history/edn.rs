@@ -1,8 +1,8 @@
-//! EDN, as far as histories need it.
+//! EDN reader and writer: the subset of the format that histories need.
 //!
 //! EDN is how Clojure writes data: `nil`, `true`, `42`, `:keyword`, `symbol`,
 //! `"text"`, `\c`, `(list)`, `[vector]`, `#{set}`, `{key value}`, `#tag datum`,
-//! `#_ left-out`, `; comment`; commas are blanks. A history is a sequence of events
+//! `#_ left-out`, `; comment`; commas are whitespace. A history is a sequence of events
 //! (maps, see [`events`](super::events)), one after another or in one vector:
 //!
 //! ```text
@@ -10,9 +10,9 @@
 //! {:index 1, :type :ok, :process 0, :time 25, :f :txn, :value [[:append 3 1]]}
 //! ```
 //!
-//! - A tag says nothing of interest here, and `#jepsen.history.Op{…}` is the map.
-//! - Whole numbers have 64 bits; fractions and characters are read past.
-//! - Data nest at most [`DEPTH`] deep, so that a hostile file cannot exhaust a stack.
+//! - The reader ignores tags: `#jepsen.history.Op{…}` is the map itself.
+//! - Integers have 64 bits; the reader skips fractions and characters.
+//! - Data nest at most [`DEPTH`] deep, so that a hostile file cannot exhaust the stack.
 //!
 //! Source: the extensible data notation, <https://github.com/edn-format/edn>.
 
@@ -22,13 +22,13 @@ use super::events::Assembler;
 use super::value::Value;
 use super::{History, Operation, Outcome, ReadError, Register};
 
-/// How deep data may nest.
+/// Maximum nesting depth of data.
 pub const DEPTH: usize = 64;
 
 /// Reads a history of events.
 ///
 /// # Errors
-/// When the text is no EDN, or its events make no history.
+/// When the text is not EDN, or its events do not form a history.
 pub fn read(text: &[u8]) -> Result<History, ReadError> {
     let mut parser = Parser { text, at: 0 };
     let mut events = Assembler::default();
@@ -74,7 +74,7 @@ impl Parser<'_> {
         self.text.get(self.at).copied()
     }
 
-    /// Goes past blanks, comments and what is left out.
+    /// Skips whitespace, comments and discarded data.
     fn blanks(&mut self, depth: usize) -> Result<(), ReadError> {
         while let Some(byte) = self.peek() {
             match byte {
@@ -94,7 +94,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads the next datum.
+    /// Parses the next datum.
     fn value(&mut self, depth: usize) -> Result<Value, ReadError> {
         if depth > DEPTH {
             return Err(self.wrong(format!("data nest deeper than {DEPTH}")));
@@ -187,7 +187,8 @@ impl Parser<'_> {
             self.at += 1;
             match byte {
                 b'"' => return Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned())),
-                // What it escapes matters to no history; that a quote does not end the text does.
+                // Histories do not need the escaped character; but an escaped quote does
+                // not end the text.
                 b'\\' => {
                     bytes.extend(self.peek());
                     self.at += usize::from(self.peek().is_some());
@@ -197,7 +198,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes to the end of the word that begins here.
+    /// Skips to the end of the word that begins here, and returns it.
     fn word(&mut self) -> &[u8] {
         let rest = &self.text[self.at..];
         let ends = |byte: &u8| byte.is_ascii_whitespace() || b",;\"()[]{}\\".contains(byte);
@@ -234,18 +235,19 @@ impl Parser<'_> {
     }
 }
 
-/// Writes a history as events, an invocation and a completion for each transaction,
-/// in the order of their times.
+/// Writes a history as events, an invocation and a completion for each transaction, in the
+/// order of their times.
 ///
-/// Transactions without completion come to `info`, at the end. So do those whose
-/// history says that they committed, and not when, as `ok`.
+/// Transactions without completion are written as `info`, at the end. Committed
+/// transactions without a finish time are written there too, as `ok`.
 ///
 /// # Errors
+/// Any error of the writer `to`.
 /// Those of the writer.
 pub fn write(history: &History, to: &mut dyn io::Write) -> io::Result<()> {
     let transactions = &history.transactions;
-    // Of equal times, invocations come first: what happened at once did not happen in
-    // an order. Only a process cannot invoke before it has completed.
+    // Of events with equal times, invocations come first: equal times define no order. But
+    // a process cannot invoke before it has completed.
     let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * transactions.len());
     let last = transactions
         .iter()

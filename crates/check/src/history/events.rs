@@ -1,51 +1,52 @@
-//! Events and the transactions they make.
+//! Events of a history in Jepsen's format, and the assembly of transactions from them.
 //!
-//! An event is what Jepsen writes down at the moment it happens: a process invokes a
-//! transaction, and later learns that it is `ok` (committed), has `fail`ed (aborted),
-//! or `info` (unknown). Between the two the process does nothing else.
+//! Jepsen records an event at the moment it happens: a process invokes a transaction, and
+//! later learns that it is `ok` (committed), has `fail`ed (aborted), or is `info`
+//! (unknown). Between the two the process does nothing else.
 //!
 //! ```text
 //! {:process 0, :type :invoke, :f :txn, :value [[:append 3 1] [:r 3 nil]], :time 10}
 //! {:process 0, :type :ok,     :f :txn, :value [[:append 3 1] [:r 3 [1]]], :time 25}
 //! ```
 //!
-//! | field | means |
+//! | field | meaning |
 //! | --- | --- |
-//! | `process` | the session; events of processes that are no numbers (`:nemesis`) are passed over; without it all events are one process's |
+//! | `process` | the session; the reader skips events of processes that are not numbers (`:nemesis`); without the field, all events belong to one process |
 //! | `type` | `invoke`, `ok`, `fail`, `info` |
-//! | `time` | nanoseconds, from 0 up; without it the place in the file stands for it |
+//! | `time` | nanoseconds, not negative; without it, the event's position in the file is its time |
 //! | `f` | `txn` or nothing: a transaction; `read`, `write`: a single operation on a register |
-//! | `value` | of `txn`: its operations, `[:append key element]`, `[:r key answer]`, `[:w key value]`; of `read` and `write`: the value, or `[key value]`; without a key it is 0 |
-//! | `read-only` | whether it was declared so; ours |
+//! | `value` | for `txn`: its operations, `[:append key element]`, `[:r key answer]`, `[:w key value]`; for `read` and `write`: the value, or `[key value]`; the default key is 0 |
+//! | `read-only` | whether the transaction was declared so; an extension of this project |
 //!
-//! - `nil` as the answer of a read means an empty list or a register that was never
-//!   written when the transaction is `ok`, and "not learnt" otherwise.
-//! - Events stand in the order in which they happened. Where times are equal, or
-//!   contradict that order, the order counts: an event's time becomes at least one
-//!   nanosecond more than that of the event before.
-//! - A key that is no number from 0 up, such as `:x`, gets the smallest number that no
+//! - `nil` as the answer of a read means an empty list or a register that was never written
+//!   when the transaction is `ok`, and "not received" otherwise.
+//! - Events are in the order in which they happened. Where times are equal, or contradict
+//!   that order, the order counts: the reader makes an event's time at least one nanosecond
+//!   greater than the previous event's.
+//! - A key that is not a number from 0 up, such as `:x`, gets the smallest number that no
 //!   other key has, in order of appearance.
-//! - An invocation without completion is of unknown outcome.
-//! - A history of completions alone has its transactions one after the other: each began
-//!   when it ended. Where others have been invoked, a completion without an invocation is
-//!   refused: it would have no beginning, and so a place in time that it did not have.
-//! - What a `fail` or an `info` says instead of its operations (`:timed-out`) is passed
-//!   over, since the invocation has said what was tried. Where none has, it is refused:
-//!   others may have seen what nobody here would know of.
+//! - An invocation without completion has an unknown outcome.
+//! - In a history of completions alone, transactions are sequential: each began when it
+//!   ended. In a history with invocations, the reader rejects a completion without one: the
+//!   transaction would have no start time, and so a wrong position in real time.
+//! - The reader ignores what a `fail` or an `info` contains instead of its operations
+//!   (`:timed-out`), since the invocation has named the attempted operations. Without an
+//!   invocation, the reader rejects it: other transactions may have seen effects that the
+//!   history does not contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::value::Value;
 use super::{History, Operation, Outcome, ReadError, Register, Transaction};
 
-/// A key before all names have numbers.
+/// A key before the assembler has assigned numbers to names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Number(u64),
     Name(usize),
 }
 
-/// An operation before it is known which keys are lists.
+/// An operation before the assembler knows which keys are lists.
 #[derive(Clone, Debug)]
 enum Step {
     Append(Key, i64),
@@ -66,7 +67,7 @@ enum Kind {
     Done(Outcome),
 }
 
-/// A transaction of which the steps still have to become operations.
+/// A transaction whose steps have not been converted to operations yet.
 struct Draft {
     process: u64,
     started: u64,
@@ -77,23 +78,23 @@ struct Draft {
     offset: usize,
 }
 
-/// Takes events in order, and makes a history of them.
+/// Assembles a history from events in order.
 #[derive(Default)]
 pub(super) struct Assembler {
     names: BTreeMap<String, usize>,
     pending: BTreeMap<u64, Draft>,
     done: Vec<Draft>,
-    /// Whether anything was invoked.
+    /// Whether any event was an invocation.
     has_invocations: bool,
-    /// Where the first completion stands that was not.
+    /// Offset of the first completion without an invocation.
     lone: Option<usize>,
-    /// Whether events bear times; decided by the first.
+    /// Whether events have times; decided by the first.
     timed: Option<bool>,
     clock: Option<u64>,
 }
 
 impl Assembler {
-    /// Takes one event. The offset is where it stands in the text.
+    /// Processes one event, which begins at `offset` in the text.
     pub(super) fn event(
         &mut self,
         text: &[u8],
@@ -112,7 +113,7 @@ impl Assembler {
             None | Some(Value::Nil) => 0,
             Some(Value::Integer(process)) => u64::try_from(*process)
                 .map_err(|_| format!("process {process}: they are numbered from 0"))?,
-            // The nemesis, and whatever else is no client.
+            // Events of the nemesis, and of other processes that are not clients.
             Some(_) => return Ok(()),
         };
         let kind = match event.get("type") {
@@ -187,7 +188,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether it is known what a process is trying.
+    /// Whether the operations that a process is attempting are known.
     fn has_invoked(&self, process: u64) -> bool {
         let pending = self.pending.get(&process);
         pending.is_some_and(|draft| !draft.steps.is_empty())
@@ -280,7 +281,7 @@ impl Assembler {
         Ok(Key::Name(*self.names.entry(name).or_insert(next)))
     }
 
-    /// All events have been taken.
+    /// Ends the assembly after the last event.
     pub(super) fn finish(mut self, text: &[u8]) -> Result<History, ReadError> {
         if let Some(offset) = self.lone.filter(|_| self.has_invocations) {
             let problem = "this was completed and never invoked: when did it begin?";
@@ -303,7 +304,7 @@ impl Assembler {
                 Step::Read(_, Answer::Nil) => false,
             };
         }
-        // Of a key that was only ever read as nil, the others tell what it is.
+        // A key that was only ever read as nil has the kind that all other keys have.
         let unwritten_is_list = !lists.is_empty() && registers.is_empty();
         let names = numbers_for(self.names.len(), &numbers);
         let is_list =
@@ -337,7 +338,7 @@ impl Assembler {
     }
 }
 
-/// The smallest numbers that are not taken.
+/// The smallest `count` numbers that are not taken.
 fn numbers_for(count: usize, taken: &BTreeSet<u64>) -> Vec<u64> {
     (0..=u64::MAX)
         .filter(|number| !taken.contains(number))

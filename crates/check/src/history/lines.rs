@@ -1,4 +1,4 @@
-//! Lines of JSON: one for each transaction.
+//! JSON lines reader and writer of histories: one line per transaction.
 //!
 //! ```text
 //! {"process":0,"started":10,"finished":25,"outcome":"committed","operations":[["append",3,1],["read_list",3,[1]]]}
@@ -6,28 +6,28 @@
 //! {"process":2,"started":15,"outcome":"unknown","operations":[["write",7,4],["read_list",3]]}
 //! ```
 //!
-//! | field | means |
+//! | field | meaning |
 //! | --- | --- |
 //! | `process` | the session, from 0 |
-//! | `started` | nanoseconds, before the first statement left |
-//! | `finished` | nanoseconds, after the answer to COMMIT; left out or null: no answer came, so it is not `committed` |
+//! | `started` | nanoseconds, taken before the client sent the first statement |
+//! | `finished` | nanoseconds, taken after the client received the answer to COMMIT; missing or null: it received none, so the outcome is not `committed` |
 //! | `outcome` | `committed`, `aborted`, `unknown` |
-//! | `read_only` | whether it was declared so; left out: no |
+//! | `read_only` | whether the transaction was declared so; default: no |
 //! | `operations` | in their order, each a list as below |
 //!
-//! | operation | means |
+//! | operation | meaning |
 //! | --- | --- |
-//! | `["append", key, element]` | adds an element at the end of a list |
-//! | `["read_list", key, [element, …]]` | reads a list; without the third part, the answer was not learnt |
+//! | `["append", key, element]` | appends an element to a list |
+//! | `["read_list", key, [element, …]]` | reads a list; without the third part, the client received no answer |
 //! | `["write", key, value]` | writes a register |
-//! | `["read", key, value]` | reads a register; null: it was never written; without the third part, the answer was not learnt |
+//! | `["read", key, value]` | reads a register; null: it was never written; without the third part, the client received no answer |
 //!
-//! Lines stand in any order; empty ones are passed over. When the first line has a
-//! field `type`, all are [`events`](super::events) instead, with words where EDN has
+//! Lines are in any order; the reader skips empty ones. When the first line has a field
+//! `type`, all lines are [`events`](super::events) instead, with words where EDN has
 //! keywords: `{"process":0,"type":"ok","value":[["append",3,1],["r",3,[1]]]}`.
 //!
-//! Some tools (elle-cli) write one array of all instead of lines. A text that begins with
-//! `[` is read as such, wherever its lines end ([`array`]).
+//! Some tools (elle-cli) write one array of all transactions instead of lines. The reader
+//! treats a text that begins with `[` as such an array, wherever its lines end ([`array`]).
 
 mod array;
 
@@ -41,11 +41,11 @@ use super::events::Assembler;
 use super::value::Value;
 use super::{History, Operation, Outcome, ReadError, Register, Transaction};
 
-/// Reads a history.
+/// Reads a history of transactions or events.
 ///
 /// # Errors
-/// When a line is no JSON, no transaction, ends before it started, or committed and does not
-/// say when.
+/// When a line is not JSON or not a transaction, or when a transaction ends before it
+/// started, or committed without a finish time.
 pub fn read(text: &[u8]) -> Result<History, ReadError> {
     if text.trim_ascii_start().starts_with(b"[") {
         read_each(text, array::elements(text)?.into_iter())
@@ -54,7 +54,7 @@ pub fn read(text: &[u8]) -> Result<History, ReadError> {
     }
 }
 
-/// Reads transactions or events, each with its offset in the text.
+/// Reads transactions or events, each given with its offset in the text.
 fn read_each<'text>(
     text: &[u8],
     mut lines: impl Iterator<Item = (usize, &'text [u8])> + Clone,
@@ -106,7 +106,7 @@ fn read_each<'text>(
     Ok(History { transactions })
 }
 
-/// Every line that is not blank, with its offset.
+/// Iterates over the lines that are not blank, with their offsets.
 fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + Clone {
     let mut offset = 0;
     text.split(|byte| *byte == b'\n').filter_map(move |line| {
@@ -116,9 +116,9 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + Clone {
     })
 }
 
-/// What the library says of a line, at its place in the text.
+/// Converts an error of the JSON library to an error at the right position in the text.
 fn unreadable(text: &[u8], offset: usize, error: &serde_json::Error) -> ReadError {
-    // It counts lines and columns from the start of what it was given.
+    // The library counts lines and columns from the start of its own input.
     let said = error.to_string();
     let problem = match said.rsplit_once(" at line ") {
         Some((problem, _)) => problem.to_owned(),
@@ -155,7 +155,7 @@ enum OutcomeWord {
     Unknown,
 }
 
-/// An operation as a list.
+/// An operation, deserialized from a list.
 struct Part(Operation);
 
 impl<'de> Deserialize<'de> for Part {
@@ -214,7 +214,7 @@ fn datum(value: serde_json::Value) -> Value {
         serde_json::Value::Null => Value::Nil,
         serde_json::Value::Bool(value) => Value::Boolean(value),
         serde_json::Value::Number(number) => number.as_i64().map_or(Value::Other, Value::Integer),
-        // The prefix of a keyword, where a tool has kept it.
+        // Some tools keep the colon of a keyword.
         serde_json::Value::String(text) => Value::Text(match text.strip_prefix(':') {
             Some(name) => name.to_owned(),
             None => text,
@@ -231,10 +231,10 @@ fn datum(value: serde_json::Value) -> Value {
     }
 }
 
-/// Writes a history, a line for each transaction.
+/// Writes a history, one line per transaction.
 ///
 /// # Errors
-/// Those of the writer.
+/// Any error of the writer `to`.
 pub fn write(history: &History, to: &mut dyn io::Write) -> io::Result<()> {
     history
         .transactions
@@ -242,10 +242,10 @@ pub fn write(history: &History, to: &mut dyn io::Write) -> io::Result<()> {
         .try_for_each(|transaction| write_transaction(transaction, to))
 }
 
-/// Writes one line, so that a recorder may write while it records.
+/// Writes one line, so that a recorder can write while it records.
 ///
 /// # Errors
-/// Those of the writer.
+/// Any error of the writer `to`.
 pub fn write_transaction(transaction: &Transaction, to: &mut dyn io::Write) -> io::Result<()> {
     write!(
         to,

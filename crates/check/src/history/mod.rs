@@ -1,47 +1,46 @@
-//! Histories: what clients asked for and what they were told, with times.
+//! Histories: the transactions that clients executed and the answers that they received,
+//! with times.
 //!
-//! A history is all that a judge of transactions gets to see. It is a bag of
-//! transactions, each as its client saw it: which session ran it, when its first
-//! statement left, when the answer to COMMIT came, what became of it, and every
-//! operation with what it answered.
+//! A history is the only input of a judge. It is a set of transactions, each as its client
+//! observed it: the session that ran it, when the client sent its first statement, when it
+//! received the answer to COMMIT, the outcome, and every operation with its answer.
 //!
 //! ```text
 //! process 0   |--- append 1 to x ---|                     committed
 //! process 1              |--- read x: [1], append 2 to x ---|  committed
-//! process 2                        |--- read x: (not learnt)   unknown: the
+//! process 2                        |--- read x: (no answer)     unknown: the
 //!                                                              connection broke
 //! ```
 //!
-//! The two kinds of object are those whose histories can be judged without a look
-//! inside the database:
+//! Judges can check histories of two kinds of objects without access to the database's
+//! internals:
 //!
-//! - A **list**, to which elements are appended and which is read whole. Every read
-//!   shows the order of all appends before it, so versions order themselves.
-//! - A **register**, which is written blindly and read. A read shows one version,
-//!   and the order of versions has to be inferred.
+//! - A **list**, to which transactions append elements and which they read as a whole.
+//!   Every read shows the order of all earlier appends, so versions order themselves.
+//! - A **register**, which transactions write blindly and read. A read shows one version,
+//!   and the judge has to infer the order of versions.
 //!
-//! # What a recorder owes
+//! # Requirements on a recorder
 //!
-//! - An element is appended to a list once, and a value written to a register once:
-//!   what is read then says whose it is. A second attempt of an aborted transaction
-//!   uses new elements and values.
-//! - `started` is taken before the first statement leaves, `finished` after the
-//!   answer to COMMIT is there, both from one clock. Then a transaction that
+//! - An element is appended to a list at most once, and a value written to a register at
+//!   most once: then a value that was read identifies its writer. A retry of an aborted
+//!   transaction uses new elements and values.
+//! - `started` is taken before the client sends the first statement, `finished` after it
+//!   has received the answer to COMMIT, both from one clock. Then a transaction that
 //!   finished before another started did precede it.
 //! - The transactions of one process do not overlap.
-//! - An outcome that the client was never told is [`Outcome::Unknown`], with
-//!   `finished` none: it may take effect at any later time. A read whose answer was
-//!   never told is `None`.
+//! - If the client received no outcome, it is [`Outcome::Unknown`], and `finished` is none:
+//!   the transaction may take effect at any later time. A read without an answer is `None`.
 //!
 //! # Files
 //!
-//! [`read`] and [`write`](fn@write) know two formats ([`Format`]): the events of Jepsen
-//! and Elle as EDN ([`edn`], [`events`]), and lines of JSON ([`lines`]). What cannot
-//! be read is refused with line and column ([`ReadError`]).
+//! [`read`] and [`write`](fn@write) support two formats ([`Format`]): the events of Jepsen
+//! and Elle as EDN ([`edn`], [`events`]), and JSON lines ([`lines`]). The readers reject
+//! malformed input with line and column ([`ReadError`]).
 //!
-//! Source: the operations and the event format are those of Elle (Kingsbury and
-//! Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations",
-//! PVLDB 2020) and of Jepsen, for which it was made.
+//! Source: the operations and the event format are those of Elle (Kingsbury and Alvaro,
+//! "Elle: Inferring Isolation Anomalies from Experimental Observations", PVLDB 2020) and of
+//! Jepsen, which Elle belongs to.
 
 pub mod edn;
 mod error;
@@ -53,73 +52,73 @@ use std::io;
 
 pub use error::ReadError;
 
-/// What clients did and were told.
+/// The transactions that clients executed, with their answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// In no particular order.
+    /// The transactions, in no particular order.
     pub transactions: Vec<Transaction>,
 }
 
-/// One transaction as its client saw it.
+/// One transaction as its client observed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// The session: a logical client that does one thing after another. Its
-    /// transactions do not overlap.
+    /// The session: a logical client that executes one transaction after another, so that
+    /// its transactions do not overlap.
     pub process: u64,
-    /// Nanoseconds on a clock that all processes share, before the first statement
-    /// left.
+    /// Nanoseconds on a clock that all processes share, taken before the client sent the
+    /// first statement.
     pub started: u64,
-    /// Nanoseconds, after the answer to COMMIT (or of the failure) was there; `None`
-    /// when none ever came.
+    /// Nanoseconds, taken after the client received the answer to COMMIT (or the error);
+    /// `None` when it never received one.
     pub finished: Option<u64>,
-    /// What became of it.
+    /// The outcome, as far as the client knows it.
     pub outcome: Outcome,
-    /// Whether it was declared READ ONLY.
+    /// Whether the transaction was declared READ ONLY.
     pub read_only: bool,
-    /// What it did, in its order.
+    /// The operations, in execution order.
     pub operations: Vec<Operation>,
 }
 
-/// What became of a transaction, as far as its client was told.
+/// Outcome of a transaction, as far as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// It committed.
+    /// The transaction committed.
     Committed,
-    /// It did not, and will not.
+    /// The transaction did not commit, and will not.
     Aborted,
-    /// It may have committed, or may yet.
+    /// The transaction may have committed, or may commit later.
     Unknown,
 }
 
 /// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Adds an element at the end of a list.
+    /// Appends an element to a list.
     Append {
-        /// Which list.
+        /// The list's key.
         key: u64,
-        /// Appended to this list only once in a history.
+        /// The element, appended to this list only once in a history.
         element: i64,
     },
-    /// Reads a list whole.
+    /// Reads a whole list.
     ReadList {
-        /// Which list.
+        /// The list's key.
         key: u64,
-        /// What was there; `None` when the answer was not learnt.
+        /// The elements that were read; `None` when the client received no answer.
         elements: Option<Vec<i64>>,
     },
-    /// Writes a register without a look at it.
+    /// Writes a register without reading it.
     Write {
-        /// Which register.
+        /// The register's key.
         key: u64,
-        /// Written to this register only once in a history.
+        /// The value, written to this register only once in a history.
         value: i64,
     },
     /// Reads a register.
     Read {
-        /// Which register.
+        /// The register's key.
         key: u64,
-        /// What was there; `None` when the answer was not learnt.
+        /// The state that was read; `None` when the client received no answer.
         value: Option<Register>,
     },
 }
@@ -127,23 +126,23 @@ pub enum Operation {
 /// The state of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Register {
-    /// Never written: the initial state.
+    /// Initial state: no transaction has written the register.
     Absent,
-    /// What a write left.
+    /// The value of the last write.
     Value(i64),
 }
 
-/// How a history stands in a file.
+/// The file format of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Events of Jepsen and Elle: maps in EDN, as a sequence or in one vector.
+    /// Jepsen's and Elle's events: maps in EDN, as a sequence or in one vector.
     Edn,
-    /// JSON, a line for each transaction (or for each event).
+    /// JSON, one line per transaction (or per event).
     JsonLines,
 }
 
 impl Format {
-    /// The format that a file's name speaks of: `.edn`, `.jsonl`, `.ndjson`, `.json`.
+    /// The format for a file name's extension: `.edn`, `.jsonl`, `.ndjson`, `.json`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
@@ -154,10 +153,10 @@ impl Format {
     }
 }
 
-/// Reads a history.
+/// Reads a history in a given format.
 ///
 /// # Errors
-/// When the text is not in the format, or is and makes no history; says where.
+/// When the text is not in the format, or does not form a history; with the position.
 pub fn read(text: &[u8], format: Format) -> Result<History, ReadError> {
     match format {
         Format::Edn => edn::read(text),
@@ -165,10 +164,10 @@ pub fn read(text: &[u8], format: Format) -> Result<History, ReadError> {
     }
 }
 
-/// Writes a history so that [`read`] reads it.
+/// Writes a history in a format that [`read`] accepts.
 ///
 /// # Errors
-/// Those of the writer.
+/// Any error of the writer `to`.
 pub fn write(history: &History, format: Format, to: &mut dyn io::Write) -> io::Result<()> {
     match format {
         Format::Edn => edn::write(history, to),
@@ -177,27 +176,27 @@ pub fn write(history: &History, format: Format, to: &mut dyn io::Write) -> io::R
 }
 
 impl Transaction {
-    /// Whether the client was told that it committed.
+    /// Whether the client received the confirmation that the transaction committed.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         self.outcome == Outcome::Committed
     }
 
-    /// Whether it finished before the other started: then it precedes it in real
-    /// time. A transaction of unknown outcome never finished.
+    /// Whether this transaction finished before the other started: then it precedes it in
+    /// real time. A transaction of unknown outcome never finished.
     #[must_use]
     pub fn precedes(&self, other: &Self) -> bool {
         self.acknowledged_at()
             .is_some_and(|finished| finished < other.started)
     }
 
-    /// When the client knew that it had committed; `None` when it never did.
+    /// When the client learned that the transaction had committed; `None` if it never did.
     #[must_use]
     pub fn acknowledged_at(&self) -> Option<u64> {
         self.finished.filter(|_| self.is_committed())
     }
 
-    /// Whether it appends or writes.
+    /// Whether the transaction appends or writes.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.operations.iter().any(Operation::is_write)
@@ -205,7 +204,7 @@ impl Transaction {
 }
 
 impl Operation {
-    /// The object concerned.
+    /// The key of the object that the operation accesses.
     #[must_use]
     pub fn key(&self) -> u64 {
         match self {
@@ -216,7 +215,7 @@ impl Operation {
         }
     }
 
-    /// Whether it changes its object.
+    /// Whether the operation changes its object.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self, Self::Append { .. } | Self::Write { .. })

@@ -1,13 +1,13 @@
-//! The part that EDN and JSON have in common: what an event is made of.
+//! The data model that EDN and JSON have in common: the values of which events are made.
 
-/// One datum.
+/// One datum of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// `nil`, `null`.
+    /// `nil` in EDN, `null` in JSON.
     Nil,
-    /// `true` and `false`.
+    /// `true` or `false`.
     Boolean(bool),
-    /// A whole number.
+    /// An integer of 64 bits.
     Integer(i64),
     /// A keyword without its colon, a symbol, or a string.
     Text(String),
@@ -15,12 +15,12 @@ pub(super) enum Value {
     Sequence(Vec<Value>),
     /// A map.
     Map(Vec<(Value, Value)>),
-    /// What no event needs: fractions, characters.
+    /// Any datum that events do not use: fractions, characters.
     Other,
 }
 
 impl Value {
-    /// The value under a name in a map.
+    /// The value of a map under this name.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         let Self::Map(entries) = self else {
             return None;
@@ -31,7 +31,7 @@ impl Value {
             .map(|(_, value)| value)
     }
 
-    /// What to call it in a complaint.
+    /// The kind of the datum, for error messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Nil => "nil",

@@ -1,20 +1,20 @@
-//! What is known of the order of versions, without a graph of transactions.
+//! The order of versions as far as it is known without a graph of transactions.
 //!
-//! Of a list, every element that was acknowledged has to be in whatever is read later:
-//! lists only grow. Of a register, a is older than b if
+//! Every later read of a list must contain every acknowledged element, since lists only
+//! grow. In a register, state a is older than b if
 //!
 //! - a is the initial state,
 //! - b was written by a transaction that had read a,
-//! - the write of a was acknowledged before that of b started: where real time is
-//!   promised, which it is not to [`sessions`](super::sessions),
+//! - the write of a was acknowledged before that of b started: only where real time is
+//!   guaranteed, which it is not in [`sessions`](super::sessions),
 //!
-//! or if steps of these kinds lead from a to b. [`registers`](super::registers) says how
-//! that is answered at once.
+//! or if a chain of such steps leads from a to b. [`registers`](super::registers) shows how
+//! to answer that in constant time.
 
 use crate::history::{History, Operation, Outcome};
 use crate::transactions::Unjudgeable;
 
-/// An append or a write.
+/// An append or a write, with its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Write {
     pub(super) key: u64,
@@ -22,10 +22,10 @@ pub(super) struct Write {
     pub(super) transaction: usize,
 }
 
-/// All appends, or all writes, whatever became of them; by key and value.
+/// All appends, or all writes, of whatever outcome, sorted by key and value.
 ///
 /// # Errors
-/// When a value was written twice: a read of it does not say whose it is.
+/// When a value was written twice: then a read of it does not identify its writer.
 pub(super) fn all(
     history: &History,
     select: impl Fn(&Operation) -> Option<(u64, i64)>,
@@ -53,7 +53,7 @@ pub(super) fn all(
 
 /// The acknowledged appends to lists.
 pub(super) struct Appends {
-    /// By key, then by when they were acknowledged.
+    /// Sorted by key, then by the time of acknowledgement.
     acknowledged: Vec<(u64, u64, Write)>,
 }
 
@@ -74,11 +74,11 @@ impl Appends {
         Ok(Self { acknowledged })
     }
 
-    /// The first of a list's elements that were acknowledged before a moment, and that a
-    /// read does not show.
+    /// The first element of a list that was acknowledged before `moment` and that a read
+    /// does not contain; with the time of acknowledgement.
     ///
-    /// An element is passed over only if the read shows it, and each is there once: so
-    /// this takes no more steps than the read has elements, and one.
+    /// The search skips an element only if the read contains it, and each element occurs
+    /// once: so it takes at most one step more than the read has elements.
     pub(super) fn missing(&self, key: u64, moment: u64, shown: &Shown) -> Option<(u64, Write)> {
         let first = self.acknowledged.partition_point(|(of, ..)| *of < key);
         let of_key = self.acknowledged[first..].iter();
@@ -89,12 +89,12 @@ impl Appends {
     }
 }
 
-/// The elements of a read, to be asked about.
+/// The set of elements of a read.
 #[derive(Default)]
 pub(super) struct Shown(Vec<i64>);
 
 impl Shown {
-    /// Takes the place of what was shown before.
+    /// Replaces the elements by those of another read.
     pub(super) fn set(&mut self, elements: &[i64]) {
         self.0.clear();
         self.0.extend_from_slice(elements);
@@ -106,7 +106,7 @@ impl Shown {
     }
 }
 
-/// Whether what a transaction wrote may ever be seen.
+/// Whether other transactions may ever see this write.
 pub(super) fn may_be_seen(history: &History, write: &Write) -> bool {
     history.transactions[write.transaction].outcome != Outcome::Aborted
 }

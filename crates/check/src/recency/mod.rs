@@ -1,8 +1,8 @@
-//! The judge of recency: nobody reads the past.
+//! The recency judge: finds stale reads.
 //!
-//! Under strong snapshot isolation, a transaction sees every commit that was
-//! acknowledged before it began, whoever made it and on whatever replica it reads. This
-//! judge looks at read-only transactions one by one:
+//! Under strong snapshot isolation, a transaction sees every commit that was acknowledged
+//! before it began, whichever client made it and on whatever replica the transaction reads.
+//! This judge checks read-only transactions one by one:
 //!
 //! ```text
 //! T0   append 5 to x      10 |------| 20
@@ -10,22 +10,23 @@
 //! T2   read x: [3]                 18 |-----| 27           may miss T0: they overlap
 //! ```
 //!
-//! [`transactions`](crate::transactions) finds the same as G-single-realtime, among
-//! much else. This judge is told apart because it is the first promise of a database
-//! with replicas, because it says by how much a read was late, and because two ways to
-//! the same finding keep each other honest. [`sessions`] asks the weaker question:
-//! whether a client ever went back behind what it had itself seen or done.
+//! [`transactions`](crate::transactions) finds the same violation as G-single-realtime,
+//! among many others. This judge exists separately because recency is the first guarantee
+//! expected of a replicated database, because it measures how stale a read was, and because
+//! two independent ways to the same finding verify each other. [`sessions`] checks the
+//! weaker guarantee that a client never goes back to a state older than what it has itself
+//! seen or written.
 //!
-//! - Read-only is who was declared so, and who only read.
-//! - Of a list, every element that was acknowledged has to be there, wherever in the
-//!   list; of a register, no write may have been acknowledged that is known to be newer
-//!   than what was read (`known`, `registers`). A read that no commit explains is left to
-//!   the other judges.
-//! - Of several commits that a read misses, the one that was acknowledged first is told:
-//!   so late the read was.
-//! - The tests hold all that against its definition, on thousands of small histories.
-//!   Time grows with the operations and the elements that were read, and n log n for
-//!   sorting them.
+//! - A transaction is read-only if it was declared so, or if it only read.
+//! - A read of a list must contain every acknowledged element, at any position; for a read
+//!   of a register, there must be no acknowledged write that is known to be newer than the
+//!   state it returned (`known`, `registers`). Reads of values that no commit wrote are
+//!   left to the other judges.
+//! - Of several commits that a read misses, the judge reports the one that was acknowledged
+//!   first, which determines how stale the read was.
+//! - The tests compare the judge with its definition, on thousands of small histories. Its
+//!   running time is linear in the operations and in the elements that were read, plus n
+//!   log n for sorting them.
 //!
 //! Source: Daudjee and Salem, "Lazy Database Replication with Snapshot Isolation",
 //! VLDB 2006.
@@ -41,18 +42,18 @@ use crate::transactions::Unjudgeable;
 use known::{Appends, Shown};
 use registers::Registers;
 
-/// A commit that a later transaction did not see.
+/// Violation: an acknowledged commit that a later transaction did not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// The reader, by its place in the history.
+    /// The reading transaction, by its index in the history.
     pub reader: usize,
-    /// The transaction it should have seen; of several, the first acknowledged.
+    /// The transaction that it should have seen; of several, the first acknowledged.
     pub writer: usize,
-    /// The object.
+    /// The key of the object.
     pub key: u64,
-    /// What the writer wrote or appended there.
+    /// The value that the writer wrote or appended to the object.
     pub value: i64,
-    /// How long before the reader's start it had been acknowledged, in nanoseconds.
+    /// Nanoseconds between the acknowledgement of the writer and the start of the reader.
     pub late_by: u64,
 }
 
@@ -73,16 +74,16 @@ impl fmt::Display for Missed {
     }
 }
 
-/// What was found.
+/// Result of the recency judge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many reads of read-only transactions were looked at.
+    /// Number of reads of read-only transactions that were checked.
     pub reads: usize,
-    /// At most one for each read, in the order of the history.
+    /// The violations, at most one per read, in the order of the history.
     pub missed: Vec<Missed>,
 }
 
-/// Judges every read-only transaction.
+/// Checks every read-only transaction.
 ///
 /// # Errors
 /// When a value was written twice.
@@ -195,7 +196,7 @@ mod tests {
                  \"operations\":[[\"read\",1,{value}]]}}"
             ))
         };
-        // The writes of 6 and 7 overlap; that 7 replaced 6 is known by its read.
+        // The writes of 6 and 7 overlap; that 7 replaced 6 is known from the read of T2.
         assert_eq!(with("6", 50), [(3, 2, 6)]);
         assert_eq!(with("5", 50), [(3, 1, 10)]);
         assert_eq!(with("5", 42), [(3, 1, 2)]);
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn what_replaced_an_unacknowledged_write_is_seen() {
         // 6 came after 5 in time, and 7 after 6, which T2 had read; but T2 had started
-        // before 5 was acknowledged, and nobody knows when 6 was.
+        // before 5 was acknowledged, and the time at which 6 took effect is unknown.
         let text = r#"
 {"process":0,"started":10,"finished":20,"outcome":"committed","operations":[["write",1,5]]}
 {"process":1,"started":30,"outcome":"unknown","operations":[["write",1,6]]}

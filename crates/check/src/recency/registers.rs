@@ -1,8 +1,8 @@
-//! The order of a register's states, as a tree.
+//! The known order of a register's states, as a tree.
 //!
-//! A transaction that reads a and then writes b puts b *over* a. Each write is over one
-//! state at most, so these steps make a tree under the initial state, and a is an
-//! ancestor of b exactly if b's number in preorder falls into the range of a's subtree:
+//! A transaction that reads a and then writes b puts b *over* a. Each write is over at most
+//! one state, so these steps form a tree under the initial state, and a is an ancestor of b
+//! exactly if b's preorder number is in the range of a's subtree:
 //!
 //! ```text
 //!                                  state     initial   1   2   4   3   5
@@ -12,21 +12,21 @@
 //!                                  1 is older than 4: 3 is one of 1 to 4
 //! ```
 //!
-//! To these steps come those of time, for [`recency`](super) alone: a is older than b when
-//! a's write was acknowledged before b's started. Such a step may stand behind steps of the
-//! tree and before others. Who asks about a read of a wants to know the first acknowledged
-//! of all that is newer. That is one of a's subtree, or the first of which an ancestor, or
-//! itself, was started after a had been acknowledged: each state has a moment
+//! For [`recency`](super) alone, real time adds further steps: a is older than b when a's
+//! write was acknowledged before b's started. Such a step may follow and precede steps of
+//! the tree. For a read of a, the judge needs the first acknowledged state of all that are
+//! newer. It is in a's subtree, or it is the first state that started, or has an ancestor
+//! that started, after a had been acknowledged. So each state has a time
 //!
-//! - `since`: when the last of its ancestors, itself included, was started.
+//! - `since`: the latest start among its ancestors and itself.
 //!
-//! (What follows by time on another of a's subtree was acknowledged after that one. A
-//! second step of time adds nothing: who read a value finished after its write had
-//! started. Of histories in which values are read before they are written, less is said
-//! than could be; they are accused by other judges.)
+//! (A state that follows in time another state of a's subtree was acknowledged after that
+//! one. A second step of time adds nothing: a reader of a value finished after its write
+//! had started. In histories in which values are read before they are written, the judge
+//! finds less than it could; other judges report those.)
 //!
-//! Writes of unknown outcome have their place in the tree, since others may have seen
-//! them. Those of aborted transactions have none.
+//! Writes of unknown outcome are in the tree, since other transactions may have seen them.
+//! Those of aborted transactions are not.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -35,34 +35,35 @@ use super::known::{Write, all, may_be_seen};
 use crate::history::{History, Operation, Register};
 use crate::transactions::Unjudgeable;
 
-/// No state.
+/// Denotes the absence of a state.
 const NONE: u32 = u32::MAX;
 
-/// A state, by its place among all.
+/// A state, by its index among all.
 pub(super) type State = u32;
 
-/// What is known of one state.
+/// The known facts about one state.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// What it is over.
+    /// The state that this one is over.
     over: State,
-    /// When its write was acknowledged; `u64::MAX` when it never was.
+    /// When the state's write was acknowledged; `u64::MAX` when it never was.
     acknowledged: u64,
     since: u64,
-    /// In preorder, itself and the last of its subtree.
+    /// Preorder numbers of the state itself and of the last one in its subtree.
     number: u32,
     last: u32,
-    /// The first acknowledged of its subtree, itself left out.
+    /// The first acknowledged state of the subtree, without the state itself.
     replaced_by: State,
 }
 
 /// The states of all registers that are written.
 pub(super) struct Registers {
-    /// Sorted by key; the initial state of each stands first.
+    /// Sorted by key; the initial state of each register is first.
     states: Vec<(u64, Register)>,
     writers: Vec<usize>,
     known: Vec<Known>,
-    /// Acknowledged ones by key, then by when; each with the greatest `since` up to it.
+    /// The acknowledged states by key, then by time of acknowledgement; each with the
+    /// greatest `since` up to it.
     by_time: Vec<(u64, u64, State, u64)>,
 }
 
@@ -73,7 +74,7 @@ impl Registers {
             _ => None,
         })?;
         writes.retain(|write| may_be_seen(history, write));
-        // With an initial state for each, if need be.
+        // Each write may add an initial state.
         if writes.len() > NONE as usize / 2 {
             return Err(Unjudgeable::TooLarge);
         }
@@ -118,13 +119,13 @@ impl Registers {
         }
     }
 
-    /// The place of a state; none of what nobody wrote.
+    /// The index of a state; `None` if no transaction wrote it.
     pub(super) fn find(&self, key: u64, state: Register) -> Option<State> {
         let place = self.states.binary_search(&(key, state)).ok()?;
         u32::try_from(place).ok()
     }
 
-    /// Who made a state, and with which value; nobody the initial one.
+    /// The transaction that wrote a state, and the value; `None` for the initial state.
     pub(super) fn write(&self, state: State) -> Option<(usize, i64)> {
         match self.states[state as usize].1 {
             Register::Absent => None,
@@ -136,7 +137,7 @@ impl Registers {
         &self.known[state as usize]
     }
 
-    /// Notes which write is over which state.
+    /// Records which write is over which state.
     fn put_over(&mut self, history: &History) {
         for transaction in &history.transactions {
             let mut met: BTreeMap<u64, State> = BTreeMap::new();
@@ -149,7 +150,8 @@ impl Registers {
                     } => (*key, *state, false),
                     _ => continue,
                 };
-                // What an aborted transaction wrote, or nobody, has no place in the order.
+                // A state that an aborted transaction or none wrote is not part of the
+                // order.
                 let Some(state) = self.find(key, state) else {
                     met.remove(&key);
                     continue;
@@ -164,8 +166,8 @@ impl Registers {
         }
     }
 
-    /// Numbers all states in preorder, and returns them in it. Where writes go in a
-    /// circle, the step that closes it is forgotten.
+    /// Numbers all states in preorder, and returns them in that order. Where writes form a
+    /// cycle, the step that closes it is dropped.
     fn number(&mut self) -> Vec<State> {
         let count = self.states.len();
         let mut first = vec![0_u32; count + 1];
@@ -203,20 +205,20 @@ impl Registers {
                 (known.number, known.last) = (number, number);
                 order.push(state);
                 let range = first[state as usize] as usize..first[state as usize + 1] as usize;
-                // The root of a circle stands below another of its members, too.
+                // The root of a cycle is also below another of its members.
                 stack.extend(below[range].iter().filter(|state| **state != root));
             }
         }
         order
     }
 
-    /// Passes moments down the trees, and what was acknowledged first up.
+    /// Propagates `since` down the trees, and the first acknowledged state up.
     fn spread(&mut self, order: &[State]) {
         for state in order {
             let known = *self.at(*state);
             if known.over != NONE {
                 let since = self.at(known.over).since;
-                // Else it would be later than itself.
+                // Otherwise the state would be later than itself.
                 if since <= known.acknowledged {
                     self.known[*state as usize].since = known.since.max(since);
                 }
@@ -258,8 +260,8 @@ impl Registers {
         }
     }
 
-    /// The first acknowledged of all states that a state is older than, if that was
-    /// before a moment; with when.
+    /// The first acknowledged of all states that are newer than `state`, with the time of
+    /// acknowledgement, if that was before `moment`.
     pub(super) fn missing(&self, state: State, moment: u64) -> Option<(u64, State)> {
         let key = self.states[state as usize].0;
         let known = self.at(state);
@@ -278,12 +280,12 @@ impl Registers {
             .min()
     }
 
-    /// The number of a state.
+    /// The preorder number of a state.
     pub(super) fn place(&self, state: State) -> u32 {
         self.at(state).number
     }
 
-    /// The numbers of all states that are over a state.
+    /// The range of preorder numbers of all states over a state.
     pub(super) fn over(&self, state: State) -> (Bound<u32>, Bound<u32>) {
         let known = self.at(state);
         (Bound::Excluded(known.number), Bound::Included(known.last))

@@ -1,37 +1,38 @@
-//! The judge of sessions: no client goes back in time.
+//! The session judge: checks the session guarantees of each client.
 //!
-//! Of every process, and every object by itself:
+//! For every process, and every object by itself:
 //!
-//! - **Monotonic reads**: it never reads an older state than it has read before.
+//! - **Monotonic reads**: the process never reads an older state than it has read before.
 //! - **Read your writes**: it never reads a state older than its own acknowledged write.
 //!
 //! ```text
-//! process 3    read x: [1 2]     read x: [1]          went back behind 2
-//! process 4    append 7 to y     read y: [5]          does not see its own
+//! process 3    read x: [1 2]     read x: [1]          went back before 2
+//! process 4    append 7 to y     read y: [5]          does not see its own write
 //! ```
 //!
-//! Only what is certain counts. A list only grows, so who loses one element of it goes
-//! back, whatever else is shown. Of a register, a state is older than another
+//! The judge reports only certain violations. A list only grows, so a process that loses
+//! one element goes back in time, whatever else the read contains. A register's state is
+//! older than another
 //!
-//! - if a transaction read (or wrote) the one and then wrote the other, whichever
-//!   process did so, and what follows from such steps: no level permits them to be in
+//! - if a transaction read (or wrote) the one and then wrote the other, in whatever
+//!   process, or if a chain of such steps leads from one to the other: no level permits
 //!   another order,
-//! - if this process has met the one and then the other: it goes forward.
+//! - if this process has seen the one and then the other: it must go forward.
 //!
-//! So who returns to a state after another one has gone back, whatever the order of the
-//! two. That one write had been acknowledged before another began says nothing here: the
-//! order of blind writes of several processes is what the database makes of it, unless it
-//! promises to respect real time, which [`recency`](super) asks.
+//! So a process that returns to a state after another one has gone back, whatever the order
+//! of the two. That one write was acknowledged before another began proves nothing here:
+//! the database may order blind writes of several processes as it likes, unless it
+//! guarantees real time, which [`recency`](super) checks.
 //!
 //! ```text
 //! process 1    write 2 to z
 //! process 2                   write 1 to z     read z: 2      process 1 may have come last
-//! process 2    read z: 2      read z: 1        read z: 2      went back behind 1
+//! process 2    read z: 2      read z: 1        read z: 2      went back before 1
 //! ```
 //!
-//! All that a process has met stays with it. Of two processes that meet two states in
-//! opposite orders one has gone back, and nobody knows which: that is left to
-//! [`transactions`](crate::transactions), as cyclic versions.
+//! The judge remembers everything that a process has seen. If two processes see two states
+//! in opposite orders, one of them has gone back, but it is unknown which: the judge leaves
+//! that to [`transactions`](crate::transactions), which reports cyclic versions.
 //!
 //! Source: Terry, Demers, Petersen, Spreitzer, Theimer and Welch, "Session Guarantees
 //! for Weakly Consistent Replicated Data", 1994.
@@ -44,27 +45,27 @@ use super::registers::{Registers, State};
 use crate::history::{History, Operation, Register};
 use crate::transactions::Unjudgeable;
 
-/// Which promise was broken.
+/// A session guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guarantee {
-    /// What was seen once is seen from then on.
+    /// A state that the process has read is visible to it from then on.
     MonotonicReads,
-    /// What was done is seen.
+    /// The process's own writes are visible to it.
     ReadYourWrites,
 }
 
-/// A client that went back.
+/// Violation: a client read an older state than it had seen or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WentBack {
-    /// The promise.
+    /// The violated guarantee.
     pub guarantee: Guarantee,
-    /// The earlier transaction, by its place in the history.
+    /// The earlier transaction, by its index in the history.
     pub earlier: usize,
-    /// The later one of the same process, that read an older state.
+    /// The later transaction of the same process, which read an older state.
     pub later: usize,
-    /// The object.
+    /// The key of the object.
     pub key: u64,
-    /// What the earlier one saw or wrote.
+    /// The value that the earlier transaction saw or wrote.
     pub value: i64,
 }
 
@@ -89,18 +90,18 @@ impl fmt::Display for WentBack {
     }
 }
 
-/// What was found.
+/// Result of the session judge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many processes there are.
+    /// Number of processes in the history.
     pub processes: usize,
-    /// How many reads were looked at.
+    /// Number of reads that were checked.
     pub reads: usize,
-    /// In the order of processes, then of time.
+    /// The violations, by process, then by time.
     pub went_back: Vec<WentBack>,
 }
 
-/// A value that a process saw or wrote.
+/// A value that a process saw or wrote, and the transaction in which it did.
 #[derive(Clone, Copy, Debug)]
 struct Met {
     value: i64,
@@ -108,7 +109,7 @@ struct Met {
     wrote: bool,
 }
 
-/// What a process has met of a list: each element once, in the order of meeting.
+/// The elements of a list that a process has seen, each once, in the order of first sight.
 #[derive(Default)]
 struct MetList {
     elements: Vec<Met>,
@@ -116,8 +117,8 @@ struct MetList {
 }
 
 impl MetList {
-    /// The first of them that a read does not show. All before it are shown, so this
-    /// takes no more steps than the read has elements, and one.
+    /// The first seen element that a read does not contain. The read contains all before
+    /// it, so this takes at most one step more than the read has elements.
     fn missing(&self, shown: &Shown) -> Option<&Met> {
         self.elements.iter().find(|met| !shown.has(met.value))
     }
@@ -129,26 +130,26 @@ impl MetList {
     }
 }
 
-/// What a process has met of a register.
+/// The states of a register that a process has seen.
 #[derive(Default)]
 struct MetRegister {
-    /// By the numbers of states, with the turn of the first meeting.
+    /// By the states' preorder numbers, with the turn of the first sight.
     states: BTreeMap<u32, (usize, Met)>,
     turns: usize,
-    /// The state that was met last, and the last meeting of any other one, with its turn.
+    /// The state that was seen last, and the latest sight of any other one, with its turn.
     last: Option<(u32, Met)>,
     other: Option<(usize, Met)>,
 }
 
 impl MetRegister {
-    /// One that a state is older than.
+    /// A state that the process has seen and that is newer than this one.
     fn newer_than(&self, registers: &Registers, state: State) -> Option<&Met> {
         let over = self.states.range(registers.over(state)).next_back();
         over.map(|(_, (_, met))| met)
             .or_else(|| self.left(registers.place(state)))
     }
 
-    /// What came after the first meeting of a state, and is another.
+    /// A different state that the process has seen after its first sight of this one.
     fn left(&self, state: u32) -> Option<&Met> {
         let (first, _) = self.states.get(&state)?;
         let (last, met) = self.last.as_ref()?;
@@ -172,20 +173,20 @@ impl MetRegister {
     }
 }
 
-/// One process, as far as it has come.
+/// The states that one process has seen so far.
 #[derive(Default)]
 struct Process {
     lists: BTreeMap<u64, MetList>,
     registers: BTreeMap<u64, MetRegister>,
 }
 
-/// Judges every process.
+/// Checks every process.
 ///
 /// # Errors
 /// When a value was written twice.
 pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
     let registers = Registers::new(history)?;
-    // That no element was appended twice.
+    // Fails if an element was appended twice.
     Appends::new(history)?;
     let mut by_process: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (index, transaction) in history.transactions.iter().enumerate() {
@@ -204,7 +205,7 @@ pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
         let mut process = Process::default();
         for index in transactions {
             let operations = &history.transactions[index].operations;
-            // What a transaction does itself is the business of other judges.
+            // Other judges check what a transaction sees of its own operations.
             process.look_back(&registers, index, operations, &mut shown, &mut report);
             process.go_on(&registers, index, operations);
         }
@@ -213,7 +214,7 @@ pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
 }
 
 impl Process {
-    /// Compares a transaction's reads with what was met before it.
+    /// Compares a transaction's reads with what the process had seen before it.
     fn look_back(
         &self,
         registers: &Registers,
@@ -255,7 +256,7 @@ impl Process {
         }
     }
 
-    /// Takes in what a transaction saw and wrote.
+    /// Adds the states that a transaction saw and wrote.
     fn go_on(&mut self, registers: &Registers, by: usize, operations: &[Operation]) {
         let met = |value, wrote| Met { value, by, wrote };
         for operation in operations {

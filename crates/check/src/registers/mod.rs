@@ -1,11 +1,12 @@
-//! The judge of registers: linearizability of each key, and Γ, how far from it.
+//! The register judge: checks linearizability of each key, and measures Γ, the distance
+//! from it.
 //!
-//! A register is *linearizable* if every operation can be given one moment between its
-//! start and its finish so that, in the order of these moments, each read shows the
-//! last write before it. Γ (gamma) says by how much that fails: it is the smallest
-//! time such that the history becomes linearizable when every operation is stretched
-//! by half of it at both ends. 0 is linearizable; 5 ms is a client that read, 5 ms too
-//! late, what had been replaced.
+//! A register is *linearizable* if every operation can be assigned one moment between its
+//! start and its finish so that, in the order of these moments, each read returns the last
+//! write before it. Γ (gamma) measures by how much that fails: it is the smallest time such
+//! that the history becomes linearizable when every operation is extended by half of it at
+//! both ends. 0 means linearizable; 5 ms means, for example, that a client read a value 5
+//! ms after it had been replaced.
 //!
 //! ```text
 //! w 1 |--|
@@ -18,14 +19,14 @@
 //!
 //! # Zones
 //!
-//! Values are written once, so the operations on a register fall into clusters, a
-//! write and the reads that show it. Of a cluster, l is the least finish and h the
-//! greatest start. If l < h its zone is *forward*: throughout [l, h] the register must
-//! have held this value. Else it is *backward*: some moment of [h, l] is enough. A
-//! register is linearizable exactly if no two forward zones overlap, no backward zone
-//! lies inside a forward one, and no read finishes before its write starts.
+//! Values are written once, so the operations on a register form clusters: a write and the
+//! reads that return it. For a cluster, l is the least finish and h the greatest start. If
+//! l < h its zone is *forward*: throughout [l, h] the register must have held this value.
+//! Else it is *backward*: holding it at some moment of [h, l] is enough. A register is
+//! linearizable exactly if no two forward zones overlap, no backward zone is inside a
+//! forward one, and no read finishes before its write starts.
 //!
-//! How far two clusters are from that is χ:
+//! χ measures how far two clusters violate that:
 //!
 //! | of | χ |
 //! | --- | --- |
@@ -34,25 +35,25 @@
 //! | within one cluster | start of the write − finish of a read |
 //!
 //! The score of a value is its greatest positive χ, and Γ is the greatest score. Both
-//! formulas for zones are the same, and the smaller side is the one of the zone with
-//! the smaller l + h. So with zones sorted by l + h, a zone's greatest χ is found from
-//! the greatest h before it and the least l behind it ([`zones`]): n log n a register.
+//! formulas for zones are the same, and the smaller term is the one whose zone has the
+//! smaller l + h. So with zones sorted by l + h, a zone's greatest χ is computed from the
+//! greatest h before it and the least l after it ([`zones`]): n log n per register.
 //!
 //! - The initial state was written before everything else.
-//! - A write of unknown outcome finishes at infinity; unread, it constrains nothing. What
-//!   an unknown or aborted transaction *read* is not used.
-//! - Of a transaction with several operations, each is taken to have happened at some
-//!   moment of the whole transaction: its writes, and of its reads of a register the
-//!   first that stands before them. That is what concerns others.
-//! - A read of what nobody wrote, or an aborted transaction, is no matter of time: it
-//!   is [`Impossible`].
+//! - A write of unknown outcome finishes at infinity; if unread, it constrains nothing. The
+//!   judge ignores *reads* of unknown or aborted transactions.
+//! - Each operation of a transaction is assumed to happen at some moment of the whole
+//!   transaction. The judge uses all its writes, and its first read of a register if that
+//!   precedes its writes: other clients can observe only these.
+//! - A read of a value that no transaction wrote, or an aborted one, does not depend on
+//!   time: it is [`Impossible`].
 //!
-//! Sources: Herlihy and Wing, "Linearizability", 1990; Gibbons and Korach, "Testing
-//! Shared Memories", 1997 (zones, for values that are written once); Golab, Rahman,
-//! AuYoung, Keeton and Gupta, "Client-Centric Benchmarking of Eventual Consistency for
-//! Cloud Storage Systems", 2014 (Γ); Fan's thesis, §2.3.3 and ch. 5. The closed form of
-//! χ is derived here, and held against the definition of Γ on thousands of small
-//! random histories by the tests.
+//! Sources: Herlihy and Wing, "Linearizability", 1990; Gibbons and Korach, "Testing Shared
+//! Memories", 1997 (zones, for values that are written once); Golab, Rahman, AuYoung,
+//! Keeton and Gupta, "Client-Centric Benchmarking of Eventual Consistency for Cloud Storage
+//! Systems", 2014 (Γ); Fan's thesis, §2.3.3 and ch. 5. The closed form of χ is derived
+//! here; the tests compare it with the definition of Γ on thousands of small random
+//! histories.
 
 mod zones;
 
@@ -68,46 +69,46 @@ use crate::transactions::Unjudgeable;
 pub use zones::Because;
 use zones::{Cluster, Interval};
 
-/// What was found of all registers of a history.
+/// Result of the register judge for all registers of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many registers there are.
+    /// Number of registers in the history.
     pub keys: usize,
-    /// How many operations were looked at.
+    /// Number of operations that were checked.
     pub operations: usize,
-    /// Γ in nanoseconds.
+    /// Γ of the history, in nanoseconds.
     pub gamma: u64,
-    /// Every value with a positive score, in the order of their times.
+    /// All values with a positive score, in the order of their times.
     pub scores: Vec<Score>,
-    /// Reads that no time explains.
+    /// Reads of values that were never written, at whatever time.
     pub impossible: Vec<Impossible>,
 }
 
-/// How far one value is from being linearizable.
+/// Violation: how far one value is from being linearizable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
-    /// The register.
+    /// The key of the register.
     pub key: u64,
-    /// The value.
+    /// The value, or the initial state.
     pub value: Register,
-    /// Its greatest χ, in nanoseconds; positive.
+    /// The value's greatest χ, in nanoseconds; positive.
     pub gamma: u64,
-    /// About when that came to be, on the clock of the history.
+    /// Approximate time of the violation, on the clock of the history.
     pub time: u64,
-    /// With what it collides.
+    /// The reason for the score.
     pub because: Because,
 }
 
-/// A read of what was never there.
+/// Violation: a read of a value that was never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible {
-    /// The register.
+    /// The key of the register.
     pub key: u64,
-    /// What was read.
+    /// The value that was read.
     pub value: i64,
-    /// By which transaction, by its place in the history.
+    /// The reading transaction, by its index in the history.
     pub reader: usize,
-    /// The aborted transaction that wrote it; `None`: nobody did.
+    /// The aborted transaction that wrote the value; `None` if no transaction did.
     pub writer: Option<usize>,
 }
 
@@ -130,7 +131,7 @@ impl fmt::Display for Impossible {
         )?;
         match self.writer {
             Some(writer) => write!(formatter, "T{writer} wrote, and aborted"),
-            None => write!(formatter, "nobody wrote"),
+            None => write!(formatter, "no transaction wrote"),
         }
     }
 }
@@ -162,7 +163,7 @@ impl fmt::Display for Score {
     }
 }
 
-/// Judges every register of a history.
+/// Checks every register of a history.
 ///
 /// # Errors
 /// When a value was written twice.
@@ -194,7 +195,7 @@ pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
 /// The operations on one register.
 #[derive(Default)]
 struct Operations {
-    /// By value: whose, and when.
+    /// By value: the writing transaction and its interval.
     writes: BTreeMap<i64, (usize, Interval)>,
     reads: Vec<(Register, usize, Interval)>,
 }
@@ -203,7 +204,7 @@ fn collect(history: &History) -> Result<BTreeMap<u64, Operations>, Unjudgeable> 
     let mut registers: BTreeMap<u64, Operations> = BTreeMap::new();
     for (index, transaction) in history.transactions.iter().enumerate() {
         let interval = Interval::new(transaction.started, transaction.acknowledged_at());
-        // What this transaction has written, and to which registers.
+        // The values that this transaction has written, by register.
         let mut own: BTreeMap<u64, i64> = BTreeMap::new();
         let mut seen = std::collections::BTreeSet::new();
         for operation in &transaction.operations {
@@ -234,8 +235,8 @@ fn collect(history: &History) -> Result<BTreeMap<u64, Operations>, Unjudgeable> 
 }
 
 impl Operations {
-    /// A cluster for each value that constrains anything, and how many operations that
-    /// took.
+    /// The clusters of all values that constrain the order, and the number of operations in
+    /// them.
     fn clusters(
         self,
         history: &History,

@@ -1,9 +1,9 @@
-//! Γ against its definition, on small histories.
+//! Tests of Γ against its definition, on small histories.
 
 use super::*;
 use crate::history::Transaction;
 
-/// A generator of which the seed is all there is to know.
+/// A pseudorandom number generator that is determined by its seed.
 struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// One operation, as the definition sees it.
+/// One operation, in the terms of the definition.
 #[derive(Clone, Copy, Debug)]
 struct Plain {
     is_write: bool,
@@ -28,8 +28,8 @@ struct Plain {
 
 const NEVER: i64 = 1 << 40;
 
-/// Whether some order of the operations explains them, of which one must stand before
-/// another if it finished so long before the other started.
+/// Whether some order of the operations explains them, in which an operation must precede
+/// another if it finished more than `stretch` before the other started.
 fn is_linearizable(operations: &[Plain], stretch: i64) -> bool {
     fn place(left: &mut Vec<Plain>, holds: Register, stretch: i64) -> bool {
         if left.is_empty() {
@@ -58,8 +58,8 @@ fn is_linearizable(operations: &[Plain], stretch: i64) -> bool {
     place(&mut operations.to_vec(), Register::Absent, stretch)
 }
 
-/// Γ as it is defined: the smallest stretch that makes the history linearizable. What
-/// must stand before what changes only at differences of finishes and starts.
+/// Γ as defined: the smallest stretch that makes the history linearizable. The required
+/// order changes only at differences of finishes and starts.
 fn gamma_by_definition(operations: &[Plain]) -> i64 {
     let mut stretches: Vec<i64> = operations
         .iter()
@@ -74,7 +74,7 @@ fn gamma_by_definition(operations: &[Plain]) -> i64 {
         .expect("with all at the same time, every read can stand behind its write")
 }
 
-/// The score of a value as the essay's table defines it.
+/// The score of a value as defined by the essay's table.
 fn score_by_definition(value: Register, operations: &[Plain]) -> i64 {
     let zone = |value: Register| {
         let of = operations.iter().filter(move |one| one.value == value);
@@ -134,7 +134,7 @@ fn history(operations: &[Plain]) -> History {
     }
 }
 
-/// Few moments, so that many of them are equal.
+/// Random operations at few distinct moments, so that many of them are equal.
 fn random(random: &mut Random, unknown: bool) -> Vec<Plain> {
     let writes = random.below(4);
     let moments = 4 + random.below(16);
@@ -284,7 +284,7 @@ fn a_value_that_is_written_twice_cannot_be_judged() {
 #[test]
 fn a_transaction_counts_by_what_others_can_see_of_it() {
     let mut history = history(&[write(1, 0, 5), read(1, 10, 12)]);
-    // It reads, writes, and reads its own: the last is nobody else's business.
+    // It reads, writes, and reads its own write: other clients cannot observe the last.
     history.transactions[1].operations.extend([
         Operation::Write { key: 7, value: 2 },
         Operation::Read {

@@ -1,11 +1,11 @@
-//! Zones of one register, and the score of each.
+//! Computation of zones of one register, and of the score of each.
 
 use crate::history::Register;
 
-/// Further than any moment of a history; two of them can be added.
+/// A time beyond any moment of a history; two of them can be added without overflow.
 const FAR: i128 = 1 << 100;
 
-/// When an operation ran.
+/// The interval in which an operation ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval {
     start: i128,
@@ -13,13 +13,14 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// Where the initial state was written.
+    /// The interval of the initial state's write.
     pub(super) const BEFORE_ALL: Self = Self {
         start: -FAR,
         finish: -FAR,
     };
 
-    /// Without a finish, it may be at any time.
+    /// Creates an interval; without a finish, the operation may take effect at any later
+    /// time.
     pub(super) fn new(start: u64, finish: Option<u64>) -> Self {
         Self {
             start: start.into(),
@@ -28,20 +29,20 @@ impl Interval {
     }
 }
 
-/// A value's write and reads.
+/// The write of a value, and the reads that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cluster {
     pub(super) value: Register,
     write_start: i128,
     /// The least finish of a read.
     read_finish: i128,
-    /// The least finish.
+    /// The least finish of all operations.
     l: i128,
-    /// The greatest start.
+    /// The greatest start of all operations.
     h: i128,
 }
 
-/// A positive score.
+/// A positive score with its time and reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) gamma: u64,
@@ -49,17 +50,17 @@ pub(super) struct Found {
     pub(super) because: Because,
 }
 
-/// What a value's score comes from.
+/// The reason for a value's score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// A read of it finished before its write started.
+    /// A read of the value finished before its write started.
     ReadBeforeWrite,
-    /// Its zone overlaps that of this value.
+    /// The value's zone overlaps that of this other value.
     Other(Register),
 }
 
 impl Cluster {
-    /// Not read yet.
+    /// Creates a cluster without reads.
     pub(super) fn new(value: Register, write: Interval) -> Self {
         Self {
             value,
@@ -70,15 +71,15 @@ impl Cluster {
         }
     }
 
-    /// Takes in a read.
+    /// Adds a read to the cluster.
     pub(super) fn read(&mut self, read: Interval) {
         self.read_finish = self.read_finish.min(read.finish);
         self.l = self.l.min(read.finish);
         self.h = self.h.max(read.start);
     }
 
-    /// Whether its zone could collide with any: not if it may lie before everything, or
-    /// behind.
+    /// Whether the zone can collide with any other: not if it may be before or after
+    /// everything.
     pub(super) fn constrains(&self) -> bool {
         self.h > -FAR && self.l < FAR
     }
@@ -88,7 +89,7 @@ impl Cluster {
     }
 }
 
-/// The extreme zones of those before a place, or behind it.
+/// The extreme zones of those before, or after, a position.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extreme {
     any: Option<usize>,
@@ -106,7 +107,7 @@ pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<Found>> {
             (early, Because::ReadBeforeWrite, cluster.read_finish)
         })
         .collect();
-    // χ is symmetric, and the same on either side where l + h are equal.
+    // χ is symmetric, and both terms are equal where l + h are equal.
     let mut offer = |index: usize, other: Option<usize>| {
         let Some(other) = other else { return };
         let (one, two) = (&clusters[index], &clusters[other]);
@@ -116,7 +117,7 @@ pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<Found>> {
             best[index] = (chi, Because::Other(two.value), middle);
         }
     };
-    // Of those before it, the greatest h; of those behind it, the least l.
+    // For each zone: the greatest h before it, and the least l after it.
     let mut before = Extreme::default();
     for index in &sorted {
         let cluster = &clusters[*index];
@@ -141,7 +142,7 @@ pub(super) fn scores(clusters: &[Cluster]) -> Vec<Option<Found>> {
 }
 
 impl Extreme {
-    /// Two backward zones never collide.
+    /// The extreme zone that can collide with a cluster: two backward zones never collide.
     fn of(&self, cluster: &Cluster) -> Option<usize> {
         if cluster.is_forward() {
             self.any
@@ -160,7 +161,7 @@ impl Extreme {
     }
 }
 
-/// A time or a difference of times, as far as it can be said.
+/// A time or a difference of times as `u64`, saturating at both ends.
 fn nanoseconds(time: i128) -> u64 {
     u64::try_from(time.max(0)).unwrap_or(u64::MAX)
 }

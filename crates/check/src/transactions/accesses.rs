@@ -1,9 +1,9 @@
-//! Who did what to which object: all operations, by object and transaction.
+//! The accesses of a history: all operations, by object and transaction.
 //!
-//! Also decides who takes part. Committed transactions do. One of unknown outcome
-//! does when somebody who takes part has read what it wrote: then it did commit. An
-//! unknown one that nobody saw is left out, with what it read: whether it happened or
-//! not, no accusation rests on it.
+//! This module also decides which transactions participate in the judgement. Committed
+//! transactions do. A transaction of unknown outcome does when a participating transaction
+//! has read one of its writes: then it did commit. One whose writes nothing has read is
+//! left out, with its reads: whether it happened or not, no violation is based on it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Unjudgeable;
 use super::graph::number;
 use crate::history::{History, Operation, Outcome, Register};
 
-/// Lists or registers.
+/// The kind of an object: list or register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     List,
@@ -27,7 +27,8 @@ impl Kind {
     }
 }
 
-/// An operation, by its place. Sorted by object, transaction and place.
+/// An operation, by its position in the history. Sorted by object, transaction and
+/// position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Access {
     pub(super) key: u64,
@@ -36,14 +37,14 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// What was done.
+    /// The operation itself.
     pub(super) fn operation<'history>(&self, history: &'history History) -> &'history Operation {
         &history.transactions[self.transaction as usize].operations[self.operation as usize]
     }
 }
 
-/// All operations on objects of one kind, of those who take part, and the writes of
-/// aborted transactions. In order of objects, then transactions, then time.
+/// All operations on objects of one kind: those of participating transactions, and the
+/// writes of aborted ones. Sorted by object, then transaction, then position.
 pub(super) fn accesses(history: &History, takes_part: &[bool], kind: Kind) -> Vec<Access> {
     let mut accesses = Vec::new();
     for (index, transaction) in history.transactions.iter().enumerate() {
@@ -65,19 +66,19 @@ pub(super) fn accesses(history: &History, takes_part: &[bool], kind: Kind) -> Ve
     accesses
 }
 
-/// What was written to one object.
+/// One write to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Written {
     pub(super) value: i64,
     pub(super) transaction: u32,
-    /// Whether its transaction wrote nothing to this object afterwards.
+    /// Whether this is its transaction's last write to the object.
     pub(super) is_last: bool,
 }
 
-/// The writes of one object, by value.
+/// Collects the writes of one object, sorted by value.
 ///
 /// # Errors
-/// When a value was written twice: a read of it does not say whose it is.
+/// When a value was written twice: then a read of it does not identify its writer.
 pub(super) fn written(
     history: &History,
     of_key: &[Access],
@@ -112,24 +113,24 @@ pub(super) fn written(
     }
 }
 
-/// Finds a value among an object's writes.
+/// Finds the write of a value among an object's writes.
 pub(super) fn find(written: &[Written], value: i64) -> Option<&Written> {
     let place = written.binary_search_by_key(&value, |write| write.value);
     place.ok().map(|place| &written[place])
 }
 
-/// Who takes part: a flag for each transaction.
+/// Decides for each transaction whether it participates.
 ///
 /// # Errors
-/// When transactions of unknown outcome wrote the same value: a read of it does not say
-/// which of them took effect.
+/// When transactions of unknown outcome wrote the same value: then a read of it does not
+/// tell which of them took effect.
 pub(super) fn takes_part(history: &History) -> Result<Vec<bool>, Unjudgeable> {
     let transactions = &history.transactions;
     let mut takes_part: Vec<bool> = transactions
         .iter()
         .map(|transaction| transaction.is_committed())
         .collect();
-    // What unknown transactions wrote, and to which objects.
+    // The values that unknown transactions wrote, by object.
     let mut unknown: BTreeMap<(Kind, u64), BTreeMap<i64, usize>> = BTreeMap::new();
     for (index, transaction) in transactions.iter().enumerate() {
         if transaction.outcome != Outcome::Unknown {

@@ -1,18 +1,18 @@
-//! What can be wrong with a history, under the names of the literature, and which
-//! isolation level forbids what.
+//! The anomalies that a history can show, with their names in the literature, and the
+//! isolation levels that forbid them.
 //!
-//! # Found without a graph
+//! # Anomalies found without a graph
 //!
 //! | name | what happened |
 //! | --- | --- |
-//! | garbage read | a read shows what nobody wrote |
+//! | garbage read | a read shows a value that no transaction wrote |
 //! | duplicate elements | a read shows an element twice |
-//! | incompatible order | two reads show a list in orders of which none continues the other |
+//! | incompatible order | two reads show a list in orders of which neither extends the other |
 //! | cyclic versions | the versions of a register precede each other |
 //! | internal | a transaction does not see its own last write |
-//! | future read | a transaction sees what it writes only later |
-//! | G1a, aborted read | a read shows what an aborted transaction wrote |
-//! | G1b, intermediate read | a read shows what its writer itself replaced later |
+//! | future read | a transaction sees its own write before it makes it |
+//! | G1a, aborted read | a read shows a write of an aborted transaction |
+//! | G1b, intermediate read | a read shows a value that its writer itself replaced later |
 //! | dirty update | a committed write builds on an aborted one |
 //! | non-repeatable read | a transaction sees another's write come between two reads |
 //! | lost update | two transactions read the same version, and both replace it |
@@ -25,25 +25,25 @@
 //! | G1c, circular information flow | ww and wr, at least one wr |
 //! | G-single, single antidependency cycle | exactly one rw |
 //! | long fork | wr, rw, wr, rw: two readers see two writes in opposite orders |
-//! | G-nonadjacent | several rw, never one behind another |
+//! | G-nonadjacent | several rw, no two of them adjacent |
 //! | G2-item, item antidependency cycle | two rw in succession, perhaps more |
 //!
-//! With edges between the transactions of one process in it, a cycle is named
-//! `G0-process` and so on, with edges of real time `G0-realtime`. An edge of process
-//! or real time counts as a write dependency: what it comes from was installed before
-//! what it leads to began.
+//! If a cycle contains edges between the transactions of one process, its name is
+//! `G0-process` and so on; with edges of real time, `G0-realtime`. An edge of process or
+//! real time counts as a write dependency: its source was installed before its target
+//! began.
 //!
-//! G2 is the union of G2-item and of cycles through predicate reads. Histories of
-//! lists and registers have no predicates: of G2, G2-item is what they can show.
+//! G2 is the union of G2-item and of cycles through predicate reads. Histories of lists and
+//! registers have no predicates, so they can show only the G2-item part of G2.
 //!
 //! # Levels
 //!
-//! Read committed forbids what is found without a graph, except the last two, and
-//! G0 and G1c. Snapshot isolation forbids every cycle in which no two rw edges are
-//! adjacent: a transaction's reads are of its start and its writes of its commit, so
-//! every edge but rw leads from a commit to a later start, and an rw edge, from a
-//! start to a later commit, cannot make up for it alone. Serializability forbids
-//! every cycle. The strong forms forbid the same with the edges of their orders.
+//! Read committed forbids the anomalies found without a graph, except the last two, and G0
+//! and G1c. Snapshot isolation forbids every cycle in which no two rw edges are adjacent: a
+//! transaction reads as of its start and writes as of its commit, so every edge but rw
+//! leads from a commit to a later start, and an rw edge, from a start to a later commit,
+//! cannot compensate for it alone. Serializability forbids every cycle. The strong forms
+//! forbid the same with the edges of their orders.
 //!
 //! Sources: Adya 1999, §3 and §4 (G0 to G2, G-single); Cerone and Gotsman,
 //! "Analysing Snapshot Isolation", JACM 2018 (adjacent antidependencies); Daudjee and
@@ -55,19 +55,19 @@
 
 use std::fmt;
 
-/// An order of transactions that a client can know of.
+/// An order of transactions that a client can observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {
-    /// None: only what was read and written counts.
+    /// No order: only reads and writes count.
     Values,
-    /// That of one process's transactions.
+    /// The order of one process's transactions.
     Process,
-    /// That of transactions of which one had finished before the other started, or came
-    /// before it in their process.
+    /// The order of transactions of which one had finished before the other started, or
+    /// preceded it in their process.
     RealTime,
 }
 
-/// What is wrong.
+/// The kind of an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the table above says what each is")]
 pub enum Phenomenon {
@@ -91,7 +91,7 @@ pub enum Phenomenon {
 }
 
 impl Phenomenon {
-    /// Its name.
+    /// The anomaly's name, as the command prints it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -115,11 +115,11 @@ impl Phenomenon {
         }
     }
 
-    /// One sentence for those who meet it the first time.
+    /// Explanation of the anomaly in one sentence, for readers who do not know its name.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::GarbageRead => "a read shows what nobody wrote",
+            Self::GarbageRead => "a read shows a value that no transaction wrote",
             Self::DuplicateElements => "a read shows an element twice",
             Self::IncompatibleOrder => {
                 "two reads show a list in orders of which none continues the other"
@@ -144,26 +144,28 @@ impl Phenomenon {
     }
 }
 
-/// A promise about transactions.
+/// An isolation level, as a set of guarantees about transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Adya's PL-2.
+    /// Read committed: Adya's PL-2.
     ReadCommitted,
-    /// Every transaction works on some snapshot, and no two that overlap write the
-    /// same object.
+    /// Snapshot isolation: every transaction works on some snapshot, and no two overlapping
+    /// transactions write the same object.
     SnapshotIsolation,
-    /// And a process's snapshots contain all that the process has done.
+    /// Snapshot isolation in which a process's snapshots include all its own earlier
+    /// commits.
     StrongSessionSnapshotIsolation,
-    /// And every snapshot contains all that had committed when it was taken.
+    /// Snapshot isolation in which every snapshot includes all earlier commits.
     StrongSnapshotIsolation,
-    /// Some order of whole transactions explains everything: Adya's PL-3.
+    /// Serializability: some serial order of the transactions explains everything; Adya's
+    /// PL-3.
     Serializable,
-    /// And it respects real time.
+    /// Serializability in an order that respects real time.
     StrictSerializable,
 }
 
 impl Level {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Self; 6] = [
         Self::ReadCommitted,
         Self::SnapshotIsolation,
@@ -173,7 +175,7 @@ impl Level {
         Self::StrictSerializable,
     ];
 
-    /// Its name, as the command line knows it.
+    /// The level's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -186,13 +188,13 @@ impl Level {
         }
     }
 
-    /// The level of this name.
+    /// The level with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }
 
-    /// The order of transactions that it promises to respect.
+    /// The order of transactions that the level guarantees to respect.
     #[must_use]
     pub fn order(self) -> Order {
         match self {
@@ -202,7 +204,8 @@ impl Level {
         }
     }
 
-    /// Whether it forbids this, when it takes this order to see it.
+    /// Whether the level forbids this phenomenon, if the order `seen_in` is needed to
+    /// observe it.
     #[must_use]
     pub fn forbids(self, phenomenon: Phenomenon, seen_in: Order) -> bool {
         if seen_in > self.order() {
@@ -236,24 +239,26 @@ impl fmt::Display for Level {
     }
 }
 
-/// Something that happened and that some level forbids.
+/// An occurrence of a phenomenon that some level forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// What.
+    /// The kind of the anomaly.
     pub phenomenon: Phenomenon,
-    /// The order of transactions that it takes to see it.
+    /// The order of transactions that is needed to observe it.
     pub seen_in: Order,
-    /// Who took part, by their places in the history, in the order of the story.
+    /// The transactions involved, by their indexes in the history, in the order of the
+    /// explanation.
     pub transactions: Vec<usize>,
-    /// Of each transaction, how it leads to the next (in a cycle, of the last to the
-    /// first), or what is wrong there.
+    /// For each transaction, how it leads to the next (in a cycle, the last to the first),
+    /// or what is wrong with it.
     pub steps: Vec<String>,
     /// Whether the last transaction leads to the first again.
     pub is_cycle: bool,
 }
 
 impl Anomaly {
-    /// Its name, with the order it takes to see it: `G-single-realtime`.
+    /// The anomaly's name, with the order that is needed to observe it:
+    /// `G-single-realtime`.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.phenomenon.name();

@@ -1,39 +1,39 @@
-//! Finds cycles in a dependency graph, short ones, one for each name.
+//! Cycle search: finds short cycles in a dependency graph, one for each name.
 //!
-//! Whether there is a cycle of some kind is decided exactly, in linear time, by strong
-//! components of the part of the graph that such a cycle lies in:
+//! Whether a cycle of some kind exists is decided exactly, in linear time, by the strongly
+//! connected components of the subgraph that contains such a cycle:
 //!
-//! | a cycle of | lies in a strong component of |
+//! | a cycle of | is in a strongly connected component of |
 //! | --- | --- |
 //! | G0 | ww and order edges |
-//! | G1c | ww, wr and order edges, and has a wr edge in it |
-//! | no two adjacent rw (G-single, long fork, G-nonadjacent) | the graph of states below, and has an rw edge in it |
-//! | any | all edges |
+//! | G1c | ww, wr and order edges, which contains a wr edge |
+//! | no two adjacent rw (G-single, long fork, G-nonadjacent) | the graph of states below, which contains an rw edge |
+//! | any kind | all edges |
 //!
-//! The graph of states has each node twice: as reached by an rw edge, and as reached
-//! otherwise. From the first, no rw edge leads on. So its closed walks are those of the
-//! graph without adjacent rw edges.
+//! The graph of states contains each node twice: as reached by an rw edge, and as reached
+//! otherwise. No rw edge leaves the first state. So its closed walks are those of the graph
+//! without adjacent rw edges.
 //!
-//! Then a breadth-first search inside the component finds an example that is as short
-//! as those that begin with its first edge can be; of several first edges the shortest
-//! is taken, as long as a budget lasts. A cycle without real time or process is
-//! preferred to one with. So the *verdict* does not depend on the budget, only how many
-//! and how short the examples are.
+//! Then a breadth-first search inside the component finds an example that is as short as
+//! possible for its first edge; the search tries several first edges and takes the shortest
+//! cycle, within a budget. It prefers a cycle without edges of real time or process. So the
+//! *verdict* does not depend on the budget, only the number and the length of the examples
+//! do.
 
 use std::collections::VecDeque;
 
 use super::anomaly::{Order, Phenomenon};
 use super::graph::{Edge, Graph, edge, number};
 
-/// Edges looked at for examples, over one graph. The first search in a component is
-/// made whatever has been spent.
+/// Number of edges that the searches for examples in one graph may visit. The first search
+/// in a component runs whatever has been spent.
 const BUDGET: u64 = 100_000_000;
-/// How many first edges are tried for one name in one component.
+/// Number of first edges that are tried for one name in one component.
 const FIRST_EDGES: usize = 48;
-/// In how many components that is done. In the others, the first edge has to do.
+/// Number of components in which several first edges are tried; the others get one.
 pub(super) const COMPONENTS: usize = 64;
 
-/// A closed walk: its transactions, and what leads from each to the next.
+/// A closed walk: its transactions, and the kinds of the edge from each to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cycle {
     pub(super) transactions: Vec<u32>,
@@ -41,7 +41,7 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// What it is called.
+    /// The name of the cycle.
     pub(super) fn phenomenon(&self) -> Phenomenon {
         let is = |kind: u8| self.says.iter().filter(move |says| *says & kind != 0);
         let length = self.says.len();
@@ -59,8 +59,8 @@ impl Cycle {
         }
     }
 
-    /// The order it takes to see it; the graph's is the one that versions may have been
-    /// inferred from.
+    /// The order that is needed to observe the cycle; `graphs` is the order from which
+    /// versions in this graph may have been inferred.
     pub(super) fn seen_in(&self, graphs: Order) -> Order {
         let all = self.says.iter().fold(0, |all, says| all | says);
         let by_order = if all & edge::BY_ORDER == 0 {
@@ -77,8 +77,9 @@ impl Cycle {
     }
 }
 
-/// Examples of every kind of cycle in a strong component. There is at least one; and
-/// one without adjacent rw edges, and one without any, if there are such.
+/// Finds examples of every kind of cycle in a strongly connected component. There is at
+/// least one; and one without adjacent rw edges, and one without any rw edge, if the
+/// component has such cycles.
 pub(super) fn examples(graph: &Graph, members: Vec<u32>, budget: &mut Budget) -> Vec<Cycle> {
     let (part, was) = graph.part(members);
     let mut found = Vec::new();
@@ -106,7 +107,7 @@ pub(super) fn examples(graph: &Graph, members: Vec<u32>, budget: &mut Budget) ->
             found.push(cycle.renamed(&names));
         }
     }
-    // Any cycle with rw edges that are adjacent; if all are, the first will be.
+    // Any cycle with adjacent rw edges; if all have them, the first one found.
     let is_adjacent = |cycle: &Cycle| cycle.phenomenon() == Phenomenon::G2Item;
     let cycle = search(&part, edge::RW, edge::KINDS, budget, is_adjacent);
     debug_assert!(has_nonadjacent || !found.is_empty() || cycle.is_some());
@@ -114,13 +115,13 @@ pub(super) fn examples(graph: &Graph, members: Vec<u32>, budget: &mut Budget) ->
     found.into_iter().map(|cycle| cycle.renamed(&was)).collect()
 }
 
-/// How much may still be spent on examples that are shorter.
+/// The remaining budget for shorter examples.
 #[derive(Debug)]
 pub(super) struct Budget {
     edges: u64,
-    /// How many first edges are tried.
+    /// Number of first edges that are tried.
     pub(super) first_edges: usize,
-    /// Whether the search at hand has had its first edge.
+    /// Whether the current search has tried its first edge.
     is_begun: bool,
 }
 
@@ -135,7 +136,7 @@ impl Default for Budget {
 }
 
 impl Cycle {
-    /// With the names that nodes had before a part was taken.
+    /// Renames the nodes to those of the graph from which a part was taken.
     fn renamed(mut self, was: &[u32]) -> Self {
         for node in &mut self.transactions {
             *node = was[*node as usize];
@@ -144,8 +145,8 @@ impl Cycle {
     }
 }
 
-/// The graph of states: of each node, as reached by others and as reached by rw edges.
-/// Transactions come first here, too.
+/// The graph of states: each node as reached by other edges and as reached by rw edges. As
+/// in every graph here, transactions come first.
 fn states(part: &Graph) -> Graph {
     let mut edges: Vec<Edge> = Vec::new();
     for node in 0..number(part.nodes()) {
@@ -155,7 +156,7 @@ fn states(part: &Graph) -> Graph {
             if says & edge::RW != 0 {
                 edges.push((other, target_by_rw, says));
             } else if says & edge::THROUGH != 0 {
-                // It says what the edge before it said.
+                // A THROUGH edge has the kind of the edge before it.
                 edges.push((other, target, says));
                 edges.push((by_rw, target_by_rw, says));
             } else {
@@ -191,8 +192,8 @@ fn shortest(part: &Graph, first: u8, kinds: u8, budget: &mut Budget) -> Option<C
     search(part, first, kinds, budget, |_| true)
 }
 
-/// The shortest cycle that begins with an edge of this kind, over several such edges,
-/// and satisfies.
+/// The shortest cycle that begins with an edge of kind `first`, over several such edges,
+/// and satisfies a condition.
 fn search(
     part: &Graph,
     first: u8,
@@ -228,7 +229,7 @@ fn search(
     for first in firsts.into_iter().step_by(step) {
         offer(first, &mut best);
     }
-    // Another edge of the best may be the first of a better one.
+    // Another edge of the best cycle may be the first of a better one.
     let mut is_better = true;
     while is_better && let Some(cycle) = best.clone() {
         is_better = false;
@@ -244,8 +245,8 @@ fn search(
     best
 }
 
-/// The shortest cycle that begins with this edge, if the budget is not spent. One
-/// without edges of order is preferred.
+/// The shortest cycle that begins with this edge, unless the budget is spent. Prefers one
+/// without order edges.
 fn close(part: &Graph, (from, to, says): Edge, kinds: u8, budget: &mut Budget) -> Option<Cycle> {
     if budget.edges == 0 && budget.is_begun {
         return None;
@@ -254,7 +255,7 @@ fn close(part: &Graph, (from, to, says): Edge, kinds: u8, budget: &mut Budget) -
     let without = kinds & !edge::ORDERS;
     let path = path(part, to, from, without, budget);
     let mut cycle = path.or_else(|| self::path(part, to, from, kinds, budget))?;
-    // The path is from the edge's target back to its source.
+    // The path leads from the edge's target back to its source.
     cycle.transactions.insert(0, from);
     cycle.says.insert(0, says);
     cycle.simplify(part);
@@ -262,8 +263,8 @@ fn close(part: &Graph, (from, to, says): Edge, kinds: u8, budget: &mut Budget) -
 }
 
 impl Cycle {
-    /// Leaves virtual nodes out: what led to the first of a row leads to what follows.
-    /// As it comes, the last node is the first again.
+    /// Removes virtual nodes: the edge into a run of virtual nodes then leads to the
+    /// transaction after it. The last node of the walk is implicitly the first again.
     fn simplify(&mut self, part: &Graph) {
         let mut transactions = Vec::new();
         let mut kept = Vec::new();
@@ -278,8 +279,8 @@ impl Cycle {
     }
 }
 
-/// The way with the fewest transactions from one node to another; none if they are not
-/// connected. The edges of the way are `says`, its nodes `transactions` without the last.
+/// The path with the fewest transactions from one node to another; `None` if there is none.
+/// The path's edges are `says`, its nodes `transactions` without the last.
 fn path(part: &Graph, from: u32, to: u32, kinds: u8, budget: &mut Budget) -> Option<Cycle> {
     const NOT_YET: u32 = u32::MAX;
     let mut came: Vec<(u32, u8)> = vec![(NOT_YET, 0); part.nodes()];
@@ -298,7 +299,7 @@ fn path(part: &Graph, from: u32, to: u32, kinds: u8, budget: &mut Budget) -> Opt
             if says & kinds == 0 {
                 continue;
             }
-            // A virtual node costs nothing.
+            // A virtual node has no cost.
             let counts = u32::from(part.is_transaction(target));
             if at + counts < cost[target as usize] {
                 cost[target as usize] = at + counts;

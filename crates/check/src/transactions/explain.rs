@@ -1,4 +1,4 @@
-//! Stories: what happened, in words.
+//! Explanations of anomalies in words.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use super::lists::shown;
 use super::versions::{Between, Versions};
 use crate::history::{History, Operation, Outcome, Register, Transaction};
 
-/// How one transaction leads to another by an edge of this kind. Versions of lists
-/// come before those of registers.
+/// Explains how an edge of this kind leads from one transaction to another. The versions of
+/// lists come before those of registers.
 pub(super) fn step(
     history: &History,
     versions: [&Versions; 2],
@@ -36,7 +36,7 @@ pub(super) fn step(
     let by_order = if says & edge::BY_ORDER == 0 {
         ""
     } else {
-        " (by the order of those who met it)"
+        " (by the order of the transactions that accessed it)"
     };
     for (versions, is_list) in versions.into_iter().zip([true, false]) {
         if let Some(between) = versions.between(from, to, kind) {
@@ -44,7 +44,7 @@ pub(super) fn step(
             return format!("{}{by_order}", words(from, to, kind, between));
         }
     }
-    // The edge was made of these versions.
+    // Not reached: every edge was made from these versions.
     format!("T{from} came before T{to}")
 }
 
@@ -77,13 +77,13 @@ fn in_register(from: u32, to: u32, kind: u8, between: Between) -> String {
     }
 }
 
-/// The story of an anomaly, in lines.
+/// Explains an anomaly, in several lines.
 #[must_use]
 pub fn story(history: &History, anomaly: &Anomaly) -> String {
     let mut text = format!("{}: {}\n", anomaly.name(), anomaly.phenomenon.meaning());
     let mut told = Vec::new();
     for index in &anomaly.transactions {
-        // A long walk may come by a second time.
+        // A long walk may visit a transaction a second time.
         if told.contains(index) {
             continue;
         }
@@ -108,7 +108,7 @@ pub fn story(history: &History, anomaly: &Anomaly) -> String {
     text
 }
 
-/// Who a transaction is: its place in the history, its process, its times.
+/// Describes a transaction: its index in the history, its process, its times.
 pub(super) fn title(index: usize, transaction: &Transaction) -> String {
     let outcome = match transaction.outcome {
         Outcome::Committed => "committed",
@@ -129,7 +129,7 @@ pub(super) fn title(index: usize, transaction: &Transaction) -> String {
     )
 }
 
-/// What a transaction did, at most so many operations of it.
+/// Describes at most `most` operations of a transaction.
 pub(super) fn operations(transaction: &Transaction, most: usize) -> String {
     let mut words: Vec<String> = transaction
         .operations
@@ -144,7 +144,7 @@ pub(super) fn operations(transaction: &Transaction, most: usize) -> String {
     words.join(", ")
 }
 
-/// One operation in words.
+/// Describes one operation.
 pub(super) fn operation(operation: &Operation) -> String {
     match operation {
         Operation::Append { key, element } => format!("append {element} to list {key}"),
@@ -161,7 +161,7 @@ pub(super) fn operation(operation: &Operation) -> String {
     }
 }
 
-/// Nanoseconds as somebody would say them.
+/// Formats nanoseconds in a readable unit.
 pub(crate) fn duration(nanoseconds: u64) -> String {
     match nanoseconds {
         0..1_000 => format!("{nanoseconds} ns"),

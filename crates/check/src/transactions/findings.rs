@@ -1,13 +1,13 @@
-//! Collects anomalies: all are counted, of each name some are kept.
+//! Collects anomalies: counts all of them, and keeps some of each name.
 
 use std::collections::BTreeMap;
 
 use super::anomaly::{Anomaly, Order, Phenomenon};
 
-/// How many of each name are kept with their story.
+/// Number of anomalies of each name that are kept with their explanation.
 pub const KEPT: usize = 10;
 
-/// What was found so far.
+/// The anomalies found so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     counts: BTreeMap<(Phenomenon, Order), usize>,
@@ -15,8 +15,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Counts one, and asks for its story if it is to be kept: who took part, and for
-    /// each a line.
+    /// Counts an anomaly, and calls `story` if it is to be kept: for the transactions
+    /// involved, and a line for each.
     pub(super) fn add(
         &mut self,
         phenomenon: Phenomenon,
@@ -40,7 +40,7 @@ impl Findings {
         }
     }
 
-    /// Keeps and counts a cycle, unless it is known already or enough are kept.
+    /// Keeps and counts a cycle, unless it is already known or enough are kept.
     pub(super) fn add_cycle(
         &mut self,
         phenomenon: Phenomenon,
@@ -48,7 +48,8 @@ impl Findings {
         transactions: Vec<usize>,
         steps: impl FnOnce(&[usize]) -> Vec<String>,
     ) {
-        // A cycle has no beginning; the earliest in the history makes it comparable.
+        // A cycle has no beginning; starting at the earliest in the history makes it
+        // comparable.
         let mut transactions = transactions;
         let least = (0..transactions.len()).min_by_key(|place| transactions[*place]);
         transactions.rotate_left(least.unwrap_or(0));
@@ -75,12 +76,12 @@ impl Findings {
         }
     }
 
-    /// Whether there is one of this name, in whatever order it is seen.
+    /// Whether an anomaly of this name was found, in whatever order it is observed.
     pub(super) fn has(&self, phenomenon: Phenomenon) -> bool {
         self.counts.keys().any(|(known, _)| *known == phenomenon)
     }
 
-    /// The anomalies kept, the gravest first, and the counts of all.
+    /// The anomalies kept, the most severe first, and the counts of all.
     pub(super) fn into_parts(mut self) -> (Vec<Anomaly>, BTreeMap<(Phenomenon, Order), usize>) {
         self.kept.sort_by_key(|anomaly| {
             (

@@ -1,15 +1,15 @@
-//! A directed graph of transactions, in two arrays, and its strong components.
+//! A directed graph of transactions, in two arrays, and its strongly connected components.
 //!
 //! Nodes `0..transactions` are the transactions of the history. Nodes above them are
-//! *virtual*: they stand for a group, so that "each of these precedes each of those"
-//! takes as many edges as there are of both, and not the product.
+//! *virtual*: each represents a group, so that "each of these precedes each of those" takes
+//! as many edges as the sum of the two group sizes, and not the product.
 //!
 //! ```text
-//! a ─┐       ┌─► c              what an edge says is told by the edge that enters
-//! b ─┴─► v ──┴─► d              the virtual node; those that leave it go THROUGH
+//! a ─┐       ┌─► c              the edge that enters the virtual node has the kind;
+//! b ─┴─► v ──┴─► d              edges that leave it are THROUGH
 //! ```
 
-/// What an edge says; a set of bits, so that searches can ask for several kinds.
+/// The kinds of an edge; a set of bits, so that searches can select several kinds.
 pub(super) mod edge {
     /// Write depends on write: the target installed the next version.
     pub const WW: u8 = 1;
@@ -17,28 +17,28 @@ pub(super) mod edge {
     pub const WR: u8 = 2;
     /// Antidependency: the target overwrote what the source read.
     pub const RW: u8 = 4;
-    /// Of one process, one after the other.
+    /// Process order: both belong to one process, one after the other.
     pub const PROCESS: u8 = 8;
     /// The source had finished before the target started.
     pub const REALTIME: u8 = 16;
-    /// Goes on from a virtual node: says what the edge before it said.
+    /// Continues from a virtual node: has the kind of the edge before it.
     pub const THROUGH: u8 = 32;
-    /// Beside another: that the versions are in this order was inferred from the
-    /// order of processes or of real time.
+    /// Flag beside a kind: the order of the versions was inferred from the order of
+    /// processes or of real time.
     pub const BY_ORDER: u8 = 64;
 
-    /// The kinds, without the mark beside them.
+    /// All kinds, without the flag beside them.
     pub const KINDS: u8 = WW | WR | RW | PROCESS | REALTIME | THROUGH;
     /// Every kind but antidependencies.
     pub const NOT_RW: u8 = KINDS & !RW;
-    /// The orders in which transactions are started.
+    /// The kinds that follow from the order in which transactions are executed.
     pub const ORDERS: u8 = PROCESS | REALTIME;
 }
 
-/// One edge: from, to, what it says.
+/// One edge: source, target, kinds.
 pub(super) type Edge = (u32, u32, u8);
 
-/// Collects edges, and gives out virtual nodes.
+/// Collects edges, and allocates virtual nodes.
 pub(super) struct Edges {
     transactions: u32,
     nodes: u32,
@@ -46,9 +46,9 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Without edges.
+    /// Creates a collection without edges.
     pub(super) fn new(transactions: usize) -> Self {
-        // An index of a transaction is 32 bits wide throughout; the judge has checked.
+        // Transaction indexes have 32 bits throughout; the judge has checked the size.
         let transactions = u32::try_from(transactions).expect("fewer than 2^31 transactions");
         Self {
             transactions,
@@ -57,14 +57,14 @@ impl Edges {
         }
     }
 
-    /// A node that stands for several.
+    /// Allocates a node that represents a group.
     pub(super) fn virtual_node(&mut self) -> u32 {
         let node = self.nodes;
         self.nodes += 1;
         node
     }
 
-    /// Adds one.
+    /// Adds one edge.
     pub(super) fn add(&mut self, from: u32, to: u32, says: u8) {
         debug_assert_ne!(from, to);
         self.list.push((from, to, says));
@@ -73,9 +73,9 @@ impl Edges {
     /// Adds an edge from each source to each target that is not itself. The targets
     /// are in ascending order, each once.
     ///
-    /// In linear size: with the targets in a row, one chain of virtual nodes leads to
-    /// all targets up to a place, and another to all from a place on. A source that is
-    /// a target itself enters both chains beside its own place.
+    /// The number of edges is linear: over the targets in a row, one chain of virtual nodes
+    /// leads to all targets up to a position, and another to all targets from a position
+    /// on. A source that is itself a target enters both chains next to its own position.
     pub(super) fn all_pairs(&mut self, sources: &[(u32, u8)], targets: &[u32]) {
         debug_assert!(targets.is_sorted());
         if sources.len().min(targets.len()) <= 4 {
@@ -112,24 +112,24 @@ impl Edges {
         }
     }
 
-    /// All that were added, as a graph.
+    /// Converts the collected edges to a graph.
     pub(super) fn into_graph(self) -> Graph {
         Graph::new(self.transactions, self.nodes, &self.list)
     }
 }
 
-/// Edges by their source.
+/// A graph, stored as edges sorted by source.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     transactions: u32,
-    /// Where each node's edges begin; one more than there are nodes.
+    /// Index of each node's first edge; one entry more than there are nodes.
     starts: Vec<u32>,
     targets: Vec<u32>,
     says: Vec<u8>,
 }
 
 impl Graph {
-    /// Of so many nodes, the first of which are transactions.
+    /// Creates a graph of `nodes` nodes, the first of which are transactions.
     pub(super) fn new(transactions: u32, nodes: u32, edges: &[Edge]) -> Self {
         let mut starts = vec![0_u32; nodes as usize + 1];
         for (from, _, _) in edges {
@@ -155,12 +155,12 @@ impl Graph {
         }
     }
 
-    /// How many nodes there are, virtual ones included.
+    /// Number of nodes, virtual ones included.
     pub(super) fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// How many of them are transactions.
+    /// Number of nodes that are transactions.
     pub(super) fn transactions(&self) -> u32 {
         self.transactions
     }
@@ -170,7 +170,7 @@ impl Graph {
         node < self.transactions
     }
 
-    /// Targets of a node's edges, and what they say.
+    /// The targets and kinds of a node's edges.
     pub(super) fn edges(&self, node: u32) -> impl Iterator<Item = (u32, u8)> {
         let range = self.range(node);
         self.targets[range.clone()]
@@ -183,8 +183,8 @@ impl Graph {
         self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize
     }
 
-    /// The part of the graph between these nodes, transactions before virtual ones;
-    /// and for each of its nodes, which it was.
+    /// The subgraph of these nodes, transactions before virtual ones; and for each of its
+    /// nodes, the node in this graph.
     pub(super) fn part(&self, mut members: Vec<u32>) -> (Self, Vec<u32>) {
         members.sort_unstable();
         let transactions = members.partition_point(|node| self.is_transaction(*node));
@@ -200,7 +200,7 @@ impl Graph {
         (part, members)
     }
 
-    /// Strong components that have an edge in them, by edges of these kinds.
+    /// The strongly connected components with at least one edge, by edges of these kinds.
     ///
     /// Tarjan's algorithm, with a stack of its own. Source: Tarjan, "Depth-First
     /// Search and Linear Graph Algorithms", 1972.
@@ -241,7 +241,7 @@ impl Graph {
             }
             match walk.order[target as usize] {
                 0 => walk.enter(target, self.range(target).start),
-                // Done, in a component that is complete.
+                // Visited, in a component that is complete.
                 u32::MAX => {}
                 order => {
                     let low = &mut walk.low[node as usize];
@@ -253,14 +253,15 @@ impl Graph {
 }
 
 struct Walk {
-    /// When a node was entered, from 1; 0: not yet; the maximum: its component is known.
+    /// When a node was entered, from 1; 0 means not yet, the maximum that its component is
+    /// known.
     order: Vec<u32>,
-    /// The earliest entered node on the stack that is reachable.
+    /// The earliest entered node on the stack that is reachable from each node.
     low: Vec<u32>,
     next: u32,
-    /// The nodes that are being looked at, with the next edge of each.
+    /// The nodes that are being visited, with the next edge of each.
     path: Vec<(u32, usize)>,
-    /// Entered, and not yet in a component.
+    /// Nodes that are entered, and not yet in a component.
     stack: Vec<u32>,
     found: Vec<Vec<u32>>,
 }
@@ -291,7 +292,7 @@ impl Walk {
     }
 }
 
-/// Nodes are numbered in 32 bits.
+/// Converts an index to a node number of 32 bits.
 pub(super) fn number(index: usize) -> u32 {
     u32::try_from(index).expect("fewer than 2^32 nodes")
 }

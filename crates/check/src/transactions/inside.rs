@@ -1,17 +1,16 @@
-//! What a transaction shows its own client: its writes at once, and one state of
+//! Internal consistency: a transaction must see its own writes at once, and one state of
 //! everything else.
 //!
 //! ```text
-//! append 7, read [1 2]         internal: its own 7 is not there
+//! append 7, read [1 2]         internal: its own 7 is missing
 //! read [1 7], append 7         future read: 7 was not appended yet
-//! read [1], read [1 2]         non-repeatable: somebody's 2 came between
+//! read [1], read [1 2]         non-repeatable: another transaction's 2 came between
 //! read [1], append 7, read [1 2 7]   the same; read committed allows it
 //! ```
-//!
 //! Source: internal consistency is the axiom INT of Cerone, Bernardi and Gotsman, "A
-//! Framework for Transactional Consistency Models with Atomic Visibility", 2015, of
-//! which the part about others' writes is told apart here, because read committed does
-//! not promise it.
+//! Framework for Transactional Consistency Models with Atomic Visibility", 2015. The part
+//! of it about other transactions' writes is reported separately here, because read
+//! committed does not guarantee it.
 
 use super::accesses::Access;
 use super::anomaly::{Order, Phenomenon};
@@ -19,7 +18,7 @@ use super::findings::Findings;
 use super::lists::shown;
 use crate::history::{History, Operation, Register};
 
-/// Looks at what one transaction did with one list.
+/// Checks one transaction's accesses to one list.
 pub(super) fn list(history: &History, of_transaction: &[Access], findings: &mut Findings) {
     if of_transaction.len() < 2 {
         return;
@@ -34,7 +33,7 @@ pub(super) fn list(history: &History, of_transaction: &[Access], findings: &mut 
         .collect();
     let appended = later.clone();
     let mut own = 0;
-    // What was read last, and how much was appended by then.
+    // The last read, and the number of own appends before it.
     let mut known: Option<(&[i64], usize)> = None;
     for access in of_transaction {
         match access.operation(history) {
@@ -81,7 +80,7 @@ pub(super) fn list(history: &History, of_transaction: &[Access], findings: &mut 
     }
 }
 
-/// Looks at what one transaction did with one register.
+/// Checks one transaction's accesses to one register.
 pub(super) fn register(history: &History, of_transaction: &[Access], findings: &mut Findings) {
     if of_transaction.len() < 2 {
         return;
@@ -131,7 +130,7 @@ pub(super) fn register(history: &History, of_transaction: &[Access], findings: &
     }
 }
 
-/// A register's state in words.
+/// Describes a register's state.
 pub(super) fn state(register: Register) -> String {
     match register {
         Register::Absent => "absent".to_owned(),

@@ -1,21 +1,20 @@
-//! Lists: the order of versions is what reads show.
+//! Lists: reads show the order of versions directly.
 //!
-//! An append is one step of the database, so a list only ever grows at its end, and
-//! every state of it is a prefix of every later one. The longest read of a list is
-//! then its history:
+//! An append is one step of the database, so a list only grows at its end, and every state
+//! of it is a prefix of every later one. The longest read of a list is then its history:
 //!
 //! ```text
 //! T4 read [1 2 4]      the versions are [], [1], [1 2], [1 2 4], in this order;
-//! T2 read [1 2]        whoever read [1 2] read it after 2 and before 4
-//! T7 appended 9        nobody saw 9, so 9 came after 4: had it come before,
+//! T2 read [1 2]        a reader of [1 2] read it after 2 and before 4
+//! T7 appended 9        no transaction saw 9, so 9 came after 4: had it come before,
 //!                      T4 would have seen it
 //! ```
 //!
-//! That last inference is what finds acknowledged appends that are gone.
+//! That last inference finds acknowledged appends that are lost.
 //!
-//! A read that is no prefix of the longest, or has an element twice, is an anomaly by
-//! itself and says nothing more. Elements of aborted transactions, or of nobody, keep
-//! their place in the order; dependencies run past them.
+//! A read that is not a prefix of the longest, or contains an element twice, is an anomaly
+//! by itself and is not used further. Elements that an aborted transaction or none appended
+//! keep their position in the order; dependencies skip them.
 //!
 //! Source: Elle, §4.2 (traceability of lists).
 
@@ -31,11 +30,11 @@ use crate::history::{History, Operation, Outcome, Register};
 struct Read<'history> {
     transaction: u32,
     elements: &'history [i64],
-    /// Whether it is the last before the transaction's own first append.
+    /// Whether this is the last read before the transaction's own first append.
     before_append: bool,
 }
 
-/// The versions of all lists. Notes what is wrong beside cycles.
+/// Infers the versions of all lists. Adds the anomalies other than cycles to `findings`.
 pub(super) fn versions(
     history: &History,
     takes_part: &[bool],
@@ -63,7 +62,7 @@ pub(super) fn versions(
     Ok(versions)
 }
 
-/// Collects a transaction's reads of a list: those before its own appends, and all
+/// Collects a transaction's reads of a list: those before its own appends, and all reads
 /// with their readers.
 fn collect<'history>(
     history: &'history History,
@@ -101,7 +100,7 @@ fn collect<'history>(
     }
 }
 
-/// One list.
+/// One list, with its appends.
 struct List<'run> {
     history: &'run History,
     key: u64,
@@ -161,7 +160,7 @@ impl List<'_> {
             if takes_part[write.transaction as usize] && seen.binary_search(&write.value).is_err() {
                 let unseen =
                     versions.add(self.key, Register::Value(write.value), write.transaction);
-                // Nobody knows their order among each other.
+                // The order of unseen elements among each other is unknown.
                 let mut before = last;
                 while versions.writer(before) == NOBODY && before > empty {
                     versions.order(before, unseen, false);
@@ -206,7 +205,7 @@ impl List<'_> {
         lost_updates(versions, updates, "list", findings);
     }
 
-    /// A read that is no prefix of the longest.
+    /// Reports a read that is not a prefix of the longest.
     fn off(
         &self,
         reader: u32,
@@ -233,13 +232,14 @@ impl List<'_> {
         self.unsound(reader, elements, findings);
     }
 
-    /// Elements that nobody committed.
+    /// Reports elements that no committed transaction appended.
     fn unsound(&self, reader: u32, elements: &[i64], findings: &mut Findings) {
         for element in elements {
             let key = self.key;
             match find(self.appended, *element) {
                 None => findings.add(Phenomenon::GarbageRead, Order::Values, || {
-                    let step = format!("read {element} in list {key}, which nobody appended");
+                    let step =
+                        format!("read {element} in list {key}, which no transaction appended");
                     vec![(reader, step)]
                 }),
                 Some(write) => {
@@ -291,13 +291,13 @@ impl List<'_> {
     }
 }
 
-/// The longest read without an element twice, and who read it.
+/// The longest read without duplicate elements, and its reader.
 fn longest<'history>(reads: &[(u32, &'history [i64])]) -> (u32, &'history [i64]) {
     let mut best: (u32, &[i64]) = (NOBODY, &[]);
     for (reader, elements) in reads {
         let is_longer = best.0 == NOBODY || elements.len() > best.1.len();
-        // A continuation of what has no duplicates is looked at whole, too: elements
-        // may come again.
+        // A longer read is checked as a whole even if it extends one without duplicates: it
+        // may repeat elements.
         if is_longer && duplicate(elements).is_none() {
             best = (*reader, elements);
         }
@@ -305,7 +305,7 @@ fn longest<'history>(reads: &[(u32, &'history [i64])]) -> (u32, &'history [i64])
     best
 }
 
-/// An element that is there twice.
+/// An element that occurs twice.
 fn duplicate(elements: &[i64]) -> Option<i64> {
     if elements.is_sorted_by(|a, b| a < b) {
         return None;
@@ -318,7 +318,7 @@ fn duplicate(elements: &[i64]) -> Option<i64> {
         .map(|pair| pair[0])
 }
 
-/// Transactions that read the same version and replaced it.
+/// Reports transactions that read the same version and replaced it.
 pub(super) fn lost_updates(
     versions: &Versions,
     mut updates: Vec<(Version, u32)>,
@@ -349,7 +349,7 @@ pub(super) fn lost_updates(
     }
 }
 
-/// A list, shortened where it is long.
+/// Formats a list, shortened if it is long.
 pub(super) fn shown(elements: &[i64]) -> String {
     let words = |part: &[i64]| {
         part.iter()

@@ -1,4 +1,5 @@
-//! The judge of isolation: does a history show what a level forbids?
+//! The isolation judge: checks whether a history shows an anomaly that an isolation level
+//! forbids.
 //!
 //! ```text
 //! T0  append 1 to x                          committed, 10 to 20
@@ -8,35 +9,37 @@
 //!     T0 ──wr──► T1 ──wr──► T2 ──rw──► T0     one rw edge: G-single
 //!
 //! read committed      not violated
-//! snapshot isolation  violated: T2 saw what came after T0, and not T0
+//! snapshot isolation  violated: T2 saw T1, which followed T0, but not T0
 //! ```
 //!
-//! From what was read and written, the judge infers in which order the versions of
-//! each object were installed ([`lists`], [`registers`]), from these who depends on
-//! whom ([`versions`]), and looks for cycles ([`cycles`]). Every edge says "before", so
-//! who is in a cycle would be before himself; which kinds of edges it has says which
-//! levels it violates ([`anomaly`]). Some anomalies need no graph, and are found on the
-//! way. For levels that promise to respect the order of a process or of real time, the
-//! edges of that order are added ([`orders`]).
+//! From the reads and writes, the judge infers the order in which the versions of each
+//! object were installed ([`lists`], [`registers`]), from these the dependencies between
+//! transactions ([`versions`]), and searches for cycles ([`cycles`]). Every edge means
+//! "before", so a transaction in a cycle would precede itself; the kinds of edges in the
+//! cycle determine which levels it violates ([`anomaly`]). Some anomalies need no graph,
+//! and are found on the way. For levels that guarantee to respect the order of a process or
+//! of real time, the judge adds the edges of that order ([`orders`]).
 //!
-//! # What a verdict is worth
+//! # Soundness and completeness
 //!
-//! - An accusation is sound: for every anomaly there is no execution at that level that
-//!   clients would have seen so. It supposes what [`history`](crate::history) asks of a
-//!   recorder, and that an append is one step of the database.
-//! - The absence of one is not a proof. Writes that nobody read, transactions of
-//!   unknown outcome that nobody saw, and blind writes to registers leave room. Lists
-//!   that are read often leave little.
-//! - Whether a level is violated is decided exactly with regard to what is inferred,
-//!   however large the tangle. Examples are limited in number ([`KEPT`] a name).
+//! - A reported violation is sound: for every anomaly, no execution at that level could
+//!   have given clients these answers. This assumes the requirements of
+//!   [`history`](crate::history) on a recorder, and that an append is one step of the
+//!   database.
+//! - The absence of violations is not a proof. Writes that no transaction read,
+//!   transactions of unknown outcome that none saw, and blind writes to registers leave
+//!   room. Lists that are read often leave little.
+//! - Whether a level is violated is decided exactly with regard to the inferred
+//!   dependencies, however large the component. The number of examples is limited ([`KEPT`]
+//!   per name).
 //!
-//! # Size
+//! # Scalability
 //!
-//! Time and memory grow with the operations (and n log n for sorting them), also where
-//! everybody overlaps; a million transactions take seconds
-//! (`cargo run --release -p coeval-check --example million`). The exception is the
-//! order of registers by real time, which takes as many steps more as versions of one
-//! register were written at the same time.
+//! Time and memory are linear in the operations (plus n log n for sorting them), also where
+//! all transactions overlap; a million transactions take seconds (`cargo run --release -p
+//! coeval-check --example million`). The exception is the order of registers by real time,
+//! which takes additional steps for each version of a register that was written at the same
+//! time as others.
 //!
 //! Sources: Adya's thesis (1999) for graphs and phenomena; Kingsbury and Alvaro, "Elle"
 //! (PVLDB 2020), for the inference; [`anomaly`] cites those of each name.
@@ -70,71 +73,73 @@ use graph::Edges;
 use registers::Registers;
 use versions::Versions;
 
-/// A history that cannot be judged; the recorder or the workload is at fault.
+/// Error: the history cannot be judged, because the recorder or the workload is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unjudgeable {
-    /// A read would not say whose value it shows.
+    /// A value was written twice, so that a read of it would not identify its writer.
     #[error("{value} was written to key {key} twice, by T{} and T{}: values are used once", by[0], by[1])]
     WrittenTwice {
-        /// The object.
+        /// The key of the object.
         key: u64,
-        /// What was written.
+        /// The value that was written twice.
         value: i64,
-        /// The transactions, by their places in the history.
+        /// The two transactions, by their indexes in the history.
         by: [usize; 2],
     },
-    /// A process is a client that does one thing after another.
+    /// Two transactions of a process overlap, although a process executes one after
+    /// another.
     #[error("T{} and T{} of process {process} overlap", transactions[0], transactions[1])]
     Overlap {
-        /// The process.
+        /// The process whose transactions overlap.
         process: u64,
-        /// The transactions, by their places in the history.
+        /// The two transactions, by their indexes in the history.
         transactions: [usize; 2],
     },
-    /// Transactions are numbered in 31 bits, operations of one in 32.
+    /// The history exceeds 31 bits of transactions or 32 bits of operations.
     #[error("the history is too large")]
     TooLarge,
 }
 
 impl Unjudgeable {
-    /// The history, or who made it, must be changed first.
+    /// What the caller can do: the history, or its recorder, must be changed first.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         Remedy::Fix
     }
 }
 
-/// What was found in a history.
+/// Result of the isolation judge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Anomalies with their stories, the gravest first; at most [`KEPT`] of each name.
+    /// Anomalies with explanations, the most severe first; at most [`KEPT`] of each name.
     pub anomalies: Vec<Anomaly>,
-    /// How many of each were found. Of cycles, examples are counted: there may be more.
+    /// Number of anomalies found, by name and order. For cycles it counts the examples: the
+    /// history may contain more.
     pub counts: BTreeMap<(Phenomenon, Order), usize>,
-    /// Transactions that took effect, as far as anybody could see.
+    /// Number of transactions that took effect, as far as the history shows.
     pub transactions: usize,
 }
 
 impl Judgement {
-    /// What this level forbids, of what was found.
+    /// The anomalies that this level forbids.
     pub fn violations(&self, level: Level) -> impl Iterator<Item = &Anomaly> {
         self.anomalies
             .iter()
             .filter(move |anomaly| level.forbids(anomaly.phenomenon, anomaly.seen_in))
     }
 
-    /// Whether nothing was found that this level forbids. Of levels that were not
-    /// asked for, this says less than it could.
+    /// Whether no anomaly was found that this level forbids. For a level that was not among
+    /// those given to [`judge`], the search may have been incomplete.
     #[must_use]
     pub fn permits(&self, level: Level) -> bool {
         self.violations(level).next().is_none()
     }
 }
 
-/// Judges a history with regard to these levels. Asking for fewer takes less time.
+/// Judges a history with regard to these levels. Fewer levels take less time.
 ///
 /// # Errors
-/// When the history is none that can be judged.
+/// When the history cannot be judged.
 pub fn judge(history: &History, levels: &[Level]) -> Result<Judgement, Unjudgeable> {
     check(history)?;
     let takes_part = accesses::takes_part(history)?;
@@ -144,8 +149,8 @@ pub fn judge(history: &History, levels: &[Level]) -> Result<Judgement, Unjudgeab
     let mut orders: Vec<Order> = levels.iter().map(|level| level.order()).collect();
     orders.sort_unstable();
     orders.dedup();
-    // The strongest first: it has the edges of all weaker ones, and a graph without cycles
-    // has none with fewer edges.
+    // The strongest first: its graph includes the edges of all weaker ones, and a graph
+    // without cycles has none with fewer edges.
     while let Some(order) = orders.pop() {
         let registers = registers.versions(history, order, &mut findings);
         let run = Run {
@@ -166,7 +171,7 @@ pub fn judge(history: &History, levels: &[Level]) -> Result<Judgement, Unjudgeab
     })
 }
 
-/// What the inference rests on.
+/// Checks the assumptions of the inference.
 fn check(history: &History) -> Result<(), Unjudgeable> {
     let transactions = &history.transactions;
     let is_small = |length: usize| u32::try_from(length).is_ok_and(|length| length < 1 << 31);
@@ -180,7 +185,7 @@ fn check(history: &History) -> Result<(), Unjudgeable> {
     by_process.sort_by_key(|index| (transactions[*index].process, transactions[*index].started));
     for pair in by_process.windows(2) {
         let [before, after] = [&transactions[pair[0]], &transactions[pair[1]]];
-        // Who never learnt how a transaction ended may go on with the next.
+        // A process that never learned a transaction's outcome may continue with the next.
         if before.process == after.process
             && before
                 .finished
@@ -195,7 +200,7 @@ fn check(history: &History) -> Result<(), Unjudgeable> {
     Ok(())
 }
 
-/// One look for cycles.
+/// One search for cycles, with the edges of one order.
 struct Run<'run> {
     history: &'run History,
     takes_part: &'run [bool],
@@ -204,7 +209,7 @@ struct Run<'run> {
 }
 
 impl Run<'_> {
-    /// Whether there are any.
+    /// Searches for cycles and returns whether there are any.
     fn look_for_cycles(&self, findings: &mut Findings) -> bool {
         let mut edges = Edges::new(self.history.transactions.len());
         for versions in self.versions {
@@ -219,7 +224,7 @@ impl Run<'_> {
         let graph = edges.into_graph();
         let mut components = graph.components(graph::edge::KINDS);
         let is_tangled = !components.is_empty();
-        // Small tangles tell short stories.
+        // Small components give short explanations.
         components.sort_by_key(Vec::len);
         let mut budget = Budget::default();
         for (place, members) in components.into_iter().enumerate() {

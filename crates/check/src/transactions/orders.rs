@@ -1,9 +1,9 @@
-//! Edges between transactions that clients know the order of.
+//! Order edges: between transactions whose order clients can observe.
 //!
-//! **Process**: from each transaction of a process to its next. **Real time**: from
-//! each transaction to all that started after it had finished. Those are as many as
-//! the square of the history, so they go by way of barriers, virtual nodes in a row
-//! in the order of time:
+//! **Process**: from each transaction of a process to its next. **Real time**: from each
+//! transaction to all that started after it had finished. The number of such pairs is
+//! quadratic in the history, so the edges lead through barriers, virtual nodes in a row in
+//! the order of time:
 //!
 //! ```text
 //!  a |--|       c |-----|                 a ─► B1 ─► c,   B1 ─► B2
@@ -11,16 +11,16 @@
 //! time ───B1──B2──────────────►
 //! ```
 //!
-//! A finish leads to the next barrier, a barrier to the starts until the next one and
-//! to the next barrier. Three edges a transaction at most.
+//! A finish leads to the next barrier, a barrier to the starts before the next one and to
+//! the next barrier. That makes at most three edges per transaction.
 //!
-//! Only who was told that it committed leads anywhere: an unknown transaction may take
-//! effect at any later time. Times that are equal are no order.
+//! Only a transaction whose commit its client has confirmed is the source of an edge: an
+//! unknown transaction may take effect at any later time. Equal times define no order.
 
 use super::graph::{Edges, edge, number};
 use crate::history::History;
 
-/// Adds the edges of processes.
+/// Adds the edges of process order.
 pub(super) fn by_process(history: &History, takes_part: &[bool], edges: &mut Edges) {
     let transactions = &history.transactions;
     let mut sorted: Vec<u32> = (0..number(transactions.len()))
@@ -44,13 +44,13 @@ pub(super) fn by_process(history: &History, takes_part: &[bool], edges: &mut Edg
     }
 }
 
-/// Adds the edges of real time.
+/// Adds the edges of real-time order.
 pub(super) fn by_real_time(history: &History, takes_part: &[bool], edges: &mut Edges) {
     let mut moments = Vec::new();
     for (index, transaction) in history.transactions.iter().enumerate() {
         if takes_part[index] {
             let index = number(index);
-            // At one moment, starts stand before finishes: the latter do not precede them.
+            // At equal times, starts come before finishes: the latter do not precede them.
             moments.push((transaction.started, false, index));
             if let Some(finished) = transaction.acknowledged_at() {
                 moments.push((finished, true, index));
@@ -59,7 +59,7 @@ pub(super) fn by_real_time(history: &History, takes_part: &[bool], edges: &mut E
     }
     moments.sort_unstable();
     let mut barrier: Option<u32> = None;
-    // Whether something started behind the barrier.
+    // Whether a transaction started after the barrier.
     let mut is_used = true;
     for (_, finishes, index) in moments {
         if !finishes {

@@ -1,8 +1,8 @@
-//! Pictures: an anomaly as SVG.
+//! Pictures of anomalies as SVG.
 //!
-//! The transactions stand below each other in the order of the story, each a box with
-//! what it did; arrows lead from each to the next, with the kind of edge and why; in a
-//! cycle, one leads back along the right side.
+//! The transactions are drawn below each other in the order of the explanation, each as a
+//! box with its operations; arrows lead from each to the next, labelled with the kind of
+//! edge and its reason; in a cycle, one arrow leads back along the right side.
 
 use std::fmt::Write;
 
@@ -15,11 +15,11 @@ const LEFT: usize = 20;
 const BOX: usize = 620;
 const LINE: usize = 18;
 const GAP: usize = 64;
-/// Operations and characters shown; more are cut.
+/// Maximum number of operations and of characters shown; more are cut.
 const OPERATIONS: usize = 8;
 const CHARACTERS: usize = 88;
 
-/// An anomaly as a document of SVG.
+/// Draws an anomaly as an SVG document.
 #[must_use]
 pub fn svg(history: &History, anomaly: &Anomaly) -> String {
     let mut body = String::new();
@@ -111,7 +111,7 @@ pub fn svg(history: &History, anomaly: &Anomaly) -> String {
     )
 }
 
-/// Every kind of edge has its own.
+/// The color of a step: every kind of edge has its own.
 fn color(step: &str, is_cycle: bool) -> &'static str {
     if !is_cycle {
         return "#57606a";

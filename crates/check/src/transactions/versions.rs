@@ -1,7 +1,7 @@
-//! The versions of all objects: who wrote each, who read it, which came next.
+//! The versions of all objects: the writer of each, its readers, and its successors.
 //!
-//! Both kinds of object, lists and registers, end in this one form, and from here on
-//! the judge no longer knows them apart:
+//! Lists and registers are both converted to this form, and from here on the judge does not
+//! distinguish them:
 //!
 //! ```text
 //! versions of key 5     absent ────► [1] ────► [1 2] ────► [1 2 4]
@@ -17,11 +17,10 @@
 //! - writer(v) **wr** each reader of v,
 //! - each reader of v **rw** writer(s).
 //!
-//! An order of versions may be partial; then the successors are those of which it is
-//! known that they come later and not known that another comes between. A path of
-//! edges says no less than Adya's direct dependency: an rw edge may stand for an rw
-//! edge with ww edges behind it, never for something else. A successor *of readers* has
-//! rw edges alone.
+//! An order of versions may be partial; then the successors of a version are those that are
+//! known to be later and not known to have another in between. A path of edges implies no
+//! less than Adya's direct dependency: an rw edge may represent an rw edge followed by ww
+//! edges, never anything else. A successor *of readers* has rw edges alone.
 //!
 //! Source: Adya, "Weak Consistency: A Generalized Theory and Optimistic
 //! Implementations for Distributed Transactions", 1999, §3.1 and §4.4.
@@ -29,19 +28,19 @@
 use super::graph::{Edges, edge, number};
 use crate::history::Register;
 
-/// Stands for "no transaction": the initial state, or nobody knows.
+/// Denotes the absence of a transaction: the initial state, or an unknown writer.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// The version of an object, by its place in [`Versions`].
+/// The version of an object, by its index in [`Versions`].
 pub(super) type Version = u32;
 
-/// That one version directly precedes another.
+/// The fact that one version directly precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Successor {
     pub(super) before: Version,
     pub(super) after: Version,
-    /// Whether it holds only if no update is lost: then it says of readers of the one that
-    /// they missed the other, and nothing of writers.
+    /// Whether it holds only if no update is lost: then readers of the first version missed
+    /// the second, and nothing is known about the writers.
     pub(super) of_readers: bool,
     /// Whether it was inferred from the order of processes or of real time.
     pub(super) by_order: bool,
@@ -51,29 +50,28 @@ pub(super) struct Successor {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Versions {
     keys: Vec<u64>,
-    /// What a read of the version shows: of a register its value, of a list its last
-    /// element.
+    /// What a read of the version shows: a register's value, or a list's last element.
     labels: Vec<Register>,
     writers: Vec<u32>,
-    /// (version, transaction), sorted, each once.
+    /// Pairs of version and reading transaction, sorted, each once.
     readers: Vec<(Version, u32)>,
     /// Sorted, each pair once.
     successors: Vec<Successor>,
 }
 
-/// Between which versions of which key an edge runs.
+/// The versions of an object between which an edge leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between {
-    /// The object.
+    /// The key of the object.
     pub key: u64,
-    /// What the source wrote or read: a value, or a list's last element.
+    /// The version that the source wrote or read: a value, or a list's last element.
     pub from: Register,
-    /// What the target wrote or read.
+    /// The version that the target wrote or read.
     pub to: Register,
 }
 
 impl Versions {
-    /// Adds a version.
+    /// Adds a version with its writer.
     pub(super) fn add(&mut self, key: u64, label: Register, writer: u32) -> Version {
         self.keys.push(key);
         self.labels.push(label);
@@ -81,12 +79,12 @@ impl Versions {
         number(self.keys.len() - 1)
     }
 
-    /// Adds that a transaction read a version.
+    /// Records that a transaction read a version.
     pub(super) fn read(&mut self, version: Version, reader: u32) {
         self.readers.push((version, reader));
     }
 
-    /// Adds that a version directly precedes another.
+    /// Records that a version directly precedes another.
     pub(super) fn order(&mut self, before: Version, after: Version, by_order: bool) {
         self.successors.push(Successor {
             before,
@@ -96,7 +94,7 @@ impl Versions {
         });
     }
 
-    /// Adds that whoever read a version missed another, if no update is lost.
+    /// Records that every reader of a version missed another, if no update is lost.
     pub(super) fn missed(&mut self, read: Version, later: Version) {
         self.successors.push(Successor {
             before: read,
@@ -106,44 +104,44 @@ impl Versions {
         });
     }
 
-    /// To be called when all is added.
+    /// Sorts the collected facts. Called after the last addition.
     pub(super) fn seal(&mut self) {
         self.readers.sort_unstable();
         self.readers.dedup();
         self.successors.sort_unstable();
-        // What is known anyhow stands first, and stays.
+        // Facts that hold without an assumed order sort first, and are kept.
         self.successors
             .dedup_by_key(|one| (one.before, one.after, one.of_readers));
     }
 
-    /// How many there are.
+    /// Number of versions.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Of which object.
+    /// The key of a version's object.
     pub(super) fn key(&self, version: Version) -> u64 {
         self.keys[version as usize]
     }
 
-    /// What a read of it shows.
+    /// What a read of the version shows.
     pub(super) fn label(&self, version: Version) -> Register {
         self.labels[version as usize]
     }
 
-    /// Who wrote it.
+    /// The transaction that wrote the version.
     pub(super) fn writer(&self, version: Version) -> u32 {
         self.writers[version as usize]
     }
 
-    /// Who read it.
+    /// The transactions that read the version, each with the version.
     pub(super) fn readers(&self, version: Version) -> &[(Version, u32)] {
         let start = self.readers.partition_point(|(read, _)| *read < version);
         let length = self.readers[start..].partition_point(|(read, _)| *read == version);
         &self.readers[start..start + length]
     }
 
-    /// Adds all dependencies between transactions.
+    /// Adds the edges of all dependencies between transactions.
     pub(super) fn edges(&self, edges: &mut Edges) {
         let mut readers = self.readers.as_slice();
         let mut successors = self.successors.as_slice();
@@ -164,7 +162,7 @@ impl Versions {
                 sources.push((writer, edge::WW));
             }
             for (_, reader) in here {
-                // A transaction that wrote what it read before others do depends on nobody.
+                // A transaction that read its own write depends on no other.
                 if *reader != writer {
                     sources.push((*reader, edge::RW));
                     if writer != NOBODY {
@@ -211,8 +209,8 @@ impl Versions {
         }
     }
 
-    /// Why there is an edge of this kind between two transactions, if it is for
-    /// versions of these objects. Looks at all versions; for the few edges of a cycle.
+    /// Finds the versions because of which there is an edge of this kind between two
+    /// transactions. Searches all versions, so it is only for the few edges of a cycle.
     pub(super) fn between(&self, from: u32, to: u32, kind: u8) -> Option<Between> {
         let is_source = |version: Version| match kind {
             edge::RW => {

@@ -1,12 +1,12 @@
-//! The elements of one large array, each with its place.
+//! Splits one large JSON array into its elements, each with its offset in the text.
 //!
-//! Only where elements begin and end is looked for here: outside of strings, at no depth.
-//! What stands between is read one after another, so that a mistake is told at its place,
-//! and so that not all of a large file stands in memory twice.
+//! The scanner only finds where elements begin and end: outside strings, at depth zero. The
+//! caller then parses each element by itself, so that errors are reported at the right
+//! position, and a large file is not held in memory twice.
 
 use super::ReadError;
 
-/// Every element with its offset. The text begins with `[`, behind blanks.
+/// All elements with their offsets. The text begins with `[`, after whitespace.
 pub(super) fn elements(text: &[u8]) -> Result<Vec<(usize, &[u8])>, ReadError> {
     let mut scan = Scan { text, at: 0 };
     scan.blanks();
@@ -62,7 +62,7 @@ impl<'text> Scan<'text> {
         ReadError::at(self.text, self.at, problem)
     }
 
-    /// Goes to the end of an element: of what is opened, or of a word.
+    /// Skips to the end of an element: of an array, an object, a string or a word.
     fn element(&mut self) -> (usize, &'text [u8]) {
         let start = self.at;
         let mut depth = 0_usize;
@@ -91,7 +91,7 @@ impl<'text> Scan<'text> {
             }
             self.at += 1;
         }
-        // An escape may have been the last byte.
+        // A backslash may have been the last byte.
         self.at = self.at.min(self.text.len());
         (start, &self.text[start..self.at])
     }

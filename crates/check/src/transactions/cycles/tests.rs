@@ -1,4 +1,4 @@
-//! Cycles by search against cycles by relations.
+//! Tests of the cycle search against cyclic relations.
 
 use super::*;
 
@@ -32,8 +32,8 @@ fn is_cyclic(relation: &Matrix) -> bool {
     (0..6).any(|node| closure[node][node])
 }
 
-/// What is cyclic, by the relations that the levels are defined with, and what is
-/// found: the same, on thousands of small graphs.
+/// Compares the found cycles with the relations by which the levels are defined, on
+/// thousands of small graphs.
 #[test]
 fn verdicts_are_those_of_the_relations() {
     let mut state = 11_u64;
@@ -58,7 +58,7 @@ fn verdicts_are_those_of_the_relations() {
                 [&mut ww, &mut wr, &mut rw][choice][from as usize][to as usize] = true;
                 edges.push((from as u32, to as u32, says));
             } else if from < to {
-                // Edges of order never lead back.
+                // Order edges never lead back.
                 ww[from as usize][to as usize] = true;
                 edges.push((from as u32, to as u32, edge::REALTIME));
             }

@@ -1,4 +1,4 @@
-//! Components and groups against reachability.
+//! Tests of components and groups against reachability.
 
 use super::*;
 
@@ -79,7 +79,7 @@ fn components_agree_with_reachability() {
     }
 }
 
-/// Which transactions each transaction reaches by way of virtual nodes only.
+/// The transactions that each transaction reaches through virtual nodes only.
 fn pairs(graph: &Graph, transactions: u32) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     for source in 0..transactions {

@@ -1,21 +1,23 @@
-//! Which version precedes which, by the order of those who met them.
+//! Inference of the order of versions from the order of the transactions that accessed
+//! them.
 //!
-//! Not every pair is told, only enough that all others follow: of the versions that
-//! precede one in real time, those between which and it no other stands. A level that
-//! respects real time respects each process's order, too: of that, real time tells all
-//! but what a process did at the very moment at which its transaction before finished.
+//! The functions do not return every pair, only enough that all others follow: for each
+//! version, those that precede it in real time without another version in between. A level
+//! that respects real time respects each process's order, too: real time implies all of
+//! that order except for a transaction that starts at the very moment at which the previous
+//! one of its process finished.
 
 use super::super::graph::number;
 use super::super::versions::Version;
 use super::{Registers, Touch};
 use crate::history::{History, Transaction};
 
-/// What a process met last precedes what it meets next.
+/// A version that a process accessed last precedes the one it accesses next.
 pub(super) fn of_processes(touches: &[Touch], history: &History) -> Vec<(Version, Version)> {
     in_succession(touches, history, |_, _| true)
 }
 
-/// The same of transactions between which no time has passed.
+/// The same for consecutive transactions of a process without time in between.
 fn of_touching(touches: &[Touch], history: &History) -> Vec<(Version, Version)> {
     in_succession(touches, history, |before, after| !before.precedes(after))
 }
@@ -32,7 +34,8 @@ fn in_succession(
         (touch.initial, transaction.process, transaction.started)
     });
     let mut order = Vec::new();
-    // The last touch of this register by this process of which it knows that it is done.
+    // The process's last access to this register whose transaction it knows to have
+    // committed.
     let mut before: Option<Touch> = None;
     for touch in touches {
         let transaction = of(&touch);
@@ -50,8 +53,8 @@ fn in_succession(
     order
 }
 
-/// What was met by one who had finished precedes what is met by one who started
-/// after that, or by the same process.
+/// A version accessed by a transaction that had finished precedes a version accessed by a
+/// transaction that started after that, or that follows it in the same process.
 pub(super) fn of_real_time(registers: &Registers, history: &History) -> Vec<(Version, Version)> {
     let mut ended = vec![u64::MAX; registers.versions.len()];
     let mut started = vec![None; registers.versions.len()];
@@ -71,7 +74,7 @@ pub(super) fn of_real_time(registers: &Registers, history: &History) -> Vec<(Ver
         by_end.clear();
         by_end.extend((*initial..end).filter(|version| ended[*version as usize] < u64::MAX));
         by_end.sort_unstable_by_key(|version| ended[*version as usize]);
-        // Up to each place, the three versions that were met last.
+        // For each prefix of `by_end`, the three versions that were accessed last.
         let mut latest: Vec<[Option<(u64, Version)>; 3]> = Vec::new();
         let mut best = [None; 3];
         for version in &by_end {
@@ -102,7 +105,7 @@ pub(super) fn of_real_time(registers: &Registers, history: &History) -> Vec<(Ver
                 order.push((after, newest));
                 order.push((newest, after));
             }
-            // Of those that precede it, most precede the newest, too.
+            // Most of those that precede it also precede the newest.
             let nearest = by_end[..upto]
                 .iter()
                 .rev()

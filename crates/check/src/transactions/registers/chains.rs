@@ -1,4 +1,4 @@
-//! What was updated in one go: versions between which no other stands.
+//! Chains of updates: versions of a register between which there can be no other.
 //!
 //! ```text
 //! T1  r 5 → 1, w 5 2          1 ─► 2 ─► 3    one chain
@@ -7,18 +7,18 @@
 //! ```
 //!
 //! A transaction that reads v and writes w leaves no room between them at any level that
-//! loses no update: whoever wrote v ─► u ─► w would have done so behind its snapshot, or
-//! between its place in the order and itself. So of two chains, one comes as a whole before
-//! the other, and what is known of one version of each holds for all of both. The initial
-//! version comes first, and so does its chain.
+//! prevents lost updates: a writer of u with v ─► u ─► w would have written after its
+//! snapshot, or between its own read and write. So of two chains, one as a whole precedes
+//! the other, and a known order of one version of each holds for all versions of both. The
+//! initial version comes first, and so does its chain.
 //!
-//! Read committed loses updates. There, orders of processes and of time promise nothing
-//! anyhow; and of what follows from the initial version, only antidependencies are made,
-//! which read committed does not look at: of the chain's last version, and of what its
-//! writer had read.
+//! Read committed permits lost updates. There, orders of processes and of time are not
+//! guaranteed anyway; and from the order after the initial version, only antidependencies
+//! are derived, which read committed ignores: those of readers of the chain's last version,
+//! and of the version that its writer had read.
 //!
-//! Where two transactions updated one version, an update is lost, which is found by itself;
-//! such a register has no chains.
+//! Where two transactions updated one version, an update is lost, which is reported by
+//! itself; such a register has no chains.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +33,8 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// By pairs of which the second follows at once, for registers of which they are in
-    /// no circle.
+    /// Builds the chains from pairs of versions of which the second directly follows; they
+    /// contain no cycles.
     pub(super) fn new(
         versions: &Versions,
         follows: &[(Version, Version)],
@@ -57,7 +57,7 @@ impl Chains {
             before,
         };
         for forked in &forked {
-            // A register's versions are in a row.
+            // The versions of a register are consecutive.
             let of_register = (*forked..).take_while(|version| {
                 (*version as usize) < versions.len() && initial(*version) == *forked
             });
@@ -81,15 +81,16 @@ impl Chains {
         chains
     }
 
-    /// What follows for the chains of two versions of which one precedes the other.
+    /// For two versions of which one precedes the other, the implied order of their chains:
+    /// the last version of the first chain and the first version of the second.
     pub(super) fn of_all(&self, before: Version, after: Version) -> Option<(Version, Version)> {
         let pair = (self.last[before as usize], self.first[after as usize]);
         let are_two = self.first[before as usize] != pair.1;
         (are_two && pair != (before, after)).then_some(pair)
     }
 
-    /// Pairs of which the readers of the first missed the second: of the initial version's
-    /// chain and each other.
+    /// Pairs of versions of which the readers of the first missed the second: the end of
+    /// the initial version's chain, and the first version of every other chain.
     pub(super) fn behind_initial(
         &self,
         versions: &Versions,
@@ -112,8 +113,8 @@ impl Chains {
         self.first[version as usize] == version
     }
 
-    /// What the last writer of a chain wrote there, and what it had read; nothing if the
-    /// chain is one version.
+    /// The versions that the last writer of a chain wrote there, and the one that it had
+    /// read; empty if the chain is one version.
     fn ending(&self, versions: &Versions, first: Version) -> Vec<Version> {
         let mut version = self.last[first as usize];
         let writer = versions.writer(version);

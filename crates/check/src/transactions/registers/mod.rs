@@ -1,44 +1,44 @@
 //! Registers: the order of versions has to be inferred.
 //!
-//! A read of a register shows one value, and so who wrote it, but not what was there
-//! before. What is inferred, and why it accuses nobody wrongly:
+//! A read of a register shows one value, and so identifies its writer, but does not show
+//! the previous value. These inferences are made, each with the reason why it is sound:
 //!
 //! 1. **The initial state comes first.** By definition.
-//! 2. **Writes follow reads.** A transaction that reads v and then writes w puts w
-//!    after v. If w were before v, then ww edges would lead from it to the writer of
-//!    v, and a wr edge back: G1c, which every level forbids. So under whatever level
-//!    is promised, either v precedes w, or the promise is broken.
-//! 3. **The order of a process**, for levels that promise to respect it: what a
-//!    process read or wrote last precedes what it reads or writes next. Else the two
-//!    transactions would be in a cycle with at most one rw edge.
-//! 4. **Real time**, for levels that promise that: a version that some transaction saw
-//!    or made before another one started, precedes what that one saw or made. The order
-//!    of a process (3) is part of it, also where a transaction starts at the moment at
-//!    which the one before it finished: what a weaker level forbids, no stronger permits.
-//! 5. **Nothing comes between what an update read and what it wrote**, for levels that
-//!    lose no update: [`chains`].
+//! 2. **Writes follow reads.** A transaction that reads v and then writes w puts w after v.
+//!    If w were before v, then ww edges would lead from it to the writer of v, and a wr
+//!    edge back: G1c, which every level forbids. So under any guaranteed level, either v
+//!    precedes w, or the guarantee is violated.
+//! 3. **The order of a process**, for levels that guarantee to respect it: the version that
+//!    a process accessed last precedes the one it accesses next. Else the two transactions
+//!    would be in a cycle with at most one rw edge.
+//! 4. **Real time**, for levels that guarantee it: a version that some transaction read or
+//!    wrote before another one started precedes the version that the other read or wrote.
+//!    The order of a process (3) is part of it, also where a transaction starts at the
+//!    moment at which the previous one finished: a stronger level permits nothing that a
+//!    weaker one forbids.
+//! 5. **No version comes between the one an update read and the one it wrote**, for levels
+//!    that prevent lost updates: [`chains`].
 //!
-//! What follows from 3 and 4 is marked, and an anomaly that rests on it bears the
-//! order in its name. *Not* inferred: the order of blind writes that nothing relates;
-//! that of values by their size; that two reads in one transaction are in order (read
-//! committed promises that, and it adds nothing).
+//! Inferences from 3 and 4 are marked, and an anomaly that is based on them has the order
+//! in its name. *Not* inferred: the order of unrelated blind writes; the order of values by
+//! their size; the order of two reads in one transaction (read committed guarantees it, but
+//! it adds nothing).
 //!
 //! Versions that precede each other are an anomaly by themselves, cyclic versions. The
-//! orders they came from are then not used for this register.
+//! judge then ignores the orders they came from for this register.
 //!
 //! ```text
 //! T1  w 5 1                     initial ─► 1      (1)
 //! T2  r 5 → 1, w 5 2                       1 ─► 2 (2)
 //! T3  w 5 3                     initial ─► 3      3 is not ordered against 1 and 2, or
-//!                                          behind both: if T3 began after T1 finished
+//!                                          is after both: if T3 began after T1 finished
 //!                                          (4, 5), or if T1 had read the initial
-//!                                          version (5)
 //! ```
 //!
-//! For 4, let e(v) be the first moment at which a transaction that saw or made v had
-//! finished, and s(v) the last at which one started. Then v precedes w exactly if
-//! e(v) < s(w): the pairs of all transactions come down to two numbers a version. (3) is
-//! added for transactions of a process that touch.
+//! For 4, let e(v) be the first moment at which a transaction that read or wrote v had
+//! finished, and s(v) the last at which one started. Then v precedes w exactly if e(v) <
+//! s(w): two numbers per version replace the pairs of all transactions. (3) is added for
+//! transactions of a process without time in between.
 //!
 //! Source: Elle, §4.3 (recoverability of registers), where 1 to 4 are options.
 
@@ -59,11 +59,11 @@ use super::lists::lost_updates;
 use super::versions::{NOBODY, Version, Versions};
 use crate::history::{History, Operation, Outcome, Register};
 
-/// What a transaction had to do with a register: the first version it met there, and
-/// the last.
+/// One transaction's accesses to a register: the first version it accessed there, and the
+/// last.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
-    /// The initial version stands for the register.
+    /// The initial version, which identifies the register.
     initial: Version,
     transaction: u32,
     first: Version,
@@ -72,17 +72,17 @@ struct Touch {
 
 /// All registers, before an order of transactions is taken into account.
 pub(super) struct Registers {
-    /// Every register's initial version, followed by all that were written to it.
+    /// Every register's initial version, followed by all versions that were written to it.
     versions: Versions,
-    /// By writes that follow reads.
+    /// Pairs of versions, inferred from writes that follow reads.
     follows: Vec<(Version, Version)>,
     touches: Vec<Touch>,
-    /// Where registers begin.
+    /// The initial versions, at which registers begin.
     initials: Vec<Version>,
 }
 
 impl Registers {
-    /// Collects versions and readers. Notes what is wrong beside cycles.
+    /// Collects versions and readers. Adds the anomalies other than cycles to `findings`.
     pub(super) fn collect(
         history: &History,
         takes_part: &[bool],
@@ -133,7 +133,7 @@ impl Registers {
         Ok(registers)
     }
 
-    /// Takes in what one transaction did with one register.
+    /// Adds one transaction's accesses to one register.
     fn touch(
         &mut self,
         one: &One<'_>,
@@ -182,7 +182,7 @@ impl Registers {
         }
     }
 
-    /// The versions in the order that holds if this order of transactions counts.
+    /// The versions, ordered under the assumption that this order of transactions holds.
     pub(super) fn versions(
         &self,
         history: &History,
@@ -231,7 +231,7 @@ impl Registers {
         versions
     }
 
-    /// The register of a version, by its initial one.
+    /// The initial version of a version's register.
     fn initial(&self, version: Version) -> Version {
         let place = self.initials.partition_point(|initial| *initial <= version);
         self.initials[place - 1]
@@ -244,7 +244,7 @@ impl Registers {
             follows[*initial as usize] = true;
         }
         for (before, after) in order {
-            // The initial state itself is what everything follows anyhow.
+            // Every version follows the initial state anyway.
             if self.initials.binary_search(before).is_err() {
                 follows[*after as usize] = true;
             }
@@ -305,7 +305,7 @@ impl Registers {
     }
 }
 
-/// One register.
+/// One register, with its writes.
 struct One<'run> {
     history: &'run History,
     writes: &'run [Written],
@@ -321,7 +321,8 @@ impl One<'_> {
         Some(self.initial + 1 + number(place))
     }
 
-    /// The version that a read shows, if it is one; notes what is wrong with it.
+    /// The version that a read returned, if it is a valid one; reports what is wrong with
+    /// it.
     fn read(&self, value: Register, access: &Access, findings: &mut Findings) -> Option<Version> {
         let (key, reader) = (access.key, access.transaction);
         let Register::Value(value) = value else {
@@ -329,7 +330,7 @@ impl One<'_> {
         };
         let Some(write) = find(self.writes, value) else {
             findings.add(Phenomenon::GarbageRead, Order::Values, || {
-                let step = format!("read {value} in register {key}, which nobody wrote");
+                let step = format!("read {value} in register {key}, which no transaction wrote");
                 vec![(reader, step)]
             });
             return None;
