@@ -1,14 +1,15 @@
-//! Makes a large history, judges it at every level, and says how long that took.
+//! Benchmark of the judges: generates a large history, judges it at every level, and prints
+//! how long that took.
 //!
 //! ```text
 //! cargo run --release -p coeval-check --example million -- 1000000
 //! cargo run --release -p coeval-check --example million -- 1000000 registers
 //! ```
 //!
-//! The history is strictly serializable, so every level must permit it. Then one read
-//! in its middle is made to miss one acknowledged write, and the levels that promise
-//! real time must object, and with them no other; and so must recency or sessions, which
-//! found nothing before. A wrong verdict ends the program with exit code 1.
+//! The history is strictly serializable, so every level must permit it. Then one read in
+//! its middle is changed to miss one acknowledged write, and exactly the levels that
+//! guarantee real time must report a violation; so must recency or sessions, which found
+//! none before. A wrong verdict ends the program with exit code 1.
 
 mod synthetic;
 
@@ -37,7 +38,7 @@ fn verdict(history: &History) -> Option<Judgement> {
         .ok()
 }
 
-/// Whether the judges of recency and of sessions find nothing.
+/// Whether the recency and the session judges find no violation.
 fn single(history: &History) -> bool {
     let missed = timed("judged for recency", || {
         recency::judge(history).map(|report| report.missed.len())

@@ -1,13 +1,13 @@
-//! Strictly serializable histories of any length.
+//! Generator of strictly serializable histories of any length.
 //!
-//! Transaction i takes effect at moment 1000 · i, starts up to 12,000 before and
-//! finishes up to 12,000 after that; 32 processes take turns, so that theirs do not
-//! overlap. It does two to six operations on objects of which 64 are in use at a time;
-//! one that was written 48 times is replaced by a new one.
+//! Transaction i takes effect at time 1000 · i, starts up to 12,000 before and finishes up
+//! to 12,000 after that; 32 processes take turns, so that the transactions of one do not
+//! overlap. It has two to six operations on objects, 64 of which are in use at a time; an
+//! object that was written 48 times is replaced by a new one.
 
 use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 
-/// What the transactions work on.
+/// The kind of objects that the transactions access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objects {
     /// Lists, by appends and reads.
@@ -20,7 +20,7 @@ const PROCESSES: usize = 32;
 const IN_USE: usize = 64;
 const WRITES: usize = 48;
 
-/// A generator of which the seed is all there is to know.
+/// A pseudorandom number generator that is determined by its seed.
 struct Random(u64);
 
 impl Random {
@@ -33,13 +33,13 @@ impl Random {
     }
 }
 
-/// An object and everything that was written to it.
+/// An object, and the values written to it.
 struct Object {
     key: u64,
     written: Vec<i64>,
 }
 
-/// So many transactions.
+/// Generates a history of `count` transactions.
 pub fn history(count: usize, objects: Objects, seed: u64) -> History {
     let mut random = Random(seed);
     let mut next_key = IN_USE as u64;
@@ -108,9 +108,9 @@ pub fn history(count: usize, objects: Objects, seed: u64) -> History {
     }
 }
 
-/// Adds a transaction in the middle that reads one object as it was before a write of
-/// which the acknowledgement is older than the transaction. It only reads, and only
-/// once, so that nothing but real time speaks against it. Who it is.
+/// Adds a transaction in the middle that reads one object as it was before a write that was
+/// acknowledged before the transaction started. It has only this read, so that it violates
+/// nothing but real time. Returns its index.
 pub fn plant_stale_read(history: &mut History) -> Option<usize> {
     let transactions = &history.transactions;
     let middle = transactions.len() / 2;

@@ -1,14 +1,14 @@
-//! Asks porcupine, a checker of linearizability that we have not written, about random
-//! histories of registers, and compares its answers with those of our judge.
+//! Compares the register judge with porcupine, an independent linearizability checker, on
+//! random histories of registers.
 //!
 //! ```text
 //! cargo run --release -p coeval-check --example porcupine -- 20000
 //! 20000 histories of 1 to 24 operations: 15198 linearizable, 4802 not; no disagreement
 //! ```
 //!
-//! The second argument is the first seed. Needs Go; the module is fetched by `go run`.
-//! Exit codes: 0 they agree, 1 they do not (the history is printed), 2 porcupine could
-//! not be asked.
+//! The second argument is the first seed. Needs Go; `go run` fetches the module. Exit
+//! codes: 0 the checkers agree, 1 they do not (the history is printed), 2 porcupine could
+//! not be run.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode, Stdio};
 use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 use coeval_check::registers;
 
-/// A generator of which the seed is all there is to know.
+/// A pseudorandom number generator that is determined by its seed.
 struct Random(u64);
 
 impl Random {
@@ -30,8 +30,8 @@ impl Random {
     }
 }
 
-/// Clients of one register, each doing one thing after another. What a read shows was
-/// there at some moment of the operation, or, now and then, a little outside of it.
+/// Clients of one register, each executing one operation after another. A read returns the
+/// value at some moment of the operation or, now and then, at one slightly outside of it.
 fn history(seed: u64) -> History {
     let random = &mut Random(seed);
     let clients = 1 + random.below(5);
@@ -39,7 +39,7 @@ fn history(seed: u64) -> History {
     let moments = 20 + random.below(200);
     let slack = [0, 5, 20, 60][random.below(4) as usize];
     let mut free = vec![0; clients as usize];
-    // (start, finish, the moment it happens, whether it writes, whether it is unknown)
+    // (start, finish, the moment it takes effect, whether it writes, whether it is unknown)
     let mut plans = Vec::new();
     for _ in 0..count {
         let client = random.below(clients);
@@ -75,7 +75,7 @@ fn history(seed: u64) -> History {
                 }
             };
             Transaction {
-                // A client that does not know goes on as another.
+                // A client with an unknown outcome continues under another id.
                 process: if is_unknown {
                     100 + index as u64
                 } else {
@@ -98,7 +98,7 @@ fn history(seed: u64) -> History {
     }
 }
 
-/// A history as the other program reads it.
+/// Formats a history as porcupine's input.
 fn line(history: &History) -> String {
     let mut line = String::from("[");
     for (index, transaction) in history.transactions.iter().enumerate() {
@@ -122,7 +122,7 @@ fn line(history: &History) -> String {
     line + "]"
 }
 
-/// What porcupine says of each history.
+/// Porcupine's verdict on each history.
 fn ask(histories: &[History]) -> Result<Vec<bool>, String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/porcupine");
     let mut go = Command::new("go")
@@ -136,7 +136,7 @@ fn ask(histories: &[History]) -> Result<Vec<bool>, String> {
         })?;
     let mut to = go.stdin.take().ok_or("no way to go")?;
     let from = go.stdout.take().ok_or("no way from go")?;
-    // It answers when it has all: nobody waits for the other.
+    // The program answers after it has read all input: neither process waits for the other.
     for history in histories {
         writeln!(to, "{}", line(history)).map_err(|error| format!("go has ended: {error}"))?;
     }

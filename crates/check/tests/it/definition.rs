@@ -1,12 +1,11 @@
-//! Verdicts against the definitions of the levels, by trying everything.
+//! Tests of verdicts against the definitions of the levels, by exhaustive search.
 //!
-//! Small random histories of which the last transaction reads every list whole, so that
-//! nothing is left to guess about versions. Then a history is serializable if some
-//! order of the transactions explains all reads, and snapshot isolated if some order of
-//! commits does together with some snapshot for each. Both are tried out, and the judge
-//! has to say the same, neither more nor less. Registers leave room for guesses: of
-//! them, the judge may not accuse what can be explained, and must find most of what
-//! cannot.
+//! In these small random histories, the last transaction reads every list as a whole, so
+//! that all versions are known. Then a history is serializable if some order of the
+//! transactions explains all reads, and snapshot isolated if some order of commits does
+//! together with some snapshot for each. The test tries all of them, and the judge must
+//! agree exactly. For registers, versions remain unknown: the judge must not report a
+//! history that can be explained, and must report most that cannot.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +14,11 @@ use coeval_check::transactions::{Level, judge, story};
 
 use super::store::Random;
 
-/// The state of all objects: of a list its elements, of a register its value as the
-/// last of them.
+/// The state of all objects: a list's elements, or a register's value as the last of them.
 type State = BTreeMap<u64, Vec<i64>>;
 
-/// Does a transaction on a state, with its own writes on top. Whether every read shows
-/// what is there.
+/// Executes a transaction on a state, with its own writes on top. Returns whether every
+/// read matches the state.
 fn explains(transaction: &Transaction, state: &State) -> bool {
     let mut state = state.clone();
     transaction.operations.iter().all(|operation| {
@@ -64,15 +62,15 @@ fn share_a_write(one: &Transaction, two: &Transaction) -> bool {
     writes(one).iter().any(|key| other.contains(key))
 }
 
-/// Tries orders of commits, and of each transaction the states it may have read.
+/// Tries orders of commits, and for each transaction the states that it may have read.
 struct Trial<'history> {
     all: &'history [Transaction],
     /// Whether a snapshot may be older than the commit.
     by_snapshot: bool,
-    /// Whether real time counts.
+    /// Whether the order must respect real time.
     in_real_time: bool,
     order: Vec<usize>,
-    /// After so many commits.
+    /// The state after this number of commits.
     states: Vec<State>,
 }
 
@@ -113,7 +111,7 @@ impl Trial<'_> {
     fn may_commit(&self, next: usize) -> bool {
         let transaction = &self.all[next];
         let precedes = |other: usize| self.in_real_time && self.all[other].precedes(transaction);
-        // Whoever had finished before it started has committed.
+        // A transaction that had finished before this one started must have committed.
         let missing = (0..self.all.len()).filter(|other| !self.order.contains(other));
         if missing.into_iter().any(precedes) {
             return false;
@@ -130,8 +128,8 @@ impl Trial<'_> {
     }
 }
 
-/// Two to four transactions on two objects, and one that reads all. What they read is
-/// mostly, and not always, what some order would show.
+/// Two to four transactions on two objects, and one that reads all. Their reads mostly, but
+/// not always, return values that some order explains.
 fn history(lists: bool, random: &mut Random) -> History {
     let count = 2 + random.below(3) as usize;
     let mut next = 0;
@@ -148,7 +146,7 @@ fn history(lists: bool, random: &mut Random) -> History {
             operations.collect()
         })
         .collect();
-    // The order of each object's versions: of all alike, or each for itself.
+    // The commit order: one for all objects, or one for each.
     let mut turns: Vec<usize> = (0..count).collect();
     let mut versions: [Vec<i64>; 2] = Default::default();
     for (key, versions) in versions.iter_mut().enumerate() {
@@ -177,7 +175,7 @@ fn history(lists: bool, random: &mut Random) -> History {
                 own.insert(*key, *value);
                 return write(lists, *key, *value);
             }
-            // What it wrote itself, what it read before, or any state.
+            // The value that it wrote itself, that it read before, or any state.
             let is_odd = random.below(12) == 0;
             let length = match own.get(key) {
                 Some(own) if !is_odd => 1 + versions.iter().position(|value| value == own).unwrap(),
@@ -267,7 +265,7 @@ fn lists_are_judged_exactly() {
             verdicts[place][usize::from(expected)] += 1;
         }
     }
-    // Neither answer is rare.
+    // Both verdicts occur often.
     let least = verdicts.iter().flatten().min();
     assert!(least > Some(&600), "{verdicts:?}");
 }

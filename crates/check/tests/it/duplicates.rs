@@ -1,5 +1,5 @@
-//! A value that was written twice: a read of it does not say whose it is, so whoever is
-//! asked about such a history refuses it, and says which transactions are to blame.
+//! Tests of histories in which a value was written twice: a read of it does not identify
+//! its writer, so every judge rejects the history, and names the two transactions.
 
 use coeval_check::history::{self, Format, History};
 use coeval_check::transactions::{self, Level, Unjudgeable};
@@ -9,8 +9,8 @@ fn lines(text: &str) -> History {
     history::read(text.as_bytes(), Format::JsonLines).unwrap()
 }
 
-/// Two transactions that write 1 to key 1, and a reader of it that misses what the second
-/// wrote elsewhere. If the first was seen, nothing is wrong.
+/// Two transactions that write 1 to key 1, and a reader of it that misses the second one's
+/// write to another key. If the reader saw the first one's value, nothing is wrong.
 fn twice(outcomes: [&str; 2], write: &str, read: &str) -> History {
     let finished = |outcome: &str| match outcome {
         "unknown" => "",

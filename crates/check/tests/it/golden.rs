@@ -1,7 +1,8 @@
-//! Histories whose verdict is known, one for each anomaly and for each level.
+//! Golden histories with known verdicts, one for each anomaly and for each level.
 //!
-//! A file under `tests/golden` begins with comments: its story, then what is found in
-//! it and which levels permit it. They are written by hand, and no test rewrites them.
+//! A file under `tests/golden` begins with comments: an explanation, then the expected
+//! anomalies and the levels that permit it. They are written by hand, and no test rewrites
+//! them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ fn every_golden_history_is_judged_as_its_head_says() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A verdict on one level does not depend on what else was asked.
+/// A verdict on one level does not depend on the other levels that were requested.
 #[test]
 fn a_level_alone_is_judged_as_among_all() {
     for golden in golden() {
@@ -134,7 +135,8 @@ fn there_is_one_for_each_name_and_for_each_level() {
     }
 }
 
-/// What a level forbids, it names; what is found in no order is found in every one.
+/// The judge reports every anomaly that a level forbids; one that is observed without an
+/// order is observed in every order.
 #[test]
 fn levels_are_ordered() {
     for phenomenon in ALL {
@@ -165,7 +167,7 @@ fn every_anomaly_has_a_story_and_a_picture() {
             }
             for step in &anomaly.steps {
                 assert!(story.contains(step.as_str()), "{story}");
-                // Every edge is explained by what was read and written.
+                // Every edge is explained by reads and writes.
                 assert!(!anomaly.is_cycle || step.contains(": "), "{step}");
             }
             assert_eq!(anomaly.steps.len(), anomaly.transactions.len());

@@ -1,4 +1,4 @@
-//! Files of histories.
+//! Tests of the history readers and writers.
 
 use coeval_check::history::{self, Format, History, Operation, Outcome, Register, Transaction};
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ fn registers_names_and_single_operations() {
             value: Some(Register::Absent)
         }]
     );
-    // Without times, the places count.
+    // Without times, positions in the file count.
     assert!(history.transactions[0].precedes(&history.transactions[1]));
 }
 
@@ -203,7 +203,7 @@ fn what_a_client_was_not_told_need_not_be_readable() {
                     }
                 ]
             );
-            // Nobody else says what was tried.
+            // No other event contains the attempted operations.
             let error = edn(&told).unwrap_err();
             assert!(error.starts_with("line 1, column 1: "), "{error}");
         }
@@ -211,7 +211,7 @@ fn what_a_client_was_not_told_need_not_be_readable() {
     let single = "{:type :invoke :process 1 :f :read :value nil :time 6}
                   {:type :info :process 1 :f :read :value :timed-out :time 7}";
     assert_eq!(edn(single).unwrap().transactions[0].operations.len(), 1);
-    // What committed has to say what it did.
+    // A committed transaction needs its operations.
     let error = edn(&format!(
         "{tried}{{:type :ok :process 1 :value :done :time 7}}"
     ));
@@ -386,7 +386,7 @@ fn names_of_files_say_their_format() {
     assert_eq!(Format::of_name("history.txt"), None);
 }
 
-/// Transactions whose moments are all different, so that no order is lost in events.
+/// Transactions with distinct times, so that events preserve their order.
 fn histories(lists: bool) -> impl Strategy<Value = History> {
     let operation = (0..4_u64, any::<i64>(), any::<Option<Vec<i64>>>(), 0..4_u8);
     let transaction = (
@@ -401,7 +401,7 @@ fn histories(lists: bool) -> impl Strategy<Value = History> {
         let mut clocks = [0_u64; 3];
         let transactions = drafts.into_iter().enumerate().map(
             |(index, (process, pause, length, outcome, read_only, operations))| {
-                // A process's moments increase; each process has residues of its own.
+                // A process's times increase; each process has residues of its own.
                 let clock = &mut clocks[usize::try_from(process).unwrap()];
                 *clock += pause;
                 let started = *clock * 3 + process;
@@ -433,7 +433,7 @@ fn histories(lists: bool) -> impl Strategy<Value = History> {
                     });
                 let known = outcome != Outcome::Unknown;
                 Transaction {
-                    // An unknown outcome ends a process's life in events.
+                    // After an unknown outcome, a process has no further events.
                     process: if known { process } else { 10 + index as u64 },
                     started,
                     finished: known.then_some(finished),
@@ -449,7 +449,7 @@ fn histories(lists: bool) -> impl Strategy<Value = History> {
     })
 }
 
-/// In an order that both histories have.
+/// Sorts by an order that both histories have.
 fn sorted(mut history: History) -> History {
     history
         .transactions
@@ -466,7 +466,7 @@ proptest! {
 
     #[test]
     fn what_is_written_as_events_is_read_back(mut history in histories(true)) {
-        // That keys are lists, some append says.
+        // Some append shows that the keys are lists.
         for transaction in &mut history.transactions {
             transaction.operations.push(Operation::Append { key: 9, element: 1 });
         }

@@ -1,4 +1,4 @@
-//! Histories of some size; `examples/million` is the same at full length.
+//! Tests of larger histories; `examples/million` judges one of full length.
 
 #[path = "../../examples/million/synthetic.rs"]
 mod synthetic;
@@ -37,8 +37,8 @@ fn a_long_history_is_permitted_and_one_stale_read_in_it_seen() {
     }
 }
 
-/// Everybody overlaps, and everybody reads the first state and writes: the groups that
-/// virtual nodes stand for are as large as they get.
+/// All transactions overlap, and all read the first state and write: the groups that
+/// virtual nodes represent are as large as possible.
 #[test]
 fn a_tangle_is_judged_in_time() {
     use coeval_check::history::{History, Operation, Outcome, Register, Transaction};

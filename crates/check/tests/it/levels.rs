@@ -1,12 +1,12 @@
-//! Levels beside each other: what a weaker one forbids, no stronger one permits, and a
-//! verdict does not depend on what else was asked.
+//! Tests of the levels against each other: no level permits an anomaly that a weaker one
+//! forbids, and a verdict does not depend on the other requested levels.
 
 use coeval_check::history::{self, Format, History, Operation, Outcome, Register, Transaction};
 use coeval_check::transactions::{Level, judge};
 
 use super::store::Random;
 
-/// Pairs of a level and one that promises all that it does.
+/// Pairs of a level and one that gives at least its guarantees.
 const STRONGER: [(Level, Level); 7] = [
     (Level::ReadCommitted, Level::SnapshotIsolation),
     (
@@ -26,7 +26,7 @@ const STRONGER: [(Level, Level); 7] = [
     ),
 ];
 
-/// Which levels are violated; each as it is alone, with every other, and among all.
+/// The violated levels; each requested alone, with every other, and with all.
 fn violated(history: &History, says: &str) -> Vec<Level> {
     let mut alone = Vec::new();
     let mut ask = |asked: &[Level]| {
@@ -78,7 +78,7 @@ fn a_process_goes_on_at_the_moment_at_which_it_finished() {
 }
 
 /// A few transactions of three processes on two objects, often without a pause between
-/// them. What they read is anything.
+/// them. Their reads return arbitrary values.
 fn any_history(lists: bool, random: &mut Random) -> History {
     let mut clocks = [0_u64; 3];
     let mut written: [Vec<i64>; 2] = Default::default();
@@ -147,7 +147,7 @@ fn what_a_weaker_level_forbids_no_stronger_permits() {
                 counts[level as usize] += 1;
             }
         }
-        // Each level is often all that is violated beside stronger ones.
+        // Each level is often the weakest that is violated.
         assert!(counts[0] > 40 && counts[5] < 1_160, "{counts:?}");
         assert!(counts[2] > counts[1] && counts[3] > counts[2], "{counts:?}");
     }

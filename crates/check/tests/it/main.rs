@@ -1,4 +1,4 @@
-//! Judges and the readers of histories, from outside.
+//! Tests of the judges and of the history readers through the public interface.
 
 mod definition;
 mod duplicates;

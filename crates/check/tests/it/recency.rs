@@ -1,7 +1,8 @@
-//! Recency and sessions against their definitions, on small random histories.
+//! Tests of the recency and session judges against their definitions, on small random
+//! histories.
 //!
-//! Here, what is older is found by following every step of every kind, and what is
-//! missed by asking about every read and every write.
+//! Here, the test finds older states by following every step of every kind, and missed
+//! writes by checking every pair of a read and a write.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,13 @@ use coeval_check::recency::{self, sessions};
 
 use super::store::{self, Isolation, Random};
 
-/// What is known of the order of states: pairs (older, newer) of one key.
+/// The known order of states: pairs (older, newer) of one key.
 type Order = BTreeSet<(u64, Register, Register)>;
 
-/// Readers that missed something: who, in which key, how late.
+/// Readers that missed a write: transaction, key, delay.
 type Late = Vec<(usize, u64, u64)>;
 
-/// Readers that went back: who, in which key.
+/// Readers that went back: transaction, key.
 type Back = Vec<(usize, u64)>;
 
 /// Writes that may have been seen, with their transactions.
@@ -34,8 +35,8 @@ fn writes(history: &History) -> Vec<(u64, Register, &Transaction)> {
     writes.collect()
 }
 
-/// Every step from a state to a newer one, and what follows; those of time, too, where it
-/// counts.
+/// Every step from a state to a newer one, and their transitive closure; including steps of
+/// time, where they count.
 fn order(history: &History, in_real_time: bool) -> Order {
     let writes = writes(history);
     let mut order = Order::new();
@@ -81,7 +82,7 @@ fn goes_in_a_circle(order: &Order) -> bool {
     order.iter().any(|(_, a, b)| a == b)
 }
 
-/// Whether a read does not show what it has to, if it is to show a write.
+/// Whether a read does not contain a write that it must contain.
 fn lacks(order: &Order, read: &Operation, write: &Operation) -> bool {
     if read.key() != write.key() {
         return false;
@@ -105,7 +106,7 @@ fn lacks(order: &Order, read: &Operation, write: &Operation) -> bool {
     }
 }
 
-/// By reader and key, how late it was.
+/// By reader and key, how stale the read was.
 fn missed(history: &History, order: &Order) -> Late {
     let mut missed = Vec::new();
     for (place, reader) in history.transactions.iter().enumerate() {
@@ -127,7 +128,7 @@ fn missed(history: &History, order: &Order) -> Late {
     missed
 }
 
-/// What an operation shows or does, as the writes that made it.
+/// The writes that an operation reads or makes.
 fn met(operation: &Operation) -> Vec<Operation> {
     match operation {
         Operation::ReadList {
@@ -152,7 +153,8 @@ fn met(operation: &Operation) -> Vec<Operation> {
     }
 }
 
-/// Whether a read shows again what had been met, with something else in between.
+/// Whether a read returns a state that the process has seen before, with another in
+/// between.
 fn returns(history: &History, met: &[Operation], read: &Operation) -> bool {
     let Operation::Read {
         key,
@@ -175,7 +177,8 @@ fn returns(history: &History, met: &[Operation], read: &Operation) -> bool {
     first.is_some_and(|first| met[first..].iter().any(|state| state != value))
 }
 
-/// By later transaction and key: reads that lack what its process had met, or return.
+/// By later transaction and key: reads that miss a state that the process had seen, or
+/// return to one.
 fn went_back(history: &History, order: &Order) -> Back {
     let mut went_back = Vec::new();
     for (place, later) in history.transactions.iter().enumerate() {
@@ -202,7 +205,7 @@ fn went_back(history: &History, order: &Order) -> Back {
     went_back
 }
 
-/// What the judges say, in the same form; and that what they name is what they say it is.
+/// The judges' reports, in the same form; also checks that each reported violation is real.
 fn judged(history: &History, [timed, proven]: &[Order; 2]) -> (Late, Back) {
     let missed = recency::judge(history).unwrap().missed;
     for one in &missed {
@@ -240,7 +243,7 @@ fn judged(history: &History, [timed, proven]: &[Order; 2]) -> (Late, Back) {
     (missed.collect(), back)
 }
 
-/// Whether a write is of this value, and some read of a transaction lacks it.
+/// Whether a write has this value, and some read of a transaction misses it.
 fn lacks_of(
     history: &History,
     order: &Order,
@@ -253,7 +256,7 @@ fn lacks_of(
     is_it && reads.any(|read| lacks(order, read, write))
 }
 
-/// A few transactions of three processes that read anything, whether it can be or not.
+/// A few transactions of three processes that read arbitrary values, possible or not.
 fn any_history(random: &mut Random, lists: bool) -> History {
     let mut clocks = [0_u64; 3];
     let mut values = Vec::new();
@@ -333,7 +336,7 @@ fn lists_are_judged_as_defined() {
     assert!(found.iter().all(|found| *found > 1_000), "{found:?}");
 }
 
-/// Of histories that some database might have shown, all is found.
+/// In histories that some database might produce, the judge finds every violation.
 #[test]
 fn registers_are_judged_as_defined() {
     let mut found = [0; 2];
@@ -366,7 +369,7 @@ fn registers_are_judged_as_defined() {
     assert!(found.iter().all(|found| *found > 400), "{found:?}");
 }
 
-/// Of all others, nothing is said that is not so.
+/// In all others, the judge reports no false violation.
 #[test]
 fn registers_are_not_accused_wrongly() {
     let mut found = 0;

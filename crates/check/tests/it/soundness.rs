@@ -1,5 +1,5 @@
-//! No judge accuses a store of what it does not do, and each catches the store that
-//! does what the judge is there for.
+//! Tests of soundness and completeness: no judge reports a violation that the store does
+//! not commit, and each finds those of the store that has the matching weakness.
 
 use coeval_check::balance::{self, Moved, Script};
 use coeval_check::history::History;
@@ -13,14 +13,15 @@ const SEEDS: u64 = 150;
 fn histories(isolation: Isolation) -> impl Iterator<Item = (u64, bool, History)> {
     (0..SEEDS).flat_map(move |seed| {
         [true, false].map(|lists| {
-            // Short ones say which transactions it takes, long ones tangle.
+            // Short runs identify the transactions involved, long ones make large
+            // components.
             let transactions = 8 + (seed as usize % 5) * 12;
             (seed, lists, history(isolation, lists, transactions, seed))
         })
     })
 }
 
-/// The store permits these levels in every run, and violates the others in some, with
+/// The store satisfies these levels in every run, and violates the others in some, with
 /// lists as with registers.
 fn permits_exactly(isolation: Isolation, permitted: &[Level]) {
     let mut caught = [[0; 6]; 2];
@@ -106,8 +107,8 @@ fn dirty_reads_permit_nothing() {
     permits_exactly(Isolation::ReadUncommitted, &[]);
 }
 
-/// Whether the judges of single objects find nothing in any run, and where not, how
-/// often they do.
+/// Whether the judges of single objects find no violation in any run; and if they do, how
+/// often.
 fn single(isolation: Isolation) -> [usize; 3] {
     let mut found = [0; 3];
     for (_, _, history) in histories(isolation) {
@@ -144,7 +145,7 @@ fn judges_of_single_objects_find_what_is_there() {
     );
 }
 
-/// Whoever misses an acknowledged commit is in a cycle with real time.
+/// A transaction that misses an acknowledged commit is in a cycle with real time.
 #[test]
 fn recency_agrees_with_the_graph() {
     for (seed, lists, history) in histories(Isolation::AnySnapshot) {
@@ -159,12 +160,12 @@ fn recency_agrees_with_the_graph() {
     }
 }
 
-/// Whether a run of transfers shows another total than the one there is.
+/// Whether a run of transfers shows a wrong total.
 fn bank_objects(run: &Run) -> bool {
     !bank::judge(&run.history, Some(0)).wrong.is_empty()
 }
 
-/// Whether the sums that a run of TPC-B leaves do not agree.
+/// Whether the sums after a run of TPC-B disagree.
 fn balance_objects(run: &Run) -> bool {
     let [accounts, tellers, branches] = run.balances[..] else {
         panic!("three of them: {:?}", run.balances);
@@ -195,13 +196,13 @@ fn judges_of_money_object_only_where_it_is_not_kept() {
     }
 }
 
-/// How many seeds it takes, with histories of 20 transactions, until the judge objects.
+/// Number of seeds, with histories of 20 transactions, until the judge reports a violation.
 fn seeds_until(isolation: Isolation, lists: bool, objects: impl Fn(&History) -> bool) -> u64 {
     let caught = (0..200).find(|seed| objects(&history(isolation, lists, 20, *seed)));
     1 + caught.unwrap_or_else(|| panic!("{isolation:?} was never caught"))
 }
 
-/// Each weakness is seen soon by each judge whose matter it is.
+/// Each weakness is soon found by each judge that should find it.
 #[test]
 fn every_weakness_is_caught_within_few_seeds() {
     for lists in [true, false] {

@@ -1,35 +1,35 @@
-//! A small database of several versions, with as much isolation as it is told to have,
-//! and clients that record what they see.
+//! A small multi-version database with configurable isolation, and clients that record what
+//! they see.
 //!
-//! One thread, one seed: at every step some client begins, does an operation, or ends.
-//! The store keeps every committed state of every object with the moment of its
-//! commit. What a level means is a few lines here and owes nothing to graphs, which is
-//! what makes it worth comparing the judges with.
+//! One thread, one seed: at every step some client begins, executes an operation, or ends.
+//! The store keeps every committed state of every object with the time of its commit. Each
+//! level is a few lines here that do not use graphs, which makes the store independent of
+//! the judges.
 
 use std::collections::BTreeMap;
 
 use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 
-/// How the store isolates.
+/// The isolation that the store provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// Whole transactions, one after another, at the moment of commit.
+    /// Transactions run one after another, at the time of commit.
     Serial,
-    /// The same; but who only reads may see any earlier moment.
+    /// The same; but read-only transactions may see any earlier state.
     SerialWithStaleReads,
-    /// A snapshot of the moment of begin; the first to commit a write wins.
+    /// A snapshot as of begin; the first to commit a write wins.
     StrongSnapshot,
-    /// A snapshot of any moment since the process's last commit.
+    /// A snapshot as of any time since the process's last commit.
     SessionSnapshot,
-    /// A snapshot of any moment.
+    /// A snapshot as of any time.
     AnySnapshot,
-    /// Each operation sees what is committed by then; writers wait for none, they abort.
+    /// Each operation sees the commits so far; writers do not wait, they abort.
     ReadCommitted,
-    /// Each operation sees what others have written, committed or not.
+    /// Each operation sees other transactions' writes, committed or not.
     ReadUncommitted,
 }
 
-/// What clients do.
+/// The operations that clients execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// Append to lists, and read them.
@@ -43,7 +43,7 @@ pub enum Load {
     TpcB,
 }
 
-/// How many objects there are.
+/// Number of objects.
 pub const OBJECTS: u64 = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +52,11 @@ enum State {
     Register(Register),
 }
 
-/// A generator of which the seed is all there is to know.
+/// A pseudorandom number generator that is determined by its seed.
 pub struct Random(pub u64);
 
 impl Random {
-    /// Evenly from 0 up to below a bound.
+    /// A uniformly distributed number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -73,7 +73,7 @@ struct Running {
     done: Vec<Operation>,
     own: BTreeMap<u64, State>,
     aborts: bool,
-    /// How much is moved, where it is money.
+    /// The amount that is moved, where objects are accounts.
     amount: i64,
 }
 
@@ -83,31 +83,32 @@ struct Store {
     random: Random,
     clock: u64,
     next_value: i64,
-    /// Of TPC-B: the sum of what committed transactions added to each register.
+    /// For TPC-B: the sum of the amounts that committed transactions added to each
+    /// register.
     added: i64,
-    /// By object, its committed states with their moments.
+    /// By object, its committed states with their times.
     committed: BTreeMap<u64, Vec<(u64, State)>>,
     running: Vec<Option<Running>>,
     last_commit: Vec<u64>,
     transactions: Vec<Transaction>,
 }
 
-/// A history of so many transactions of four clients on three objects.
+/// A history of the given number of transactions of four clients on three objects.
 pub fn history(isolation: Isolation, lists: bool, transactions: usize, seed: u64) -> History {
     let load = if lists { Load::Lists } else { Load::Registers };
     run(isolation, load, transactions, seed).history
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct Run {
     pub history: History,
-    /// What the registers hold in the end.
+    /// The final values of the registers.
     pub balances: Vec<i64>,
-    /// Of TPC-B: the sum of all that was added to each of them.
+    /// For TPC-B: the sum of all amounts that were added to each register.
     pub added: i64,
 }
 
-/// So many transactions of four clients on three objects.
+/// Runs the given number of transactions of four clients on three objects.
 pub fn run(isolation: Isolation, load: Load, transactions: usize, seed: u64) -> Run {
     let mut store = Store {
         isolation,
@@ -154,7 +155,7 @@ impl Store {
             Isolation::Serial | Isolation::SerialWithStaleReads
         );
         if is_serial {
-            // A few steps pass before all happens at once.
+            // A few steps pass before everything happens at once.
             if self.random.below(3) > 0 {
                 self.running[client] = Some(running);
                 return;
@@ -205,7 +206,7 @@ impl Store {
         }
     }
 
-    /// What a transaction is going to do, the first last.
+    /// The remaining operations of a transaction, the first one last.
     fn wants(&mut self) -> Vec<(bool, u64)> {
         let all = |writes| (0..OBJECTS).map(move |key| (writes, key));
         match self.load {
@@ -225,7 +226,7 @@ impl Store {
         }
     }
 
-    /// The balance that a transaction, which has read it, leaves.
+    /// The new balance of an account that a transaction has read.
     fn moved(&self, running: &Running, key: u64) -> i64 {
         let read = running.done.iter().rev().find_map(|done| match done {
             Operation::Read { key: of, value } if *of == key => *value,
@@ -239,7 +240,7 @@ impl Store {
         }
     }
 
-    /// Does an operation. Whether the transaction goes on.
+    /// Executes an operation. Returns whether the transaction continues.
     fn operation(&mut self, running: &mut Running, writes: bool, key: u64) -> bool {
         let by_statement = matches!(
             self.isolation,
@@ -348,7 +349,7 @@ impl Store {
             (false, true) => Outcome::Committed,
             (false, false) => Outcome::Aborted,
         };
-        // The answer takes its time.
+        // The client receives the answer later.
         self.clock += 1;
         self.transactions.push(Transaction {
             process: client as u64,

@@ -1,7 +1,7 @@
 //! The fuzz target `history`: arbitrary bytes as a history, in either format.
 //!
-//! They are refused at a place that exists, or they make a history. That history,
-//! written as lines, is read back the same.
+//! The reader either rejects them with a valid position, or they form a history. That
+//! history, written as lines, is read back unchanged.
 
 use coeval_check::history::{self, Format};
 

@@ -1,4 +1,4 @@
-//! What the fuzz target of this crate runs, and its corpus, replayed.
+//! The fuzz targets of this crate, and a replay of their corpus.
 //!
 //! Targets of the folder `fuzz` include these files.
 
