@@ -44,11 +44,11 @@ use crate::history::{History, Operation, Register, Transaction};
 pub struct Wrong {
     /// The reading transaction, by its index in the history.
     pub reader: usize,
-    /// What is wrong with the read.
+    /// The fault of the read.
     pub fault: Fault,
 }
 
-/// What is wrong with a read of all accounts.
+/// The fault of a read of all accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The balances have a wrong total.

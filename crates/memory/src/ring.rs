@@ -310,7 +310,7 @@ impl<'ring> Space<'ring> {
         Region::new(ring, start, bytes)
     }
 
-    /// The same credit without the borrow of its ring, for a holder that cannot borrow.
+    /// Converts to a credit that does not borrow its ring, for a holder that cannot borrow.
     ///
     /// # Panics
     /// When `ring` is not the credit's ring.
@@ -340,7 +340,7 @@ pub struct OwnedSpace {
 }
 
 impl OwnedSpace {
-    /// The same credit, borrowing its ring.
+    /// Converts to a credit that borrows its ring.
     ///
     /// # Panics
     /// When `ring` is not the credit's ring.

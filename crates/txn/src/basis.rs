@@ -10,7 +10,7 @@ use coeval_types::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Confirmation(pub u64);
 
-/// The conditions that a response depends on. See rule 3 of the [crate](crate).
+/// The conditions that a response depends on. See rule 3 of the [crate].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Basis {
     /// The newest commit that the response depends on, which must be durable.

@@ -76,7 +76,7 @@ pub enum Outcome {
     Unknown(Error),
 }
 
-/// What a call does when another transaction holds the row lock that it needs.
+/// The behaviour of a call when another transaction holds the row lock that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LockWait {
     /// The call waits in the lock's queue, up to the transaction's lock timeout.
@@ -152,10 +152,10 @@ pub enum IndexBuild {
 /// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// From the lower bound up to the upper bound.
+    /// The scan goes from the lower bound up to the upper bound.
     #[default]
     Forward,
-    /// From the upper bound down to the lower bound.
+    /// The scan goes from the upper bound down to the lower bound.
     Backward,
 }
 

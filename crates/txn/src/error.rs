@@ -134,7 +134,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the caller can do about the error.
+    /// The caller's remedy: whether to retry, to change the request, or to give up.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {
         match self {

@@ -47,7 +47,7 @@ pub trait KeyExtractor: fmt::Debug + Send + Sync {
     }
 }
 
-/// What an index guarantees about the rows that share a key.
+/// The kind of an index: its guarantee about rows that share a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexKind {
     /// One record per key, permanently: a row deleted and inserted again under its key is a
@@ -64,7 +64,7 @@ pub enum IndexKind {
 pub struct IndexDefinition {
     /// The index's identifier, never reused.
     pub id: IndexId,
-    /// What the index guarantees about rows that share a key.
+    /// The index's guarantee about rows that share a key.
     pub kind: IndexKind,
     /// Extracts a row's key for this index.
     pub extractor: Arc<dyn KeyExtractor>,

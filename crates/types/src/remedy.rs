@@ -1,7 +1,7 @@
 //! Classification of errors by what the caller can do about them.
 
-/// What the caller of a failed operation can do about it. Each boundary has its
-/// own error type; all of them answer this question.
+/// The remedy that the caller of a failed operation has. Each boundary has its own error
+/// type; each of these types maps its errors to a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Remedy {
     /// Nothing is wrong with the request: the caller should run the transaction again.

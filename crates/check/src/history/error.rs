@@ -28,7 +28,7 @@ impl ReadError {
         }
     }
 
-    /// What the caller can do: the file must be changed first.
+    /// The caller's remedy: the file must be changed first.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         Remedy::Fix

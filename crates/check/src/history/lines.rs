@@ -22,12 +22,13 @@
 //! | `["write", key, value]` | writes a register |
 //! | `["read", key, value]` | reads a register; null: it was never written; without the third part, the client received no answer |
 //!
-//! Lines are in any order; the reader skips empty ones. When the first line has a field
-//! `type`, all lines are [`events`](super::events) instead, with words where EDN has
+//! Lines stand in any order; empty ones are passed over. When the first line has a
+//! field `type`, all are [`events`](super::events) instead, with words where EDN has
 //! keywords: `{"process":0,"type":"ok","value":[["append",3,1],["r",3,[1]]]}`.
 //!
 //! Some tools (elle-cli) write one array of all transactions instead of lines. The reader
-//! treats a text that begins with `[` as such an array, wherever its lines end ([`array`]).
+//! treats a text that begins with `[` as such an array, wherever its lines end
+//! ([`array`](mod@array)).
 
 mod array;
 

@@ -133,7 +133,7 @@ impl MetList {
 /// The states of a register that a process has seen.
 #[derive(Default)]
 struct MetRegister {
-    /// By the states' preorder numbers, with the turn of the first sight.
+    /// The states seen, by preorder number; each with the turn of its first sight.
     states: BTreeMap<u32, (usize, Met)>,
     turns: usize,
     /// The state that was seen last, and the latest sight of any other one, with its turn.

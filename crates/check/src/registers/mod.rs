@@ -195,7 +195,7 @@ pub fn judge(history: &History) -> Result<Report, Unjudgeable> {
 /// The operations on one register.
 #[derive(Default)]
 struct Operations {
-    /// By value: the writing transaction and its interval.
+    /// The writing transaction and its interval, by the value written.
     writes: BTreeMap<i64, (usize, Interval)>,
     reads: Vec<(Register, usize, Interval)>,
 }

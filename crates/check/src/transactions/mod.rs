@@ -101,7 +101,7 @@ pub enum Unjudgeable {
 }
 
 impl Unjudgeable {
-    /// What the caller can do: the history, or its recorder, must be changed first.
+    /// The caller's remedy: the history, or its recorder, must be changed first.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         Remedy::Fix

@@ -39,10 +39,10 @@ pub(super) type Version = u32;
 pub(super) struct Successor {
     pub(super) before: Version,
     pub(super) after: Version,
-    /// Whether it holds only if no update is lost: then readers of the first version missed
-    /// the second, and nothing is known about the writers.
+    /// Whether the fact holds only if no update is lost: then readers of the first version
+    /// missed the second, and nothing is known about the writers.
     pub(super) of_readers: bool,
-    /// Whether it was inferred from the order of processes or of real time.
+    /// Whether the fact was inferred from the order of processes or of real time.
     pub(super) by_order: bool,
 }
 
@@ -50,7 +50,8 @@ pub(super) struct Successor {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Versions {
     keys: Vec<u64>,
-    /// What a read of the version shows: a register's value, or a list's last element.
+    /// The label of each version: the value that a read of a register shows, or the last
+    /// element that a read of a list shows.
     labels: Vec<Register>,
     writers: Vec<u32>,
     /// Pairs of version and reading transaction, sorted, each once.
@@ -124,7 +125,7 @@ impl Versions {
         self.keys[version as usize]
     }
 
-    /// What a read of the version shows.
+    /// The label of a version: what a read of it shows.
     pub(super) fn label(&self, version: Version) -> Register {
         self.labels[version as usize]
     }

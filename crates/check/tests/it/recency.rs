@@ -106,7 +106,7 @@ fn lacks(order: &Order, read: &Operation, write: &Operation) -> bool {
     }
 }
 
-/// By reader and key, how stale the read was.
+/// The staleness of each read, by reader and key.
 fn missed(history: &History, order: &Order) -> Late {
     let mut missed = Vec::new();
     for (place, reader) in history.transactions.iter().enumerate() {
@@ -177,8 +177,8 @@ fn returns(history: &History, met: &[Operation], read: &Operation) -> bool {
     first.is_some_and(|first| met[first..].iter().any(|state| state != value))
 }
 
-/// By later transaction and key: reads that miss a state that the process had seen, or
-/// return to one.
+/// Reads that miss a state that the process had seen, or return to one; by later
+/// transaction and key.
 fn went_back(history: &History, order: &Order) -> Back {
     let mut went_back = Vec::new();
     for (place, later) in history.transactions.iter().enumerate() {

@@ -15,7 +15,7 @@ use coeval_check::history::{History, Operation, Outcome, Register, Transaction};
 pub enum Isolation {
     /// Transactions run one after another, at the time of commit.
     Serial,
-    /// The same; but read-only transactions may see any earlier state.
+    /// Serial as above, but read-only transactions may see any earlier state.
     SerialWithStaleReads,
     /// A snapshot as of begin; the first to commit a write wins.
     StrongSnapshot,

@@ -93,7 +93,7 @@ pub enum ReplayError {
 }
 
 impl ReplayError {
-    /// What the caller can do: either error means a damaged or incomplete log.
+    /// The caller's remedy: either error means a damaged or incomplete log.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         Remedy::Fix

@@ -17,7 +17,7 @@ pub(super) fn of_processes(touches: &[Touch], history: &History) -> Vec<(Version
     in_succession(touches, history, |_, _| true)
 }
 
-/// The same for consecutive transactions of a process without time in between.
+/// Like [`of_processes`], but only for consecutive transactions without time in between.
 fn of_touching(touches: &[Touch], history: &History) -> Vec<(Version, Version)> {
     in_succession(touches, history, |before, after| !before.precedes(after))
 }

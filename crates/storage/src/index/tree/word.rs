@@ -71,8 +71,8 @@ pub(super) fn word_at(key: &[u8], at: usize) -> u64 {
     }
 }
 
-/// The same for one to seven bytes, the whole input. The loads overlap, and agree where
-/// they do.
+/// Like [`word_at`] for a whole key of one to seven bytes. The loads overlap, and agree
+/// where they do.
 #[inline]
 fn short_word(bytes: &[u8]) -> u64 {
     let count = bytes.len();
