@@ -1,4 +1,5 @@
-//! Reads of a record: wait-free of writers, without locks, writes or allocations.
+//! Reads of a record: a reader never blocks, takes no lock, writes nothing, allocates
+//! nothing.
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::Ordering;
