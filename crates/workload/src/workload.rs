@@ -1,8 +1,8 @@
-//! What a load is made of: tables, rows to begin with, transactions, and what has to
-//! be true at the end.
+//! The workload trait: a workload defines its tables, initial rows, transactions, and a
+//! final check of the data.
 //!
-//! The [driver](crate::driver) asks a workload for one request after the other and
-//! runs each until it is done:
+//! The [driver](crate::driver) asks a workload for one request after the other and runs
+//! each until it is done:
 //!
 //! ```text
 //!   draw ─▶ request ─▶ begin ─ run ─ commit ─▶ ended(effect)
@@ -11,11 +11,12 @@
 //! ```
 //!
 //! Invariants:
-//! - What a request is, its client's chance decides, and where a workload has to know it
-//!   what has been done so far (which key is the newest). So a seed repeats a run of one
-//!   client; of several, threads decide the order.
+//! - A request is determined by its client's random number generator and, where the
+//!   workload depends on it, by the requests completed so far (which key is the newest).
+//!   So a seed repeats a run of one client; the order among several clients depends on
+//!   the threads.
 //! - `run` changes nothing outside of the database: it may run several times for one
-//!   request. What has to be remembered of a commit is its effect.
+//!   request. State that the workload must remember of a commit is its effect.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,19 +27,19 @@ use crate::store::{Failure, Loader, Row, Session, Table, Versions};
 /// One of the clients that make requests.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its number, from 0.
+    /// Number of the client, from 0.
     pub number: u64,
-    /// How many there are.
+    /// Number of clients.
     pub of: u64,
-    /// Its chance.
+    /// The client's random number generator.
     pub chance: Chance,
-    /// Memory for a row; what is in it lasts for no longer than a request.
+    /// Reusable buffer for a row; its contents are valid for one request at most.
     pub row: Row,
     sequence: u64,
 }
 
 impl Client {
-    /// The client of a number, of so many, under a seed.
+    /// The client `number` out of `of` clients, under a seed.
     #[must_use]
     pub fn new(number: u64, of: u64, seed: u64) -> Self {
         Self {
@@ -50,67 +51,69 @@ impl Client {
         }
     }
 
-    /// Has the numbers that are drawn from now on begin above this one.
+    /// Makes all later unique numbers of this client greater than `greatest`.
     pub fn begin_above(&mut self, greatest: u64) {
         self.sequence = self.sequence.max(greatest / self.of.max(1));
     }
 
-    /// A number above 0 that no other call has given, by this client or another.
+    /// A number above 0 that no other call returns, for this client or another.
     pub fn unique(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence * self.of + self.number
     }
 }
 
-/// What a request is, as far as the driver has to know.
+/// Properties of a request that the driver depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nature {
-    /// Which of [`Workload::kinds`].
+    /// Index of the request's kind in [`Workload::kinds`].
     pub kind: usize,
-    /// It changes nothing.
+    /// Whether the transaction changes nothing.
     pub read_only: bool,
-    /// It is one operation: over the wire it goes without BEGIN and COMMIT.
+    /// Whether the transaction is one operation: over the wire it is sent without BEGIN
+    /// and COMMIT.
     pub single: bool,
 }
 
-/// How certain it is that a request has been done.
+/// Whether it is certain that a transaction has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It was acknowledged.
+    /// The database acknowledged the commit.
     Committed,
-    /// Nobody knows.
+    /// The outcome of the commit is unknown.
     Perhaps,
 }
 
-/// A value of a report.
+/// Parameters of a workload by name, as a report lists them.
 pub type Parameters = BTreeMap<String, serde_json::Value>;
 
-/// A load.
+/// A workload: a generator of transactions over its own tables.
 pub trait Workload: Send + Sync + 'static {
-    /// One transaction to be done, with everything chance decides of it.
+    /// One transaction to run, with all its random choices made.
     type Request: Send + Sync;
-    /// What is to be remembered of one that has been done.
+    /// State that the workload keeps of a transaction that has committed.
     type Effect: Send;
 
-    /// Its name.
+    /// Name of the workload.
     fn name(&self) -> &'static str;
 
-    /// Its tables.
+    /// Tables of the workload.
     fn tables(&self) -> Vec<Table>;
 
-    /// The kinds of its transactions.
+    /// Kinds of the workload's transactions.
     fn kinds(&self) -> &'static [&'static str];
 
-    /// What it was told, for reports.
+    /// Parameters of the workload, for reports.
     fn parameters(&self) -> Parameters;
 
-    /// Columns that have no value twice, by which a history has what transactions read
-    /// and wrote. None where they note that themselves.
+    /// Columns whose values are all distinct, from which the recorder derives the
+    /// versions that transactions read and wrote. Empty for workloads that record their
+    /// own operations.
     fn versions(&self) -> Vec<Versions> {
         Vec::new()
     }
 
-    /// In how many parts its rows can be loaded side by side.
+    /// Number of parts in which the rows can be loaded concurrently.
     fn parts(&self) -> u64 {
         1
     }
@@ -122,10 +125,10 @@ pub trait Workload: Send + Sync + 'static {
         loader: &mut Loader,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Looks at tables that a run before has filled, in a read-only transaction that has
-    /// begun, so that this run goes on from there: what it counts, it counts from what it
-    /// finds. The greatest [unique number](Client::unique) that they hold. Tables of
-    /// another size than this workload's are [`Failure::Wrong`].
+    /// Prepares the workload to continue on tables that an earlier run has filled: it
+    /// initialises its counters from their contents, in a read-only transaction that has
+    /// begun. Returns the greatest [unique number](Client::unique) in the tables. Tables
+    /// of another size than this workload's are [`Failure::Wrong`].
     fn resume(&self, _session: &mut Session) -> impl Future<Output = Result<u64, Failure>> + Send {
         async { Ok(0) }
     }
@@ -133,11 +136,10 @@ pub trait Workload: Send + Sync + 'static {
     /// The next request of a client.
     fn draw(&self, client: &mut Client) -> Self::Request;
 
-    /// What a request is.
+    /// Properties of a request.
     fn nature(&self, request: &Self::Request) -> Nature;
 
-    /// Runs a request in the transaction that the session has begun, all but the
-    /// commit.
+    /// Runs a request in the transaction that the session has begun, all but the commit.
     fn run(
         &self,
         request: &Self::Request,
@@ -145,12 +147,12 @@ pub trait Workload: Send + Sync + 'static {
         session: &mut Session,
     ) -> impl Future<Output = Result<Self::Effect, Failure>> + Send;
 
-    /// A request has ended. Without an effect when the transaction was lost before
-    /// its end.
+    /// Called when a request has ended. The effect is absent if the transaction was lost
+    /// before its commit.
     fn ended(&self, _request: &Self::Request, _effect: Option<Self::Effect>, _done: Done) {}
 
-    /// Looks at everything when all clients have ended, in a read-only transaction
-    /// that has begun; what is wrong, for people.
+    /// Checks the data when all clients have ended, in a read-only transaction that has
+    /// begun. Returns the violations, as text.
     fn check(
         &self,
         session: &mut Session,

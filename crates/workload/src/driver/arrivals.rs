@@ -1,4 +1,4 @@
-//! When the transactions of an open loop should begin.
+//! The arrival schedule of an open loop: it decides when each transaction should begin.
 //!
 //! ```text
 //!   rate 1000/s    0 ms   1 ms   2 ms   3 ms   4 ms …
@@ -6,8 +6,8 @@
 //!                                       c1 begins the fourth at 5 ms, 2 ms late
 //! ```
 //!
-//! Evenly, not at random: a latency that grows then shows that something was slow, not
-//! that many came at once.
+//! Arrivals are evenly spaced, not random: a growing latency then shows that the server
+//! was slow, not that many requests arrived at once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use std::time::Duration;
 
 use coeval_env::{self as env, Instant};
 
-/// Below this a sleep may end too late.
+/// Remaining wait below which a sleep may end too late.
 const GRAIN: Duration = Duration::from_millis(2);
-/// Of arrivals that nobody took so many are looked at one by one.
+/// Unserved arrivals are reported one by one up to this number, and in groups beyond it.
 const SHOWN: u64 = 1 << 20;
-/// The most that arrive in a second: a clock tells no more than nanoseconds apart.
+/// Highest arrival rate, per second: the clock has a resolution of a nanosecond.
 pub const MOST: f64 = 1e9;
-/// No run takes so long; a clock can still be told of it.
+/// A duration longer than any run that the clock can still represent.
 const NEVER: Duration = Duration::from_secs(1 << 31);
-/// A client looks so often whether the run is over.
+/// Interval at which a waiting client polls whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A rate, and how many transactions have been taken.
+/// The arrival rate of the open loop, and the number of transactions taken so far.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     rate: f64,
@@ -36,7 +36,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// So many a second, above 0 and up to [`MOST`].
+    /// A schedule of `rate` arrivals per second, above 0 and up to [`MOST`].
     pub(super) fn new(rate: f64, exact: bool) -> Self {
         Self {
             rate: rate.clamp(f64::MIN_POSITIVE, MOST),
@@ -46,25 +46,26 @@ impl Arrivals {
         }
     }
 
-    /// The first arrives now.
+    /// Starts the schedule: the first transaction arrives now.
     pub(super) fn begin(&self) {
         self.began.get_or_init(env::now);
     }
 
-    /// When one of them should begin.
+    /// The time at which transaction `number` should begin.
     fn at(&self, number: u64) -> Instant {
         let after = Duration::try_from_secs_f64(number as f64 / self.rate);
         let began = *self.began.get_or_init(env::now);
         began + after.unwrap_or(NEVER).min(NEVER)
     }
 
-    /// Waits for the next one that nobody has taken. When it should begin; `None`
-    /// when the run has an end by then, which is not after that.
+    /// Takes the next arrival and waits for it. Returns the time at which it should
+    /// begin; `None` if the run ends no later than that time.
     pub(super) async fn next(&self, end: impl Fn() -> Option<Instant>) -> Option<Instant> {
         let at = self.at(self.taken.fetch_add(1, Ordering::Relaxed));
         loop {
             let now = env::now();
-            // What was due before the end begins, even if its client woke up too late.
+            // A transaction that was due before the end still begins, even if its client
+            // woke up too late.
             if end().is_some_and(|end| at >= end) {
                 return None;
             }
@@ -82,9 +83,9 @@ impl Arrivals {
         }
     }
 
-    /// Shows those that should have begun in a time and that nobody has taken, by how
-    /// long they had waited when it was over: so many, so long. Where there are very
-    /// many, neighbours count as one.
+    /// Calls `show` for the arrivals of a period that no client took, with their number
+    /// and how long they had waited at its end. Very many arrivals are grouped with their
+    /// neighbours.
     pub(super) fn unserved(
         &self,
         from: Instant,
@@ -94,7 +95,7 @@ impl Arrivals {
         let began = *self.began.get_or_init(env::now);
         let due_at = |at: Instant| {
             let due = at.duration_since(began).as_secs_f64() * self.rate;
-            // The first is due at once.
+            // The first transaction is due at once.
             let mut due = due.ceil() as u64;
             while due > 0 && self.at(due - 1) >= at {
                 due -= 1;
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(waits(micros(0), micros(1350)), [250, 150, 50]);
         assert_eq!(waits(micros(1250), micros(1350)), [50]);
         assert_eq!(waits(micros(0), micros(900)), []);
-        // What was due before the end still begins; what was not does not.
+        // A transaction that was due before the end still begins; a later one does not.
         let end = first + micros(1150);
         assert!(arrivals.next(|| Some(end)).await.is_some());
         assert_eq!(arrivals.next(|| Some(end)).await, None);

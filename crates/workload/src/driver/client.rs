@@ -1,4 +1,4 @@
-//! One client: request after request, each until it is done.
+//! One client of the driver: it runs request after request, each until it is done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,55 +13,56 @@ use super::tally::Tally;
 use crate::store::{Failure, Head, Recording, Session, Way};
 use crate::workload::{Client, Done, Nature, Workload};
 
-/// Between two attempts at a server that is not there.
+/// Pause between two attempts to reach a server that is down.
 const RECONNECT: Duration = Duration::from_millis(20);
 
-/// A client, with all it needs.
+/// A client, with everything it needs to run.
 pub(super) struct Runner<W: Workload> {
     pub(super) workload: Arc<W>,
     pub(super) session: Session,
     pub(super) client: Client,
     pub(super) control: Arc<Control>,
     pub(super) isolation: Isolation,
-    /// It has its thread for itself.
+    /// Whether the client has a thread of its own.
     pub(super) alone: bool,
     pub(super) record: bool,
-    /// Whether it is measured how long commits take: over the wire, where a look at the clock
-    /// costs nothing beside.
+    /// Whether commit latency is measured: only over the wire, where reading the clock
+    /// costs little in comparison.
     pub(super) times_commits: bool,
     pub(super) tally: Tally,
-    /// When the last request that was measured ended.
+    /// Time at which the last measured request ended.
     pub(super) ended: Option<env::Instant>,
 }
 
-/// What a client leaves behind.
+/// Results of a client: its counters, and its recorded history if any.
 pub(super) struct Ended {
     pub(super) tally: Tally,
     pub(super) recording: Option<Recording>,
 }
 
-/// When a request should have begun, and as what it did.
+/// When a request should have begun, and whether it counts.
 #[derive(Clone, Copy)]
 struct Began {
     intended: env::Instant,
     turn: Turn,
 }
 
-/// How an attempt ended; an effect when all but the commit has been done.
+/// Result of an attempt; it has an effect if all but the commit was done.
 struct Attempt<E> {
     began: bool,
     failure: Option<Failure>,
     effect: Option<E>,
-    /// How long the commit took, if that is measured.
+    /// Duration of the commit, if it was measured.
     commit: Option<Duration>,
 }
 
 impl<W: Workload> Runner<W> {
-    /// Connects, says so, and works until the run is over.
+    /// Connects, reports the result through `ready`, and runs requests until the run is
+    /// over.
     pub(super) async fn run(mut self, ready: UnboundedSender<Result<(), Failure>>) -> Ended {
         let connected = self.connect().await;
         let failed = connected.is_err();
-        // When nobody waits for it any more the run is over.
+        // If the receiver is gone, the run is over.
         let _ = ready.send(connected);
         drop(ready);
         if !failed {
@@ -76,7 +77,7 @@ impl<W: Workload> Runner<W> {
         }
     }
 
-    /// An empty transaction, so that the first one that counts finds a connection.
+    /// Runs an empty transaction, so that the first one that counts finds a connection.
     async fn connect(&mut self) -> Result<(), Failure> {
         self.session
             .begin(Way {
@@ -92,14 +93,14 @@ impl<W: Workload> Runner<W> {
         let control = Arc::clone(&self.control);
         control.wait_for_start().await;
         let origin = control.origin();
-        // After an outcome that nobody knows, what follows is another process's: the
-        // lost transaction may still take effect beside it.
+        // After an unknown outcome the client continues under a new process number: the
+        // lost transaction may still take effect concurrently.
         let mut process = self.client.number;
         let counter = &control.counters[self.place()];
         while control.goes_on() {
             let intended = match &control.arrivals {
-                // Who has a thread to himself goes on at once, so that one look at the clock
-                // ends a request and begins the next.
+                // A client with a thread of its own continues at once, so one reading of
+                // the clock ends a request and begins the next.
                 None => match self.ended.take() {
                     Some(ended) if self.alone => ended,
                     _ => env::now(),
@@ -115,7 +116,7 @@ impl<W: Workload> Runner<W> {
             let request = self.workload.draw(&mut self.client);
             let nature = self.workload.nature(&request);
             loop {
-                // For a history only.
+                // The start time is needed for a history only.
                 let started = if self.record { env::now() } else { intended };
                 let attempt = self.patiently(&request, nature).await;
                 if attempt.began && self.record {
@@ -136,7 +137,7 @@ impl<W: Workload> Runner<W> {
                         process += self.client.of;
                     }
                 }
-                // Nobody was there, or nobody let it in.
+                // The server was down, or refused the client.
                 let pause = !attempt.began;
                 let began = Began { intended, turn };
                 if self.settle(&request, nature, attempt, began) {
@@ -152,14 +153,15 @@ impl<W: Workload> Runner<W> {
                 }
             }
             if !self.alone {
-                // In memory nothing waits by itself, and others share the thread.
+                // An in-memory engine never waits by itself, and other clients share the
+                // thread.
                 env::yield_now().await;
             }
         }
     }
 
-    /// In an open loop what arrived before the end is waited for after it, but not for
-    /// ever.
+    /// Runs an attempt. In an open loop, an attempt that arrived before the end continues
+    /// after it, until the driver gives up.
     async fn patiently(&mut self, request: &W::Request, nature: Nature) -> Attempt<W::Effect> {
         if self.control.arrivals.is_none() {
             return self.attempt(request, nature).await;
@@ -172,7 +174,7 @@ impl<W: Workload> Runner<W> {
                 began: true,
                 failure: Some(Failure::Unknown {
                     cause: "left".into(),
-                    message: "nobody waited for it any more".to_owned(),
+                    message: "the driver no longer waited for it".to_owned(),
                 }),
                 effect: None,
                 commit: None,
@@ -187,7 +189,7 @@ impl<W: Workload> Runner<W> {
             effect: None,
             commit: None,
         };
-        // A statement by itself is its own commit.
+        // A single statement is its own commit.
         let timed = self.times_commits && !nature.read_only && !nature.single;
         let way = Way {
             isolation: self.isolation,
@@ -213,12 +215,12 @@ impl<W: Workload> Runner<W> {
         attempt
     }
 
-    /// Where its counter is.
+    /// Index of the client's counter.
     fn place(&self) -> usize {
         usize::try_from(self.client.number).unwrap_or(0)
     }
 
-    /// A request of this kind has ended.
+    /// Records the latency of a request of this kind, which ends now.
     fn note_latency(&mut self, kind: usize, intended: env::Instant) {
         let now = env::now();
         self.ended = Some(now);
@@ -226,7 +228,7 @@ impl<W: Workload> Runner<W> {
         self.tally.kinds[kind].latencies.record(latency);
     }
 
-    /// Counts an attempt. Whether its request has ended.
+    /// Counts an attempt. Returns whether its request has ended.
     fn settle(
         &mut self,
         request: &W::Request,

@@ -1,4 +1,5 @@
-//! What the driver and its clients tell each other.
+//! Shared state of the driver and its clients: the phase of the run, and what each client
+//! has completed.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -10,20 +11,20 @@ use tokio::sync::Notify;
 use super::Length;
 use super::arrivals::Arrivals;
 
-/// Where a run is.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// Clients connect.
+    /// The clients connect to the database.
     Prepare = 0,
-    /// They work, and nothing counts.
+    /// Clients run transactions that do not count.
     WarmUp = 1,
-    /// What ends counts.
+    /// Transactions that end now count.
     Measure = 2,
-    /// They end what they have begun.
+    /// Clients finish the transactions they have begun.
     Done = 3,
 }
 
-/// What one client has ended, on a cache line of its own.
+/// Counters of one client, on a cache line of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counter {
@@ -35,71 +36,71 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Only its client adds to it.
+    /// Only the counter's own client adds to it.
     fn add(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A request has been done.
+    /// Counts a completed request.
     pub(super) fn completed(&self) {
         Self::add(&self.completed);
     }
 
-    /// One that is no mere read was committed.
+    /// Counts a committed transaction that is not read-only.
     pub(super) fn written(&self) {
         Self::add(&self.written);
     }
 
-    /// An attempt was undone.
+    /// Counts an aborted attempt.
     pub(super) fn aborted(&self) {
         Self::add(&self.aborted);
     }
 
-    /// A request was given up.
+    /// Counts a request that the client gave up.
     pub(super) fn failed(&self) {
         Self::add(&self.failed);
     }
 
-    /// One of a number that was asked for has ended.
+    /// Counts an ended transaction out of a requested number.
     pub(super) fn counted(&self) {
         Self::add(&self.counted);
     }
 }
 
-/// What all clients have ended.
+/// Sums of the counters of all clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) completed: u64,
-    /// Of them, commits that are no mere reads.
+    /// Committed transactions that are not read-only.
     pub(super) written: u64,
     pub(super) aborted: u64,
-    /// Requests, done or given up, of a number that was asked for.
+    /// Requests out of a requested number, completed or given up.
     pub(super) counted: u64,
 }
 
-/// What a transaction begins as.
+/// Whether a transaction counts towards a requested number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// One of a number that was asked for.
+    /// The transaction counts towards the requested number.
     Counted,
-    /// Nobody has asked for a number, or not yet.
+    /// No number is requested, or the transaction began before the measurement.
     Free,
 }
 
-/// See the [module](self).
+/// Shared state of the driver and its clients.
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) phase: AtomicU8,
-    /// Not a watch channel, whose waiters tokio wakes in an order of its own chance.
+    /// Not a watch channel, because tokio wakes its waiters in a random order.
     started: Notify,
     origin: OnceLock<Instant>,
-    /// From when to when it is measured.
+    /// Start and end of the measurement.
     from: OnceLock<Instant>,
     until: OnceLock<Instant>,
-    /// Nobody waits any more for what is still under way.
+    /// The driver no longer waits for transactions in progress.
     given_up: AtomicBool,
     pub(super) arrivals: Option<Arrivals>,
-    /// How many transactions may still begin while it is measured.
+    /// Number of transactions that may still begin during the measurement.
     left: Option<AtomicI64>,
     pub(super) counters: Vec<Counter>,
 }
@@ -134,12 +135,12 @@ impl Control {
         }
     }
 
-    /// What times of a history count from.
+    /// Origin of the times in a history.
     pub(super) fn origin(&self) -> Instant {
         *self.origin.get_or_init(env::now)
     }
 
-    /// All clients are ready.
+    /// Starts the run: all clients are ready.
     pub(super) fn begin(&self) {
         self.origin();
         if let Some(arrivals) = &self.arrivals {
@@ -147,7 +148,7 @@ impl Control {
         }
     }
 
-    /// Goes on to the next phase; the first one lets the clients go.
+    /// Enters the next phase; the first one releases the clients.
     pub(super) fn enter(&self, phase: Phase) {
         match phase {
             Phase::Measure => self.from.get_or_init(env::now),
@@ -158,34 +159,36 @@ impl Control {
         self.started.notify_waiters();
     }
 
-    /// Waits until there is something to do.
+    /// Waits until the clients are released.
     pub(super) async fn wait_for_start(&self) {
         let mut started = pin!(self.started.notified());
-        // Waits from here on, so that a start after this look is not missed.
+        // Registers the waiter before reading the phase, so that a concurrent start is
+        // not missed.
         started.as_mut().enable();
         if self.phase() == Phase::Prepare {
             started.await;
         }
     }
 
-    /// What is measured lies between these, if it has come so far.
+    /// Start and end of the measurement, if it is complete.
     pub(super) fn measured(&self) -> Option<(Instant, Instant)> {
         Some((*self.from.get()?, *self.until.get()?))
     }
 
-    /// When the run ended, if it has.
+    /// Time at which the run ended, if it has.
     pub(super) fn end(&self) -> Option<Instant> {
         let over = self.phase() == Phase::Done;
         over.then(|| self.until.get().copied().unwrap_or_else(|| self.origin()))
     }
 
-    /// Whether a request counts that should have begun at a time and ends now: in a
-    /// closed loop what ends while it is measured, in an open loop what arrived then; of a
-    /// number that was asked for only what belongs to it.
+    /// Whether a request counts that should have begun at `intended` and ends now: in a
+    /// closed loop if it ends during the measurement, in an open loop if it arrived
+    /// during it; with a requested number of transactions, only if it belongs to that
+    /// number.
     pub(super) fn counts_in(&self, intended: Instant, turn: Turn) -> bool {
         match &self.arrivals {
             _ if self.left.is_some() && turn == Turn::Free => false,
-            // Its turn came as soon as it was measured.
+            // A transaction gets its turn only once the measurement has begun.
             None if self.left.is_some() => self.phase() != Phase::Done,
             None => self.phase() == Phase::Measure,
             Some(_) => {
@@ -195,21 +198,22 @@ impl Control {
         }
     }
 
-    /// Has clients leave what is still under way.
+    /// Makes clients abandon the transactions in progress.
     pub(super) fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
         self.started.notify_waiters();
     }
 
-    /// Whether they have been told to.
+    /// Whether clients must abandon their transactions.
     pub(super) fn has_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// Waits until they are told to.
+    /// Waits until clients must abandon their transactions.
     pub(super) async fn giving_up(&self) {
         let mut told = pin!(self.started.notified());
-        // Waits from here on, so that a word after this look is not missed.
+        // Registers the waiter before reading the flag, so that a concurrent notification
+        // is not missed.
         told.as_mut().enable();
         while !self.has_given_up() {
             told.as_mut().await;
@@ -218,13 +222,13 @@ impl Control {
         }
     }
 
-    /// Whether anything may begin.
+    /// Whether transactions may still begin.
     pub(super) fn goes_on(&self) -> bool {
         self.phase() != Phase::Done
     }
 
-    /// What a transaction begins as that should begin at a time, which has come; none when
-    /// as many have begun as were asked for.
+    /// The turn of a transaction that should begin at `intended`, which has passed;
+    /// `None` if the requested number of transactions has begun.
     pub(super) fn turn(&self, intended: Instant) -> Option<Turn> {
         let Some(left) = &self.left else {
             return Some(Turn::Free);
@@ -235,7 +239,7 @@ impl Control {
         (left.fetch_sub(1, Ordering::Relaxed) > 0).then_some(Turn::Counted)
     }
 
-    /// How many have not begun of those that were asked for.
+    /// Number of requested transactions that have not begun.
     pub(super) fn left(&self) -> u64 {
         let left = |left: &AtomicI64| u64::try_from(left.load(Ordering::Relaxed)).unwrap_or(0);
         self.left.as_ref().map_or(u64::MAX, left)

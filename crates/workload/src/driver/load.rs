@@ -1,4 +1,4 @@
-//! Filling the tables, the parts of a workload side by side.
+//! The loader of the driver: fills the tables, with the parts of a workload in parallel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use super::{Options, Tick};
 use crate::store::{Database, Failure};
 use crate::workload::Workload;
 
-/// What is said of a load that was told to end.
+/// Error message of a load that was stopped.
 const INTERRUPTED: &str = "interrupted while the tables were being filled";
 
-/// Makes the tables and fills them, on the threads of the load.
+/// Creates and fills the tables, on the threads of the load.
 pub(super) async fn load<W: Workload>(
     workload: &Arc<W>,
     database: &Database,

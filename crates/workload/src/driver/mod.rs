@@ -1,4 +1,5 @@
-//! The driver: clients that run a workload, and what came of it.
+//! The driver: runs a workload with many clients against a database, and reports
+//! throughput, latencies and a history.
 //!
 //! ```text
 //!   load │ connect │ warm-up │ measured ……………………… │ clients end │ check
@@ -6,29 +7,31 @@
 //! ```
 //!
 //! Clients are spread over threads, each of which is a small executor. In a **closed
-//! loop** a client begins its next transaction when the last one has ended: so many are
-//! under way at any time, and a slow answer makes fewer requests. In an **open loop**
-//! transactions arrive at a rate, whether or not the ones before have been answered; a
-//! free client takes the next one, and its latency counts from when it should have
-//! begun, so that a stall shows in all requests that came during it (what is called
-//! coordinated omission does not happen). That holds for a stall that lasts until the end,
-//! too: what has been taken by then is waited for, as long as clients wait for an
-//! operation, and counts when it ends; what nobody has taken, or nobody saw the end of,
-//! counts with the time that it had waited.
+//! loop** a client begins its next transaction when the last one has ended: the number of
+//! transactions in progress is constant, and a slow answer makes fewer requests. In an
+//! **open loop** transactions arrive at a fixed rate, whether or not the ones before have
+//! been answered; a free client takes the next one, and its latency counts from when it
+//! should have begun, so that a stall shows in all requests that arrived during it (there
+//! is no coordinated omission). That holds for a stall that lasts until the end, too:
+//! clients finish the transactions they have taken, within the operation timeout, and
+//! these count when they end; transactions that no client took or finished count with the
+//! time they had waited.
 //!
-//! A transaction that has to give way is tried again with the same request until it is
-//! done, and its latency includes that. Attempts that were undone are counted by cause.
+//! A client retries a transaction that was aborted by a conflict with the same request
+//! until it is done, and its latency includes the retries. Aborted attempts are counted
+//! by cause.
 //!
-//! The same driver serves benchmarks, soaks and simulations: time, threads and chance
-//! come through `coeval-env`.
+//! The same driver serves benchmarks, soak tests and simulations: time, threads and
+//! randomness come through `coeval-env`.
 //!
 //! Invariants:
-//! - In a closed loop, what is measured is what ended between the two looks at the clock,
-//!   and nothing else; warm-up and the last transactions of each client are not in it. Where
-//!   a number of transactions is asked for, it is exactly those that began after the warm-up.
-//! - In an open loop it is what arrived between them, and all of that: it was completed,
-//!   failed, has an unknown outcome, or was not served.
-//! - No client is under way when the check begins.
+//! - In a closed loop, exactly the transactions that ended between the two readings of
+//!   the clock are measured; the warm-up and the last transactions of each client are
+//!   not. With a requested number of transactions, exactly those that began after the
+//!   warm-up are.
+//! - In an open loop, exactly the transactions that arrived between them are measured:
+//!   each completed, failed, has an unknown outcome, or was not served.
+//! - No client is running when the check begins.
 
 mod arrivals;
 mod client;
@@ -64,57 +67,57 @@ use processor::processor_time;
 use report::{Facts, Sample};
 use tally::Tally;
 
-/// How long is measured.
+/// Length of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// For a time.
+    /// The measurement lasts for a fixed duration.
     Time(Duration),
-    /// Until so many transactions have ended, for good or ill.
+    /// Until this many transactions have ended, with or without success.
     Transactions(u64),
 }
 
 /// How a workload is driven.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that the clients run on, at least 1.
+    /// Number of threads that the clients run on, at least 1.
     pub threads: usize,
-    /// Clients, at least 1.
+    /// Number of clients, at least 1.
     pub clients: usize,
-    /// At which level transactions run.
+    /// Isolation level of the transactions.
     pub isolation: Isolation,
-    /// What runs before anything is measured.
+    /// Duration of the warm-up, which is not measured.
     pub warm_up: Duration,
-    /// How long is measured.
+    /// Length of the measurement.
     pub length: Length,
-    /// Transactions that arrive in a second, up to [`MOST_ARRIVALS`]; a closed loop when
+    /// Transactions that arrive per second, up to [`MOST_ARRIVALS`]; a closed loop when
     /// absent.
     pub rate: Option<f64>,
     /// Whether clients of an open loop wait for the exact moment, at the cost of CPU:
     /// sleeping is exact to a millisecond. Not for simulated time.
     pub exact: bool,
-    /// Where chance begins.
+    /// Seed of the random number generators.
     pub seed: u64,
-    /// Whether tables are made and filled first; else they are as a run before left
-    /// them.
+    /// Whether the driver creates and fills the tables first; otherwise it uses those of
+    /// an earlier run.
     pub load: bool,
-    /// Whether everything is looked at in the end.
+    /// Whether the driver checks all data at the end.
     pub check: bool,
     /// Whether a history is recorded, from the first transaction of the warm-up on.
     pub record: bool,
-    /// The longest that a client waits for the answer to one operation over the wire.
-    /// Then it gives its connection up and takes another; for ever when absent.
+    /// The longest time a client waits for the answer to one operation over the wire
+    /// before it drops its connection and opens another; unlimited when absent.
     pub operation_timeout: Option<Duration>,
-    /// Ends the run before its time.
+    /// Handle that ends the run early.
     pub stop: Stop,
     /// What a commit survives, for the report.
     pub durability: String,
-    /// How much memory the process had taken before anything else, in megabytes, for the
+    /// Memory that the process preallocated before anything else, in megabytes, for the
     /// report.
     pub preallocated_megabytes: u64,
 }
 
-/// How long a client waits for an answer, unless it is told otherwise: longer than any
-/// statement of a workload should take, shorter than anybody's patience.
+/// Default operation timeout of a client: longer than any statement of a workload should
+/// take, yet short enough to notice a hang.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Default for Options {
@@ -139,50 +142,51 @@ impl Default for Options {
     }
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    /// What it is at: `loading`, `warming up`, `running` or `checking`.
+    /// Current phase: `loading`, `warming up`, `running` or `checking`.
     pub phase: &'static str,
-    /// Whether it is counted in milliseconds; else in parts or transactions.
+    /// Whether `done` and `of` are in milliseconds; otherwise they count parts or
+    /// transactions.
     pub in_time: bool,
-    /// So much is done.
+    /// Amount of work done so far.
     pub done: u64,
-    /// Of so much.
+    /// Total amount of work.
     pub of: u64,
-    /// Transactions of the last second.
+    /// Transactions completed in the last second.
     pub per_second: u64,
-    /// Transactions that have ended as they should, since the clients began.
+    /// Transactions completed since the clients began.
     pub completed: u64,
-    /// Of them, those that committed and are no mere reads.
+    /// Committed transactions that are not read-only, since the clients began.
     pub written: u64,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The numbers.
+    /// The measured numbers of the run.
     pub report: Report,
-    /// What every client did and was told, if that was wanted.
+    /// History of all clients' transactions and outcomes, if it was recorded.
     pub history: Option<History>,
-    /// What its times count from.
+    /// Origin of the times in the history.
     pub origin: env::Instant,
 }
 
-/// How everything is looked at.
+/// Transaction mode of the final check: a read-only snapshot.
 const SNAPSHOT: Way = Way {
     isolation: Isolation::SnapshotIsolation,
     read_only: true,
     single: false,
 };
 
-/// How often the driver looks at its clients.
+/// Interval at which the driver polls its clients.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs a workload on a database, and tells `progress` how far it has come.
+/// Runs a workload on a database, and reports its progress to `progress`.
 ///
 /// # Errors
-/// When tables cannot be made or filled, no client can connect, or the final check
+/// If tables cannot be created or filled, no client can connect, or the final check
 /// cannot read; a failing transaction is a part of the report.
 pub async fn run<W: Workload>(
     workload: &Arc<W>,
@@ -232,7 +236,8 @@ pub async fn run<W: Workload>(
     })
 }
 
-/// Has the workload go on from what is in its tables. The greatest unique number in them.
+/// Makes the workload continue on the existing contents of its tables. Returns the
+/// greatest unique number in them.
 async fn resume<W: Workload>(workload: &W, database: &Database) -> Result<u64, Failure> {
     let mut session = database.session();
     session.begin(SNAPSHOT).await?;
@@ -241,20 +246,20 @@ async fn resume<W: Workload>(workload: &W, database: &Database) -> Result<u64, F
     Ok(greatest)
 }
 
-/// What the workload says of everything, in one snapshot.
+/// Runs the workload's check of all data, in one snapshot.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the data cannot be read.
 pub async fn check<W: Workload>(workload: &W, database: &Database) -> Result<Vec<String>, Failure> {
     look(workload, database, env::now(), None).await
 }
 
-/// The same, as the last transaction of a history that counts from `origin`, by a
-/// process of its own: so a history ends with what there is in the end, and what is
-/// missing there is missed by somebody.
+/// Runs the same check as the last transaction of a history whose times count from
+/// `origin`, under a process of its own: the history then ends with the final state, so
+/// that a judge notices lost writes.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the data cannot be read.
 pub async fn look<W: Workload>(
     workload: &W,
     database: &Database,
@@ -290,24 +295,24 @@ pub async fn look<W: Workload>(
     Ok(found)
 }
 
-/// What was measured beside what each client has counted.
+/// Measurements of the driver itself, beside the clients' counters.
 pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     pub(crate) processor: Duration,
     pub(crate) timeline: Vec<Sample>,
-    /// It was told to end before its time.
+    /// Whether the run was stopped early.
     pub(crate) interrupted: bool,
 }
 
-/// Clients at work.
+/// The running clients and their shared state.
 struct Running {
     control: Arc<Control>,
     threads: Vec<env::JoinHandle<Vec<client::Ended>>>,
 }
 
 impl Running {
-    /// Connects all clients, whose unique numbers begin above the greatest of a run
-    /// before, and waits until they are ready.
+    /// Connects all clients, whose unique numbers begin above the greatest of an earlier
+    /// run, and waits until they are ready.
     async fn start<W: Workload>(
         workload: &Arc<W>,
         database: &Database,
@@ -370,7 +375,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Lets the clients go, for the warm-up and what is measured.
+    /// Releases the clients, for the warm-up and the measurement.
     async fn measure(
         &mut self,
         options: &Options,
@@ -402,8 +407,8 @@ impl Running {
         }
     }
 
-    /// Looks on until the time is over, or everything has been done; a sample for
-    /// each second.
+    /// Polls the clients until the time is over, or all transactions have ended; takes a
+    /// sample every second.
     async fn watch(
         &self,
         phase: &'static str,
@@ -475,7 +480,8 @@ impl Running {
         let mut tally = tally.ok_or_else(nobody)?;
         let control = &self.control;
         if let (Some(arrivals), Some((from, until))) = (&control.arrivals, control.measured()) {
-            // Of a number that was asked for, only what is left of it.
+            // With a requested number of transactions, only the remaining ones count as
+            // unserved.
             let mut left = control.left();
             arrivals.unserved(from, until, |count, waited| {
                 tally.unserved(count.min(left), waited);
@@ -485,8 +491,8 @@ impl Running {
         Ok((tally, history))
     }
 
-    /// All clients, as soon as they have ended. Those of an open loop leave what takes
-    /// too long.
+    /// All clients, as soon as they have ended. Clients of an open loop abandon what
+    /// exceeds the timeout.
     async fn ended(&mut self, options: &Options) -> Result<Vec<client::Ended>, Failure> {
         let threads = std::mem::take(&mut self.threads);
         let mut ending = pin!(async move {
@@ -509,7 +515,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Whoever gives up on a run leaves no clients behind.
+    /// A caller that abandons a run leaves no running clients.
     fn drop(&mut self) {
         self.control
             .phase

@@ -1,11 +1,11 @@
-//! The CPU time that this process has taken.
+//! The CPU time used by this process, for reports.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Of all threads together, in user and in kernel mode, since the process began. Real
-/// in a simulated world too: nothing there may depend on it.
+/// CPU time of all threads together, in user and kernel mode, since the process began. It
+/// is real time in a simulation too, so simulated behaviour must not depend on it.
 pub(super) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! The numbers of a run, as JSON, as CSV and for people.
+//! The report of a run: its numbers, serialised as JSON, as CSV and as text.
 //!
-//! The fields are described for users in `docs/operations/bench.md`; a test holds that
-//! page to them.
+//! The fields are described for users in `docs/operations/bench.md`; a test checks that
+//! page against them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,130 +14,130 @@ use super::tally::{OfKind, Tally};
 use super::{Measured, Options};
 use crate::workload::Parameters;
 
-/// The whole of it.
+/// All numbers of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// The engine's name in this process, or `wire`.
+    /// Name of the in-process engine, or `wire`.
     pub backend: String,
-    /// What commits survive.
+    /// What commits survive: a crash of the process, or a loss of power.
     pub durability: String,
-    /// How much memory the process had taken before anything else, in megabytes.
+    /// Memory that the process preallocated before anything else, in megabytes.
     pub preallocated_megabytes: u64,
-    /// The isolation level of transactions.
+    /// Isolation level of the transactions.
     pub isolation: String,
-    /// Threads of the load.
+    /// Number of threads that generate the load.
     pub threads: usize,
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Where chance began.
+    /// Seed of the random number generators.
     pub seed: u64,
-    /// What the workload was told.
+    /// Parameters of the workload.
     pub parameters: Parameters,
-    /// Transactions that arrived in a second; null for a closed loop.
+    /// Transactions that arrived per second; null for a closed loop.
     pub arrival_rate: Option<f64>,
-    /// How long the tables took to fill; null when they were there.
+    /// Time to fill the tables, in seconds; null if an earlier run had filled them.
     pub load_seconds: Option<f64>,
-    /// How long the warm-up was.
+    /// Length of the warm-up, in seconds.
     pub warm_up_seconds: f64,
-    /// How long was measured.
+    /// Length of the measurement, in seconds.
     pub seconds: f64,
-    /// Whether it was told to end before its time.
+    /// Whether the run was stopped early.
     pub interrupted: bool,
-    /// Requests done: committed, or rolled back as they wanted to.
+    /// Completed requests: committed, or rolled back by the workload's own choice.
     pub completed: u64,
-    /// Of them, those rolled back.
+    /// Completed requests that the workload rolled back.
     pub rolled_back: u64,
-    /// Attempts that were undone, whether or not they were tried again.
+    /// Aborted attempts, whether or not they were retried.
     pub aborted: u64,
-    /// Attempts that were tried again.
+    /// Attempts that were retried.
     pub retries: u64,
-    /// Requests that were given up.
+    /// Requests that the client gave up.
     pub failed: u64,
-    /// What the first of them was told; null without any.
+    /// Error message of the first failed request; null if none failed.
     pub first_failure: Option<String>,
-    /// Requests of which nobody knows how they ended.
+    /// Requests of unknown outcome.
     pub unknown: u64,
-    /// Arrivals for which there was no free client until the end, or that were not done
-    /// when nobody waited for them any more.
+    /// Arrivals for which no client was free before the end, or that were not done when
+    /// the driver stopped waiting.
     pub unserved_arrivals: u64,
-    /// `completed` in a second.
+    /// `completed` per second.
     pub transactions_per_second: f64,
-    /// CPU time of the process for each of `completed`.
+    /// CPU time of the process for each of `completed`, in microseconds.
     pub cpu_microseconds_per_transaction: f64,
-    /// Whose CPU time that is.
+    /// Which parts of the system that CPU time includes.
     pub cpu_includes: String,
-    /// From the (intended) beginning of a request to its end; of an arrival whose end
-    /// nobody saw, as far as was waited for it.
+    /// Latency from the (intended) beginning of a request to its end; of an abandoned
+    /// arrival, the time that the driver waited for it.
     pub latency: Latency,
-    /// Of it, from asking for a commit to hearing of it, of transactions that wrote in
-    /// several statements; null unless that is over the wire.
+    /// Latency of the commit alone, from request to acknowledgement, of writing
+    /// transactions with several statements; null unless over the wire.
     pub commit_latency: Option<Latency>,
-    /// Attempts that were undone, by cause.
+    /// Aborted attempts by cause.
     pub aborts: BTreeMap<String, u64>,
-    /// By kind of transaction.
+    /// Numbers of each kind of transaction.
     pub kinds: Vec<KindReport>,
-    /// Second by second.
+    /// Samples of the measurement, about one per second.
     pub timeline: Vec<Sample>,
-    /// Whether everything was looked at in the end.
+    /// Whether the final check ran.
     pub checked: bool,
-    /// What was wrong, during the run or at the end.
+    /// Violations that the workload found, during the run or at the end.
     pub violations: Vec<String>,
-    /// The version of the program.
+    /// Version of the program.
     pub version: String,
 }
 
-/// Of one kind of transactions.
+/// Numbers of one kind of transaction.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindReport {
-    /// Its name.
+    /// Name of the kind.
     pub name: String,
-    /// As in [`Report`].
+    /// Completed requests of this kind, as in [`Report`].
     pub completed: u64,
-    /// As in [`Report`].
+    /// Completed requests of this kind that the workload rolled back, as in [`Report`].
     pub rolled_back: u64,
-    /// As in [`Report`].
+    /// Aborted attempts of this kind, as in [`Report`].
     pub aborted: u64,
-    /// As in [`Report`].
+    /// Completed requests of this kind per second, as in [`Report`].
     pub transactions_per_second: f64,
-    /// As in [`Report`].
+    /// Latency of this kind, as in [`Report`].
     pub latency: Latency,
 }
 
-/// Latencies in microseconds, to three digits.
+/// Latencies in microseconds, to three significant digits.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Latency {
-    /// The mean.
+    /// Mean latency.
     pub mean: f64,
-    /// The least.
+    /// Smallest latency.
     pub min: f64,
-    /// Half of them took at most so long.
+    /// Median latency.
     pub p50: f64,
-    /// 90 %.
+    /// 90th percentile of the latency.
     pub p90: f64,
-    /// 95 %.
+    /// 95th percentile of the latency.
     pub p95: f64,
-    /// 99 %.
+    /// 99th percentile of the latency.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile of the latency.
     pub p999: f64,
-    /// All of them.
+    /// Greatest latency.
     pub max: f64,
 }
 
-/// One second or so.
+/// Throughput over about one second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sample {
-    /// When it ended, from the beginning of what is measured.
+    /// End of the sample, in seconds from the start of the measurement.
     pub seconds: f64,
-    /// Requests done in a second.
+    /// Completed requests per second.
     pub transactions_per_second: f64,
-    /// Attempts undone in a second.
+    /// Aborted attempts per second.
     pub aborts_per_second: f64,
 }
 
-/// What a report says beside numbers.
+/// Facts that a report states beside its measured numbers.
 pub(super) struct Facts {
     pub(super) workload: &'static str,
     pub(super) kinds: &'static [&'static str],
@@ -149,7 +149,7 @@ pub(super) struct Facts {
     pub(super) violations: Vec<String>,
 }
 
-/// The name of a level on the command line and in reports.
+/// Name of an isolation level on the command line and in reports.
 #[must_use]
 pub const fn isolation_name(isolation: Isolation) -> &'static str {
     match isolation {
@@ -196,7 +196,7 @@ impl Report {
         let mut kinds = Vec::new();
         let _ = all.add(tally.waited.histogram());
         for (name, kind) in facts.kinds.iter().zip(&tally.kinds) {
-            // It grows as it has to.
+            // The histogram resizes itself, so the addition cannot fail.
             let _ = all.add(kind.latencies.histogram());
             let completed = kind.committed + kind.rolled_back;
             kinds.push(KindReport {
@@ -259,17 +259,17 @@ impl Report {
         }
     }
 
-    /// Whether nothing was wrong, and no request was given up.
+    /// Whether no violation was found, and no request was given up.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.failed == 0
     }
 
-    /// As JSON, with a line end.
+    /// The report as JSON, with a final newline.
     #[must_use]
     pub fn json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
-        // Numbers, texts and maps of texts can all be written.
+        // Numbers, strings and maps with string keys are always serialisable.
         text.unwrap_or_default() + "\n"
     }
 }

@@ -1,4 +1,4 @@
-//! A report as CSV, as a chart, and for people.
+//! Output formats of a report: CSV, a chart, and text for people.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::report::{KindReport, Latency, Report, Sample};
 use crate::plot::{Axis, Chart, Series};
 
 impl Report {
-    /// As CSV: a head, a line for each kind, and a line `all`.
+    /// The report as CSV: a header, a line for each kind, and a line `all`.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut text = "workload,backend,isolation,threads,clients,kind,completed,rolled_back,\
@@ -44,7 +44,7 @@ impl Report {
         text
     }
 
-    /// Throughput and aborts, second by second.
+    /// A chart of throughput and aborts, second by second.
     #[must_use]
     pub fn chart(&self) -> Chart {
         let axis = |name: &str| Axis {
@@ -73,7 +73,7 @@ impl Report {
         }
     }
 
-    /// For people.
+    /// The report as text for people.
     #[must_use]
     pub fn text(&self, length: Length) -> String {
         let mut text = format!(
@@ -149,7 +149,7 @@ impl Report {
             let _ = writeln!(text, "the first failure: {failure}");
         }
         if self.interrupted {
-            text.push_str("interrupted: it was told to end before its time\n");
+            text.push_str("interrupted: the run was stopped early\n");
         }
         for violation in &self.violations {
             let _ = writeln!(text, "WRONG: {violation}");

@@ -1,20 +1,20 @@
-//! A word from outside that a run is to end.
+//! A stop handle, through which a caller ends a run early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a run before its time: clients end what they have begun, and then everything
-/// goes on as at any other end. Clones are of the same run.
+/// Ends a run early: clients finish the transactions they have begun, and the run ends as
+/// usual. Clones refer to the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends it.
+    /// Requests the end of the run.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was ended.
+    /// Whether the end of the run was requested.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! What a client counts while it is measured.
+//! Per-client counters and latency histograms of the measurement.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Wrong answers that are kept; more say nothing new.
+/// Number of violations that are kept; further ones add no information.
 const KEPT: usize = 20;
 
-/// Latencies in nanoseconds, to three digits.
+/// A histogram of latencies in nanoseconds, to three significant digits.
 #[derive(Clone, Debug)]
 pub(super) struct Latencies(Histogram<u64>);
 
@@ -22,16 +22,15 @@ impl Latencies {
         self.record_many(1, latency);
     }
 
-    /// So many that took as long.
+    /// Records `count` requests of the same latency.
     pub(super) fn record_many(&mut self, count: u64, latency: Duration) {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        // An hour and more is an hour: what is longer is not measured by it.
-        // Below that it grows as it needs to.
+        // Latencies are capped at an hour. Below that the histogram resizes itself.
         let _ = self.0.record_n(nanoseconds.min(3_600_000_000_000), count);
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        // Both grow as they need to.
+        // Both histograms resize themselves.
         let _ = self.0.add(&other.0);
     }
 
@@ -40,7 +39,7 @@ impl Latencies {
     }
 }
 
-/// Of one kind of transactions.
+/// Counters of one kind of transaction.
 #[derive(Clone, Debug)]
 pub(super) struct OfKind {
     pub(super) committed: u64,
@@ -49,26 +48,27 @@ pub(super) struct OfKind {
     pub(super) latencies: Latencies,
 }
 
-/// Of all kinds.
+/// All counters of a client, or of several clients together.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     pub(super) kinds: Vec<OfKind>,
-    /// From asking for a commit to hearing of it, over the wire, of transactions that wrote.
+    /// Commit latency over the wire of transactions that wrote, from request to
+    /// acknowledgement.
     pub(super) commits: Latencies,
-    /// Attempts that were undone, by cause.
+    /// Aborted attempts by cause.
     pub(super) aborts: BTreeMap<Cow<'static, str>, u64>,
-    /// Of them, how many were tried again.
+    /// Aborted attempts that were retried.
     pub(super) retries: u64,
-    /// Requests given up, and what the first said.
+    /// Requests given up, and the error message of the first.
     pub(super) failed: u64,
     pub(super) failure: Option<String>,
-    /// Requests of which nobody knows how they ended.
+    /// Requests of unknown outcome.
     pub(super) unknown: u64,
-    /// Arrivals of an open loop that were not done before anybody gave up on them.
+    /// Arrivals of an open loop that were not done before the driver stopped waiting.
     pub(super) unserved: u64,
-    /// How long those had waited that were never seen to be done, as far as it is known.
+    /// How long arrivals without an observed end had waited, as far as known.
     pub(super) waited: Latencies,
-    /// Answers that were wrong in themselves, counted from the first transaction on.
+    /// Violations in the answers themselves, collected from the first transaction on.
     pub(super) wrong: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Tally {
         }
     }
 
-    /// So many arrivals that were not done, and how long they had waited.
+    /// Counts `count` unserved arrivals that had waited for `waited`.
     pub(super) fn unserved(&mut self, count: u64, waited: Duration) {
         self.unserved += count;
         self.waited.record_many(count, waited);
