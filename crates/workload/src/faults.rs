@@ -1,4 +1,4 @@
-//! Faults on real processes: what a test does to a server from outside.
+//! Fault injection on real server processes: faults that a test causes from outside.
 //!
 //! ```text
 //!   clients ──▶ Proxy ──▶ server ──▶ files
@@ -8,20 +8,20 @@
 //!               cut                   clock (Controls)
 //! ```
 //!
-//! - [`proxy`]: a way for connections that delays, throttles, stalls one way or both,
-//!   and cuts. Everything happens on loopback and needs no privileges.
-//! - [`namespace`]: a network namespace for the server, whose firewall loses packets,
-//!   where this machine and our rights have them.
-//! - [`controls`]: faults inside the server's own process, at the door to disk and
-//!   clock, which a debug build obeys.
-//! - [`corruption`]: edits of every kind of file of a server that does not run, and what
-//!   a start makes of them.
-//! - [`dock`]: clients at work, a fault again and again, and the judges: for a workload,
-//!   an isolation level and a kind of fault at a time.
+//! - [`proxy`]: a TCP proxy that delays, throttles, stalls in one direction or both,
+//!   and cuts connections. Everything happens on loopback and needs no privileges.
+//! - [`namespace`]: a network namespace for the server, whose firewall drops packets,
+//!   where the machine and the user's privileges allow it.
+//! - [`controls`]: faults inside the server's own process, in the environment's disk
+//!   and clock, which a debug build of the server obeys.
+//! - [`corruption`]: edits of every kind of file of a stopped server, and how the
+//!   server's next start handles them.
+//! - [`dock`]: the fault harness: clients under load, repeated faults, and the judges,
+//!   for one workload, isolation level and kind of fault at a time.
 //!
-//! Within a connection bytes keep their order, whatever packets do: that is what TCP is
-//! for. So what packets in the wrong order do to a server is that one connection's
-//! bytes overtake another's, which the proxy's jitter makes.
+//! TCP keeps the bytes of one connection in order, however packets are reordered. To a
+//! server, reordered packets therefore look like bytes of one connection that overtake
+//! those of another; the proxy's jitter causes the same.
 
 pub mod controls;
 pub mod corruption;

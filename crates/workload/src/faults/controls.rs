@@ -1,8 +1,8 @@
-//! Faults at a server's own door to disk and clock.
+//! Fault injection inside the server's own process, in the environment's disk and clock.
 //!
-//! A debug build of the server whose environment names a file by [`VARIABLE`] obeys its
-//! lines (`coeval_env`'s `real/faults.rs` says which). They are replaced as a whole and
-//! are in force at the server's next call.
+//! A debug build of the server obeys the lines of the file named by the environment
+//! variable [`VARIABLE`] (they are defined in `coeval_env`'s `real/faults.rs`). The file
+//! is replaced as a whole, and takes effect at the server's next system call.
 #![expect(
     clippy::disallowed_methods,
     reason = "writes a real file for a real process"
@@ -12,22 +12,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names the file in a server's environment.
+/// Environment variable with the path of the fault file.
 pub const VARIABLE: &str = "DOCK_FAULTS";
 
-/// The faults of one server.
+/// The injected faults of one server.
 #[derive(Clone, Debug)]
 pub struct Controls {
     path: PathBuf,
-    /// Lines that stay.
+    /// Faults that are always in force, one per line.
     always: String,
 }
 
 impl Controls {
-    /// Faults that are written to a file in `folder`: those of `always`, a line each.
+    /// Creates a fault file in `folder` with the faults of `always`, one per line.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn new(folder: &Path, always: &[&str]) -> io::Result<Self> {
         let controls = Self {
             path: folder.join("faults"),
@@ -37,16 +37,16 @@ impl Controls {
         Ok(controls)
     }
 
-    /// The file.
+    /// Path of the fault file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on these faults, and those of always, and no others.
+    /// Replaces the faults in force by `lines` and those of `always`.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn set(&self, lines: &[&str]) -> io::Result<()> {
         let mut text = self.always.clone();
         for line in lines {

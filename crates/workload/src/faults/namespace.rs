@@ -1,4 +1,4 @@
-//! A network namespace with a server in it, and a firewall that loses packets.
+//! A Linux network namespace for a server, with a firewall that drops packets.
 //!
 //! ```text
 //!   clients ── 198.18.x.1 ══ veth ══ 198.18.x.2 ── server
@@ -7,18 +7,18 @@
 //!                                    OUTPUT  drops answers
 //! ```
 //!
-//! Where a [`proxy`](super::proxy) can only hold back what a connection carries, this
-//! loses packets below it: handshakes, acknowledgements and resets among them, and the
-//! kernel's own timers decide what comes of that.
+//! A [`proxy`](super::proxy) can only hold back the bytes of a connection; the firewall
+//! drops packets below it: handshakes, acknowledgements and resets among them, to which
+//! the kernel's own timers react.
 //!
-//! It takes Linux, `ip` and `iptables`, and the rights to make a namespace; where any of
-//! them is missing, [`Namespace::new`] says which, and whoever asked goes without, or is
-//! not done at all and says so ([`Namespace::or_say`]).
+//! A namespace needs Linux, `ip` and `iptables`, and the privilege to create one. If any
+//! of them is missing, [`Namespace::new`] returns an error that names it, and the caller
+//! uses a proxy instead, or skips the test with a message ([`Namespace::or_say`]).
 //!
 //! Invariants:
-//! - A namespace is gone when it is dropped, with every process in it. One whose maker
-//!   died first carries that maker's process number in its name, and goes when the next
-//!   one is made.
+//! - Dropping a namespace removes it, with every process in it. The name of a namespace
+//!   contains the process id of its creator; if the creator died first, the next creation
+//!   of a namespace removes it.
 #![expect(
     clippy::disallowed_methods,
     reason = "changes this machine's network by its own commands; nothing of it is simulated"
@@ -33,34 +33,35 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What the names of all namespaces of ours begin with.
+/// Prefix of the names of the harness's namespaces.
 const PREFIX: &str = "coeval-dock-";
-/// 198.18.0.0/15 is for tests of networks (RFC 2544): nobody lives there. Each
-/// namespace takes four addresses of it.
+/// 198.18.0.0/15 is reserved for benchmarks of networks (RFC 2544), so no host uses it.
+/// Each namespace takes four of its addresses.
 const NETWORK: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 const SUBNETS: u32 = 1 << 15;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Which packets are lost, of a hundred.
+/// Packet loss in per cent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Of those to the server.
+    /// Loss of packets to the server.
     pub requests: u8,
-    /// Of those from it.
+    /// Loss of packets from the server.
     pub answers: u8,
 }
 
-/// See the [module](self).
+/// A network namespace with a firewall; see the [module](self).
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
-    /// This side's interface.
+    /// The client side's interface.
     interface: String,
     server: Ipv4Addr,
 }
 
-/// Runs a command to its end; what it printed. An error says what it said.
+/// Runs a command to its end and returns its output. An error includes the command's
+/// error output.
 fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
     let said = Command::new(program)
         .args(arguments)
@@ -79,10 +80,10 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<String> {
 }
 
 impl Namespace {
-    /// Makes one, after having cleared away those whose makers have died.
+    /// Creates a namespace, after removing those whose creators have died.
     ///
     /// # Errors
-    /// When this machine does not have them, or does not let this process make one.
+    /// If this machine does not support namespaces, or this process lacks the privilege.
     pub fn new() -> io::Result<Self> {
         sweep()?;
         let process = std::process::id();
@@ -92,13 +93,13 @@ impl Namespace {
             let base = NETWORK + 4 * subnet;
             (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2))
         };
-        // Another process's may have the same.
+        // A namespace of another process may have the same addresses.
         let taken = run("ip", &["-o", "-4", "address", "show"])?;
         while taken.contains(&format!(" {}/", addresses(subnet).0)) {
             subnet = (subnet + 1) % SUBNETS;
         }
         let (client, server) = addresses(subnet);
-        // From here on, whatever fails takes back what was made.
+        // From here on, a failure drops `made`, which removes everything created so far.
         let made = Self {
             name: format!("{PREFIX}{process}-{number}"),
             interface: format!("cvd{process}n{number}"),
@@ -126,8 +127,9 @@ impl Namespace {
         Ok(made)
     }
 
-    /// One; or none, and a word on what is not done without it. That goes to standard
-    /// error itself: what a test prints is shown of tests that fail only.
+    /// Creates a namespace; if that fails, returns `None` and reports which test is
+    /// skipped. The message goes to standard error directly, because the test runner
+    /// shows the captured output of failed tests only.
     #[must_use]
     pub fn or_say(what: &str) -> Option<Self> {
         let made = Self::new();
@@ -141,13 +143,13 @@ impl Namespace {
         made.ok()
     }
 
-    /// Its name.
+    /// Name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where a server in it listens.
+    /// Address on which a server in the namespace listens.
     #[must_use]
     pub fn server(&self) -> Ipv4Addr {
         self.server
@@ -158,10 +160,10 @@ impl Namespace {
         run("ip", &[&command, arguments].concat()).map(drop)
     }
 
-    /// Loses these packets from now on, and no others.
+    /// Drops packets at these rates from now on.
     ///
     /// # Errors
-    /// When the firewall cannot be changed.
+    /// If the firewall cannot be changed.
     pub fn lose(&self, losses: Losses) -> io::Result<()> {
         self.firewall(&["--flush"])?;
         for (chain, percent) in [("INPUT", losses.requests), ("OUTPUT", losses.answers)] {
@@ -190,32 +192,32 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         clear(&self.name);
-        // Gone with the namespace, unless that was never reached.
+        // The interface disappears with the namespace, unless it was never moved there.
         let _ = run("ip", &["link", "delete", &self.interface]);
     }
 }
 
-/// Ends what runs in a namespace of ours, and the namespace.
+/// Kills the processes in one of the harness's namespaces, and removes the namespace.
 fn clear(name: &str) {
     let inside = run("ip", &["netns", "pids", name]).unwrap_or_default();
     let processes = inside.lines().filter_map(|line| line.trim().parse().ok());
     for process in processes.filter_map(Pid::from_raw) {
-        // What has ended meanwhile needs no signal.
+        // A process that has exited in the meantime needs no signal.
         let _ = kill_process(process, Signal::KILL);
     }
     let _ = run("ip", &["netns", "delete", name]);
 }
 
-/// The process that made a namespace, by its name.
+/// Process id of the namespace's creator, taken from its name.
 fn maker(name: &str) -> Option<u32> {
     let (process, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
     process.parse().ok()
 }
 
-/// Clears away namespaces whose makers are gone. Their names.
+/// Removes the namespaces whose creators have died. Returns their names.
 ///
 /// # Errors
-/// When there are no namespaces on this machine.
+/// If this machine does not support namespaces.
 pub fn sweep() -> io::Result<BTreeSet<String>> {
     let all = run("ip", &["netns", "list"])?;
     let names = all
@@ -253,7 +255,7 @@ mod tests {
         let Some(alive) = Namespace::or_say("the test that namespaces are cleared away") else {
             return;
         };
-        // A process that has ended.
+        // The process id of a process that has exited.
         let mut dead = Command::new("true").spawn().expect("a process");
         let process = dead.id();
         dead.wait().expect("it ends");
@@ -263,7 +265,8 @@ mod tests {
             .args(["netns", "exec", &name, "sleep", "1000"])
             .spawn()
             .expect("a process inside");
-        // Until it is there. A test beside this one may sweep at any time.
+        // Waits until the namespace exists. A concurrent test may remove stale namespaces
+        // at any time.
         while Path::new(&format!("/run/netns/{name}")).exists()
             && run("ip", &["netns", "pids", &name]).is_ok_and(|inside| inside.is_empty())
         {
@@ -273,7 +276,7 @@ mod tests {
         let there = run("ip", &["netns", "list"]).expect("a list");
         assert!(!there.contains(&name), "{there}");
         assert!(there.contains(alive.name()), "{there}");
-        // It was killed, or this waits for a thousand seconds.
+        // The process was killed, or this waits for a thousand seconds.
         inside.kill().ok();
         inside.wait().expect("it ended");
         let name = alive.name().to_owned();
@@ -287,7 +290,7 @@ mod tests {
         let Some(namespace) = Namespace::or_say("the test of lost packets") else {
             return;
         };
-        // Something that answers, inside.
+        // An echo server inside the namespace.
         let mut echo = Command::new("ip")
             .args(["netns", "exec", namespace.name()])
             .args([std::env::current_exe().expect("this test").as_os_str()])
@@ -325,11 +328,11 @@ mod tests {
         }
         drop(stream);
         drop(namespace);
-        // Dropping the namespace ended it.
+        // Dropping the namespace killed the process.
         echo.wait().expect("it ended");
     }
 
-    /// Not a test: what the one above runs inside.
+    /// Not a test: the program that the test above runs inside the namespace.
     #[tokio::test]
     #[ignore = "no test: the peer that the test above starts inside its network namespace"]
     async fn echo() {

@@ -1,15 +1,16 @@
-//! A way for connections that is as bad as it is told to be.
+//! A TCP proxy that degrades connections: it delays, throttles, blocks and cuts them as
+//! its policy says.
 //!
 //! ```text
 //!   client ──▶ read ─ delay ─ line ─ blocked? ─ write ──▶ server
 //!          ◀── write ─ blocked? ─ line ─ delay ─ read ◀──
 //! ```
 //!
-//! Bytes keep their order within a direction, as TCP's do. So reordering is between
-//! connections: with jitter, what was sent first on one arrives after what was sent
-//! later on another. A lost packet, too, shows within a connection as time, until it was
-//! sent again. A [`Policy`] is in force for what is read after it was set; a block for
-//! everything not written yet.
+//! Bytes keep their order within a direction, as in TCP, so reordering happens between
+//! connections: with jitter, bytes sent first on one connection arrive after bytes sent
+//! later on another. A lost packet shows within a connection as the time until its
+//! retransmission. A [`Policy`] applies to bytes read after it was set; a block applies
+//! to all bytes not written yet.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,36 +23,35 @@ use tokio::sync::watch;
 
 use crate::chance::Chance;
 
-/// Bytes moved at once.
+/// Most bytes that the proxy moves at once.
 const PIECE: usize = 4096;
-/// Between two looks at whether a block has been lifted.
+/// Interval at which a blocked direction polls whether the block has been lifted.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long it takes until a lost packet is sent again: the least that Linux waits.
+/// Time until a lost packet is retransmitted: the minimum of Linux.
 const RETRANSMITTED: Duration = Duration::from_millis(200);
 
-/// How bad the way is.
+/// How the proxy degrades its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Each piece takes at least so long.
+    /// Least delay of each piece.
     pub delay: Duration,
-    /// And up to so much more.
+    /// Greatest random addition to the delay.
     pub jitter: Duration,
-    /// Most bytes in a second, on each connection and in each direction; 0 for any
-    /// number.
+    /// Most bytes per second, on each connection and in each direction; 0 for no limit.
     pub bytes_per_second: u64,
-    /// Of a hundred pieces, so many are lost and sent again.
+    /// Share of pieces that are lost and retransmitted, in per cent.
     pub lost_percent: u8,
-    /// Nothing gets to the server.
+    /// Whether bytes to the server are held back.
     pub requests_blocked: bool,
-    /// Nothing gets to clients.
+    /// Whether bytes to the clients are held back.
     pub answers_blocked: bool,
 }
 
-/// What proxy and connections share.
+/// State shared by the proxy and its connections.
 struct Shared {
     policy: Mutex<Policy>,
     chance: Mutex<Chance>,
-    /// Goes up when all connections are to be cut.
+    /// Incremented to cut all connections.
     cuts: watch::Sender<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Shared {
     }
 }
 
-/// Listens, and connects whoever comes to a server. Ends when it is dropped.
+/// Accepts clients and connects each to the server. Dropping it ends the proxy.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -85,10 +85,10 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy for the server at a loopback port. `seed` decides jitter.
+    /// Starts a proxy for the server on a loopback port. `seed` decides the jitter.
     ///
     /// # Errors
-    /// When nothing can be listened at.
+    /// If no port can be listened on.
     pub async fn start(server: u16, seed: u64) -> io::Result<Self> {
         let listener = env::listen(([127, 0, 0, 1], 0).into()).await?;
         let port = listener.local_addr()?.port();
@@ -103,7 +103,8 @@ impl Proxy {
             while let Ok((client, _)) = listener.accept().await {
                 let shared = Arc::clone(&passing);
                 env::spawn("proxied connection", async move {
-                    // A server that is down refuses; so does this, by hanging up.
+                    // If the server is down, the proxy refuses the client too, by closing
+                    // its connection.
                     if let Ok(server) = env::connect(server).await {
                         pass(client, server, shared).await;
                     }
@@ -117,18 +118,18 @@ impl Proxy {
         })
     }
 
-    /// Where clients connect.
+    /// Port on which clients connect.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How bad the way is from now on.
+    /// Replaces the policy, for bytes that the proxy reads from now on.
     pub fn set(&self, policy: Policy) {
         *self.shared.policy() = policy;
     }
 
-    /// Cuts every connection.
+    /// Cuts every connection of the proxy.
     pub fn cut(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
@@ -152,7 +153,7 @@ async fn pass(client: Stream, server: Stream, shared: Arc<Shared>) {
     }
 }
 
-/// One direction, until either end goes.
+/// Forwards one direction of a connection until either end closes.
 async fn carry(
     mut from: ReadHalf,
     mut to: WriteHalf,
@@ -174,7 +175,7 @@ async fn carry(
         }
         if policy.lost_percent > 0 {
             let mut chance = shared.chance.lock().expect("no panic while it was held");
-            // Again and again, if it is lost again.
+            // A retransmitted packet may be lost again.
             while chance.within(0..100) < u64::from(policy.lost_percent.min(99)) {
                 wait += RETRANSMITTED;
             }
@@ -195,7 +196,7 @@ async fn carry(
 mod tests {
     use super::*;
 
-    /// A server that says every byte again, and a proxy before it.
+    /// An echo server, and a proxy in front of it.
     async fn echo() -> Proxy {
         let listener = env::listen(([127, 0, 0, 1], 0).into()).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -271,7 +272,8 @@ mod tests {
             lost_percent: 99,
             ..Policy::default()
         });
-        // Of a hundred one comes through at the first attempt; the seed decides which.
+        // Of a hundred pieces one gets through at the first attempt; the seed decides
+        // which.
         assert!(ask(&mut stream).await >= RETRANSMITTED);
     }
 
@@ -280,7 +282,8 @@ mod tests {
         let proxy = echo().await;
         let (mut first, mut second) = (connect(&proxy).await, connect(&proxy).await);
         ask(&mut second).await;
-        // Until the proxy has read the first one's byte while it was to delay it.
+        // Until the proxy has read the first connection's byte while the delay was in
+        // force.
         loop {
             proxy.set(Policy {
                 delay: Duration::from_millis(200),

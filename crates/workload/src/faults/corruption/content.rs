@@ -1,25 +1,26 @@
-//! What is in the database, so that every state that it ever had can be told from every
-//! other, and from what it never was.
+//! Test data whose states after each commit are all distinct, so that a check can tell
+//! exactly which commit a database shows.
 //!
 //! ```text
 //!   commit n   insert page n, delete every third page behind, newest = n
 //! ```
 //!
-//! What is shown either is the state after commit n, to the last byte, or it is wrong.
+//! A state read from the server either equals the state after commit n, to the last byte,
+//! or is wrong.
 
 use crate::Connection;
 
-/// Behind the newest page, a page of these is deleted.
+/// A page is deleted when the newest page is this many further.
 const KEPT: u64 = 7;
 
-/// What was shown.
+/// Result of reading the test data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// The state after this commit.
     State(u64),
-    /// A state that never was.
+    /// A state that never existed.
     Wrong(String),
-    /// The server says that it cannot.
+    /// The server refused with an error.
     Refused(String),
 }
 
@@ -27,7 +28,7 @@ fn text(number: u64) -> String {
     format!("{number} ").repeat(12) + &"-".repeat(usize::try_from(number % 90).unwrap_or(0))
 }
 
-/// Which page goes with a commit, if any.
+/// The page that a commit deletes, if any.
 fn deleted(number: u64) -> Option<u64> {
     (number.is_multiple_of(3) && number > KEPT).then(|| number - KEPT)
 }
@@ -38,7 +39,7 @@ fn state(newest: u64) -> Vec<(i64, String)> {
     there.map(|page| (page.cast_signed(), text(page))).collect()
 }
 
-/// Makes the tables.
+/// Creates the tables of the test data.
 pub(super) async fn create(connection: &Connection) -> Result<(), tokio_postgres::Error> {
     let tables = "CREATE TABLE page (id bigint PRIMARY KEY, content text NOT NULL); \
                   CREATE TABLE newest (one int PRIMARY KEY, id bigint NOT NULL); \
@@ -46,7 +47,7 @@ pub(super) async fn create(connection: &Connection) -> Result<(), tokio_postgres
     connection.batch_execute(tables).await
 }
 
-/// Makes these commits, one after another.
+/// Makes the commits `numbers`, one after another.
 pub(super) async fn commit(
     connection: &Connection,
     numbers: std::ops::RangeInclusive<u64>,
@@ -76,7 +77,7 @@ async fn read(connection: &Connection) -> Result<(i64, Vec<(i64, String)>), toki
     Ok((newest.try_get(0)?, pages?))
 }
 
-/// What a server shows.
+/// Reads the data from a server and identifies its state.
 pub(super) async fn look(connection: &Connection) -> Shown {
     match read(connection).await {
         Ok((newest, pages)) => judge(newest, &pages),
@@ -85,7 +86,8 @@ pub(super) async fn look(connection: &Connection) -> Shown {
                 .as_db_error()
                 .map(|said| said.code().code().to_owned());
             match code {
-                // Damage that is found when it is read: an error of the system, or of data.
+                // The server detected damage while reading: SQLSTATE class 58 (system
+                // error) or XX (internal error).
                 Some(code) if code.starts_with("58") || code.starts_with("XX") => {
                     Shown::Refused(error.to_string())
                 }
@@ -99,7 +101,7 @@ fn judge(newest: i64, pages: &[(i64, String)]) -> Shown {
     let Ok(number) = u64::try_from(newest) else {
         return Shown::Wrong(format!("the newest page is {newest}"));
     };
-    // A number that never was would take long to make a state of.
+    // The bound avoids computing the state of a damaged, very large number.
     if number <= 1_000_000 && state(number) == pages {
         return Shown::State(number);
     }

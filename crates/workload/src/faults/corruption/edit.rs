@@ -1,4 +1,4 @@
-//! What can become of a file while no server looks at it.
+//! Edits that corrupt a file of a stopped server.
 #![expect(clippy::disallowed_methods, reason = "edits real files")]
 
 use std::fs;
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 
 use crate::chance::Chance;
 
-/// A page of a disk.
+/// Size of a disk page, in bytes.
 const PAGE: usize = 4096;
 
-/// An edit.
+/// A kind of edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edit {
-    /// A bit flips.
+    /// A bit is flipped.
     Flip,
-    /// A page is zeros.
+    /// A page is overwritten with zeros.
     Zero,
-    /// The end is cut off.
+    /// The end of the file is cut off.
     Cut,
-    /// Nothing is in it any more.
+    /// The file is truncated to nothing.
     Empty,
-    /// It is gone.
+    /// The file is deleted.
     Delete,
-    /// It and another file have each other's contents.
+    /// The file and another one swap their contents.
     Swap,
-    /// It is as it was some time ago.
+    /// The file is replaced by an older version.
     Older,
 }
 
 impl Edit {
-    /// All of them, with their names.
+    /// All edits with their names.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Flip, "flip"),
         (Self::Zero, "zero"),
@@ -41,7 +41,7 @@ impl Edit {
         (Self::Older, "older"),
     ];
 
-    /// Its name.
+    /// Name of the edit.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(edit, _)| *edit == self);
@@ -49,16 +49,16 @@ impl Edit {
     }
 }
 
-/// What has been done.
+/// An edit that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// In words.
+    /// Description of the edit.
     pub what: String,
-    /// To which files.
+    /// The files that it changed.
     pub files: Vec<PathBuf>,
 }
 
-/// How much of a file is not the zeros that it was made long with.
+/// Length of a file without the trailing zeros that it was preallocated with.
 fn content(bytes: &[u8]) -> usize {
     bytes
         .iter()
@@ -70,11 +70,11 @@ fn below(chance: &mut Chance, length: usize) -> usize {
     usize::try_from(chance.within(0..length.max(1) as u64)).unwrap_or(0)
 }
 
-/// Edits a file. `other` is what it is swapped with, `older` what it was. `None` when
-/// that changes nothing, or cannot be done to this file.
+/// Edits a file. `other` is the file to swap with, `older` the earlier version. Returns
+/// `None` if the edit changes nothing, or does not apply to this file.
 ///
 /// # Errors
-/// When a file cannot be read or written.
+/// If a file cannot be read or written.
 pub fn edit(
     edit: Edit,
     path: &Path,
@@ -83,7 +83,7 @@ pub fn edit(
     chance: &mut Chance,
 ) -> io::Result<Option<Done>> {
     let before = fs::read(path)?;
-    // Where there is something; now and then behind that.
+    // Mostly within the content; sometimes in the zeros after it.
     let length = match chance.once_in(8) {
         true => before.len(),
         false => content(&before),

@@ -1,38 +1,38 @@
-//! Every kind of file that there is in a data directory, in a backup and beside them.
+//! Every kind of file in a data directory, in a backup, and in the configuration.
 
 use std::path::Path;
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
-    /// Says which database it is, its term, and where its log ended.
+    /// The control file: the database's identity, its term, and the end of its log.
     Control,
-    /// Locked by who has the directory. Nothing is in it.
+    /// The empty lock file that the server process locks.
     Lock,
     /// The newest checkpoint.
     Checkpoint,
-    /// A segment of the log that is full.
+    /// A full segment of the log.
     Segment,
-    /// The segment that the log ends in.
+    /// The segment that contains the end of the log.
     LastSegment,
-    /// A segment that is made ahead and has not been reached.
+    /// A preallocated segment after the end of the log.
     SpareSegment,
     /// A backup's list of its files.
     BackupList,
-    /// A backup's other files.
+    /// A backup's control file.
     BackupControl,
-    /// Its checkpoint.
+    /// A backup's checkpoint.
     BackupCheckpoint,
-    /// Its log.
+    /// A backup's log.
     BackupLog,
-    /// A file of settings.
+    /// A settings file.
     Settings,
     /// A host-based access file.
     Access,
 }
 
 impl FileKind {
-    /// All of them, with their names.
+    /// All kinds with their names.
     pub const ALL: [(Self, &'static str); 12] = [
         (Self::Control, "CONTROL"),
         (Self::Lock, "LOCK"),
@@ -48,14 +48,14 @@ impl FileKind {
         (Self::Access, "access file"),
     ];
 
-    /// Its name.
+    /// Name of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(kind, _)| *kind == self);
         named.map_or("", |(_, name)| name)
     }
 
-    /// Whether it is a file of a backup.
+    /// Whether the file belongs to a backup.
     #[must_use]
     pub const fn is_of_backup(self) -> bool {
         matches!(
@@ -64,15 +64,15 @@ impl FileKind {
         )
     }
 
-    /// Whether it is written by people and says what they want: a change that makes
-    /// sense is what they want.
+    /// Whether the file is written by an administrator: a meaningful change of it is
+    /// taken as intended.
     #[must_use]
     pub const fn is_by_hand(self) -> bool {
         matches!(self, Self::Settings | Self::Access)
     }
 
-    /// What a file of a data directory is, by its path there; `None` for one that nobody
-    /// has told this of. `last` is the segment that the log ends in.
+    /// Kind of a file in a data directory, by its path there; `None` for an unlisted
+    /// kind. `last` is the segment that contains the end of the log.
     #[must_use]
     pub fn of_data(path: &Path, last: &Path) -> Option<Self> {
         match Self::parts(path)? {
@@ -88,7 +88,7 @@ impl FileKind {
         }
     }
 
-    /// What a file of a backup is, likewise.
+    /// Kind of a file in a backup, by its path there; `None` for an unlisted kind.
     #[must_use]
     pub fn of_backup(path: &Path) -> Option<Self> {
         match Self::parts(path)? {

@@ -1,4 +1,4 @@
-//! Makes the directories that are edited.
+//! Creates the data directories and backups that the corruption test edits.
 #![expect(clippy::disallowed_methods, reason = "makes real files")]
 
 use std::fs;
@@ -11,39 +11,40 @@ use coeval_env as env;
 use super::{Error, FileKind, content};
 use crate::server::{self, Launch, Server};
 
-/// The commits of the older version, of the sound one, and those before a kill.
+/// Number of commits in the older version, in the sound version, and before the kill.
 const OLDER: u64 = 150;
 const SOUND: u64 = 500;
 const KILLED: u64 = 520;
-/// So much log in a file: little, so that there are some.
+/// Segment size: small, so that the log has several segments.
 const SEGMENT: (&str, u64) = ("log-segment-bytes", 16_384);
-/// What of a segment is not log.
+/// Length of a segment's header, in bytes.
 const HEAD: usize = 4096;
 
-/// A directory to be edited, with what is to be known of it.
+/// A directory to be edited, with its expected state.
 pub(super) struct Directory {
-    /// Where it is.
+    /// Path of the directory.
     pub(super) at: PathBuf,
-    /// What it was some time before.
+    /// An older version of the directory.
     pub(super) older: Option<PathBuf>,
-    /// What is in it.
+    /// Files in the directory, with their kinds.
     pub(super) files: Vec<(FileKind, PathBuf)>,
-    /// The state that a server of it serves.
+    /// The state that a server on this directory must show.
     pub(super) state: u64,
-    /// It was not stopped in order.
+    /// Whether the server was killed instead of shut down cleanly.
     pub(super) killed: bool,
-    /// It is what lies beside a data directory, which is this one.
+    /// For a directory of configuration files: the data directory that the server uses
+    /// with them.
     pub(super) beside: Option<PathBuf>,
 }
 
 impl Directory {
-    /// Its files of a kind, by their paths in it.
+    /// The files of a kind, by their paths in the directory.
     pub(super) fn of_kind(&self, kind: FileKind) -> Vec<PathBuf> {
         let of_kind = self.files.iter().filter(|(is, _)| *is == kind);
         of_kind.map(|(_, path)| path.clone()).collect()
     }
 
-    /// What a file is swapped with: the next one that is something else.
+    /// The file to swap with `file`: the next one with other contents.
     pub(super) fn other(&self, file: &Path) -> Option<PathBuf> {
         let at = self.files.iter().position(|(_, path)| path == file)?;
         let others = (1..self.files.len()).map(|step| &self.files[(at + step) % self.files.len()]);
@@ -54,7 +55,8 @@ impl Directory {
         others.find(differs).cloned()
     }
 
-    /// What a file was: that of the same name, else one of the same kind.
+    /// An older version of `file`: the file of the same name, or else one of the same
+    /// kind.
     pub(super) fn was(&self, file: &Path) -> Option<PathBuf> {
         let older = self.older.as_ref()?;
         let same = older.join(file);
@@ -71,12 +73,12 @@ impl Directory {
     }
 }
 
-/// All of them.
+/// All directories to be edited.
 pub(super) struct Made {
     pub(super) directories: Vec<Directory>,
 }
 
-/// Copies a folder with all below it.
+/// Copies a folder recursively.
 pub(super) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -91,7 +93,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Every file below a folder, by its path there, in order.
+/// All files below a folder, by their paths relative to it, in order.
 fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = folders.pop() {
@@ -108,7 +110,7 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The segment that the log ends in: the last one with any log.
+/// The segment that contains the end of the log: the last one with any records.
 fn last_segment(folder: &Path, files: &[PathBuf]) -> PathBuf {
     let mut segments = files.iter().filter(|path| path.starts_with("log"));
     let has_log = |path: &&PathBuf| {
@@ -150,7 +152,8 @@ pub(super) async fn command(
 ) -> Result<(bool, String), Error> {
     let mut command = Command::new(binary);
     command.arg(name).args(arguments).stdin(Stdio::null());
-    // A thread of its own: the server that it asks may be served by this one's.
+    // On a thread of its own: the server that the command connects to may run on this
+    // one.
     let ended = env::spawn_dedicated("command", move || async move { command.output() });
     let said = ended.await.map_err(|error| Error::Command {
         command: name,
@@ -174,7 +177,7 @@ async fn backup(binary: &Path, port: u16, to: &Path) -> Result<(), Error> {
     }
 }
 
-/// Commits up to a number with a server that runs.
+/// Makes commits on a running server.
 async fn commit(server: &mut Server, numbers: std::ops::RangeInclusive<u64>) -> Result<(), Error> {
     let connection = server.ready().await?;
     let failed = |doing| move |source| Error::Statement { doing, source };
@@ -194,7 +197,7 @@ impl Made {
         let data = home.join("data");
         let at = |name: &str| folder.join(name);
 
-        // With a checkpoint.
+        // The older version, with a checkpoint.
         let frugal = launch
             .clone()
             .with(&[SEGMENT, ("checkpoint-log-bytes", 10_000)]);
@@ -207,7 +210,7 @@ impl Made {
         server.stop().await?;
         copy(&data, &at("older"))?;
 
-        // More log behind it, and no further checkpoint.
+        // More log after the checkpoint, and no further checkpoint.
         let launch = launch.with(&[SEGMENT, ("checkpoint-log-bytes", 1 << 40)]);
         let mut server = launch.start()?;
         commit(&mut server, OLDER + 1..=SOUND).await?;
@@ -257,7 +260,7 @@ impl Made {
     }
 }
 
-/// Whether a whole checkpoint is there.
+/// Whether at least one checkpoint exists, and all checkpoints are complete.
 fn has_checkpoint(launch: &Launch) -> Result<bool, Error> {
     let names = launch.checkpoint_files()?;
     let whole = |name: &String| name.ends_with(".checkpoint");

@@ -1,5 +1,5 @@
-//! Every kind of file, and everything that can become of it: refused, repaired or
-//! harmless, never served wrong.
+//! The corruption test: every kind of edit of every kind of file must be refused,
+//! repaired or harmless; the server must never return wrong data.
 //!
 //! ```text
 //!   sound directory ─ copy ─ edit one file ─ start ─┬─ refuses, and names the file
@@ -8,24 +8,24 @@
 //!            more commits, a stop
 //! ```
 //!
-//! Directories are made by a real server ([`content`] has states that can all be told
-//! apart), one that was stopped in order and one that was killed; so are two backups.
-//! What there is in them is found by looking: a file of a kind that [`FileKind`] does not
-//! know is an error, so nobody adds one without saying here what its damage comes to.
+//! A real server creates the directories (with the data of [`content`], whose states are
+//! all distinct): one after a clean shutdown, one after a kill, and two backups. The test
+//! lists their files, and a file of a kind that [`FileKind`] does not know is an error,
+//! so no engineer can add a kind of file without testing its corruption.
 //!
-//! What may follow:
+//! Allowed outcomes:
 //!
 //! | after an edit of | may follow |
 //! | --- | --- |
-//! | any file of a directory, a backup or beside them | the server, or the restore, refuses, and names a file that was edited; of one that is gone, at least its folder |
-//! | the same | it serves all that was committed: what was damaged is not needed, or can be had again |
-//! | the last segment of a log that was not closed in order | it serves what was committed up to some commit: a tail that is damaged after a crash cannot be told from one that was torn by it |
-//! | a settings or access file | it is taken at its word, if it makes sense |
+//! | any file of a data directory, a backup or the configuration | the server, or the restore, refuses, and names an edited file; for a deleted file, at least its folder |
+//! | the same | the server shows all commits: the damaged data is not needed, or can be rebuilt |
+//! | the last segment of a log that was not closed cleanly | the server shows a prefix of the commits: a tail damaged after a crash is indistinguishable from a torn write |
+//! | a settings or access file | the server obeys it, if it is valid |
 //!
-//! Anything else is wrong: another state, an older one, a panic, silence.
+//! Any other outcome is wrong: another state, an older one, a panic, no answer.
 //!
 //! Invariants:
-//! - Each trial has a copy of its own, so one edit is all that is wrong with it.
+//! - Each trial works on a copy of its own, so its edit is the only damage.
 #![expect(clippy::disallowed_methods, reason = "makes and edits real files")]
 
 mod content;
@@ -50,62 +50,61 @@ pub use table::Report;
 use make::Made;
 use table::Cell;
 
-/// What to do, and how much of it.
+/// Parameters of the corruption test.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Decides where files are edited.
+    /// Seed that decides where files are edited.
     pub seed: u64,
     /// How often each edit is made of each kind of file.
     pub trials: u32,
-    /// How many of the edits are made of each kind of file: all of them, or some that the
-    /// seed draws.
+    /// Number of kinds of edit made of each kind of file: all, or a random selection.
     pub edits: usize,
-    /// Whether `coeval verify` is asked as well.
+    /// Whether `coeval verify` is run as well.
     pub verify: bool,
-    /// Nothing but this edit of this kind of file.
+    /// Restricts the test to one edit of one kind of file.
     pub only: Option<(FileKind, Edit)>,
-    /// A bug that the server has, which takes a binary that was built with the feature
+    /// A known bug injected into the server, which needs a binary built with the feature
     /// `planted`.
     pub bug: Option<Bug>,
 }
 
-/// Why no verdict was reached.
+/// Reason why no verdict was reached.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A server did not do what it must while nothing was edited.
+    /// A server failed on an unedited directory.
     #[error(transparent)]
     Server(#[from] server::Error),
-    /// Likewise a statement.
+    /// A statement failed on an unedited directory.
     #[error("{doing}: {source}")]
     Statement {
-        /// What it was for.
+        /// Purpose of the statement.
         doing: &'static str,
-        /// What the server said.
+        /// The client library's error.
         source: tokio_postgres::Error,
     },
-    /// Likewise a command.
+    /// A command failed on an unedited directory.
     #[error("coeval {command}: {said}")]
     Command {
-        /// Which.
+        /// Name of the command.
         command: &'static str,
-        /// What it said.
+        /// Output of the command.
         said: String,
     },
-    /// A file that nobody has told this of.
+    /// A file of an unlisted kind; holds its path.
     #[error(
         "{0} is of a kind that is not listed: add it to FileKind in \
-         crates/workload/src/faults/corruption/kind.rs, and see what its damage comes to"
+         crates/workload/src/faults/corruption/kind.rs, and test its corruption"
     )]
     Unlisted(String),
-    /// A kind of file that there is not, although it is listed.
+    /// A listed kind of file that no directory contains.
     #[error("there is no file of the kind {0} to be damaged")]
     Absent(&'static str),
-    /// The machine refuses something that this needs.
+    /// The machine refuses an operation that the test needs.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// So many edits.
+/// A random selection of `count` kinds of edit.
 fn drawn(count: usize, chance: &mut Chance) -> Vec<Edit> {
     let mut all: Vec<Edit> = Edit::ALL.iter().map(|(edit, _)| *edit).collect();
     while all.len() > count.max(1) {
@@ -115,10 +114,10 @@ fn drawn(count: usize, chance: &mut Chance) -> Vec<Edit> {
     all
 }
 
-/// Does everything with servers of `binary` in `folder`, which is to be empty.
+/// Runs all trials with servers of `binary` in `folder`, which must be empty.
 ///
 /// # Errors
-/// When no verdict was reached.
+/// If no verdict was reached.
 pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Report, Error> {
     let made = Made::new(binary, folder).await?;
     let mut chance = Chance::new(options.seed);
@@ -150,7 +149,7 @@ pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Repo
                         fs::remove_dir_all(&folder)?;
                         continue;
                     };
-                    // What is wrong stays to be looked at.
+                    // The directory of a wrong outcome is kept for inspection.
                     if !outcome.is_wrong() {
                         fs::remove_dir_all(&folder)?;
                     }

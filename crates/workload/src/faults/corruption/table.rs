@@ -1,4 +1,4 @@
-//! What came of all edits, as a table.
+//! The results of the corruption test, as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::fmt;
 use super::trial::Outcome;
 use super::{Edit, Error, FileKind};
 
-/// One edit of one kind of file.
+/// A cell of the table: one edit of one kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cell {
-    /// Of a directory whose server was killed.
+    /// Whether the directory's server was killed.
     pub(super) killed: bool,
     pub(super) kind: FileKind,
     pub(super) edit: Edit,
 }
 
-/// How often each outcome was.
+/// How often each outcome occurred.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     refused: u32,
@@ -44,13 +44,13 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What came of all edits. Shows itself as a table in Markdown.
+/// Results of all edits. Its `Display` is a table in Markdown.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     cells: BTreeMap<Cell, Counts>,
-    /// What was done, and what came of it that must not.
+    /// Edits with a forbidden outcome, and that outcome.
     pub wrong: Vec<String>,
-    /// How many edits there were.
+    /// Number of edits made.
     pub trials: u32,
 }
 
@@ -71,8 +71,8 @@ impl Report {
         }
     }
 
-    /// Every kind that is listed was there to be edited. A spare segment is there only
-    /// now and then.
+    /// Checks that a file of every listed kind was edited. A spare segment exists only at
+    /// times.
     pub(super) fn see_all_kinds(&self) -> Result<(), Error> {
         for (kind, name) in FileKind::ALL {
             let seen = self.cells.keys().any(|cell| cell.kind == kind);

@@ -1,4 +1,4 @@
-//! One edit of one file, and what a server makes of it.
+//! One trial of the corruption test: an edit of one file, and how a server handles it.
 #![expect(clippy::disallowed_methods, reason = "makes and edits real files")]
 
 use std::ffi::OsStr;
@@ -16,24 +16,24 @@ use super::{Edit, Error, FileKind};
 use crate::chance::Chance;
 use crate::server::{self, Launch};
 
-/// How long a server may take to answer or to end.
+/// Longest time for a server to answer or exit.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What came of an edit.
+/// Outcome of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Refused, and the file was named.
+    /// The server refused, and named the file.
     Refused,
-    /// All of it is served.
+    /// The server shows all commits.
     Whole,
-    /// It ends with an earlier commit, as it may.
+    /// The server shows a shorter prefix of the commits, where that is allowed.
     Shorter,
-    /// What must not be.
+    /// A forbidden outcome, described.
     Wrong(String),
 }
 
 impl Outcome {
-    /// Whether it must not be.
+    /// Whether the outcome is forbidden.
     #[must_use]
     pub const fn is_wrong(&self) -> bool {
         matches!(self, Self::Wrong(_))
@@ -58,8 +58,8 @@ pub(super) struct Trial<'trial> {
 }
 
 impl Trial<'_> {
-    /// Does it in a folder of its own. What was done, and what came of it; `None` when
-    /// there was nothing to be done.
+    /// Runs the trial in a folder of its own. Returns the edit and its outcome; `None` if
+    /// the edit did not apply.
     pub(super) async fn run(
         &self,
         folder: &Path,
@@ -129,7 +129,7 @@ impl Trial<'_> {
         if !matches!(outcome, Outcome::Whole | Outcome::Shorter) {
             return Ok(outcome);
         }
-        // What it repaired stays repaired.
+        // A repair must be permanent.
         Ok(match serve(&launch).await? {
             Served::Showed(Shown::State(state)) if self.served(state) == outcome => outcome,
             Served::Showed(other) => Outcome::Wrong(format!("shows {other:?} after a restart")),
@@ -141,7 +141,8 @@ impl Trial<'_> {
     fn refused(&self, said: &str, done: &Done) -> Outcome {
         let contains =
             |name: Option<&OsStr>| name.is_some_and(|name| said.contains(&*name.to_string_lossy()));
-        // Of a file that is gone nobody may know the name; then its folder is named.
+        // The name of a deleted file may be unknown to the server; then the message must
+        // name its folder.
         let gone = self.edit == Edit::Delete;
         let names = |file: &PathBuf| {
             let folder = file.parent().and_then(Path::file_name);
@@ -173,7 +174,7 @@ impl Trial<'_> {
     }
 }
 
-/// Starts a server, looks at what it shows, and stops it.
+/// Starts a server, reads its data, and stops it.
 async fn serve(launch: &Launch) -> Result<Served, Error> {
     let words = |from: u64| {
         let log = fs::read(&launch.log).unwrap_or_default();
@@ -189,7 +190,7 @@ async fn serve(launch: &Launch) -> Result<Served, Error> {
         }
         match crate::connect(launch.port).await {
             Ok(connection) => break connection,
-            // The access file lets nobody in: it was taken at its word.
+            // The edited access file rejects all clients, as an administrator may intend.
             Err(error)
                 if error
                     .as_db_error()

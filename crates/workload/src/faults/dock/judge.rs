@@ -1,4 +1,5 @@
-//! What cannot be, of what clients were told.
+//! Verdicts on a recorded history: the fault harness passes it to the judges and collects
+//! the violations.
 
 use std::time::Duration;
 
@@ -11,22 +12,22 @@ use coeval_txn::Isolation;
 
 use super::kind::promised;
 
-/// How many findings of one kind are told.
+/// How many violations of one kind are reported.
 const TOLD: usize = 3;
 
-/// Which judges a workload's history is for.
+/// Which judges apply to a workload's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judges {
-    /// Every value is written once: isolation at the level, recency and sessions.
+    /// Every value is written once: the judges of isolation, read recency and session
+    /// guarantees.
     Transactions,
-    /// The same, and values are what each account has gained, in all nothing.
+    /// The same, where a value is an account's gain, and all gains add up to zero.
     Bank,
-    /// None: the workload judges by itself what its transactions read, and what there is
-    /// in the end.
+    /// None: the workload checks its own reads and the final state.
     Own,
 }
 
-/// What they say of a history.
+/// The violations that the judges find in a history.
 pub(super) fn objections(judges: Judges, level: Isolation, history: &History) -> Vec<String> {
     match judges {
         Judges::Transactions => isolation(level, history)
@@ -42,7 +43,7 @@ pub(super) fn objections(judges: Judges, level: Isolation, history: &History) ->
     }
 }
 
-/// A time in which every sync that began took at least so long.
+/// A period in which every fsync that began took at least `takes`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slow {
     pub(super) from: env::Instant,
@@ -50,9 +51,9 @@ pub(super) struct Slow {
     pub(super) takes: Duration,
 }
 
-/// Writes that were acknowledged before they can have been durable. What began and ended
-/// in such a time waited for a sync that began in it, after the write: a machine that is
-/// busy makes that longer, and never shorter.
+/// Reports writes that were acknowledged before they can have been durable. A commit that
+/// began and ended within a slow period waited for an fsync that began in that period,
+/// after the write; a busy machine can only lengthen this wait.
 pub(super) fn too_soon(history: &History, origin: env::Instant, slow: &[Slow]) -> Vec<String> {
     let since = |at: env::Instant| at.duration_since(origin).as_nanos();
     let mut found = Vec::new();
@@ -77,14 +78,15 @@ pub(super) fn too_soon(history: &History, origin: env::Instant, slow: &[Slow]) -
     found
 }
 
-/// That a whole history has nothing in it that they could object to.
+/// Reason why the judges cannot find anything in an entire history, if so.
 pub(super) fn nothing(judges: Judges, history: &History) -> Option<String> {
     let unread = judges == Judges::Bank && bank::judge(history, Some(0)).reads == 0;
-    unread.then(|| "nobody has read all accounts: nothing was judged".to_owned())
+    unread.then(|| "no client has read all accounts: nothing was judged".to_owned())
 }
 
-/// By the level that was asked for; and, at every level, that nobody misses what was
-/// acknowledged before he began, and no client goes back behind what it saw.
+/// Judges isolation at the requested level and, at every level, that each transaction
+/// sees all commits acknowledged before it began, and that no client reads an older state
+/// than it has read before.
 fn isolation(level: Isolation, history: &History) -> Result<Vec<String>, Unjudgeable> {
     let level = promised(level);
     let judgement = transactions::judge(history, &[level])?;
@@ -97,12 +99,12 @@ fn isolation(level: Isolation, history: &History) -> Result<Vec<String>, Unjudge
     Ok(objections)
 }
 
-/// Outages that were longer than one may be.
+/// Reports the write outages that were longer than `most`.
 pub(super) fn too_long(outages: &[Duration], most: Option<Duration>) -> Vec<String> {
     let longer = |outage: &&Duration| most.is_some_and(|most| **outage > most);
     let say = |outage: &Duration| {
         let milliseconds = outage.as_millis();
-        format!("outage: for {milliseconds} ms nobody could write who was left")
+        format!("outage: for {milliseconds} ms no remaining node accepted a write")
     };
     outages.iter().filter(longer).map(say).collect()
 }
@@ -124,7 +126,7 @@ mod tests {
         let found = too_long(&outages, Some(Duration::from_secs(2)));
         assert_eq!(
             found,
-            ["outage: for 2001 ms nobody could write who was left"]
+            ["outage: for 2001 ms no remaining node accepted a write"]
         );
     }
 
@@ -172,7 +174,7 @@ mod tests {
         let half = "{:type :ok :process 0 :value [[:r 1 nil] [:w 1 -7]]}
                     {:type :ok :process 1 :value [[:r 1 -7] [:r 2 nil]]}";
         assert!(judged(half)[0].contains("found -7"), "{:?}", judged(half));
-        // Each has kept the total, in which one transfer is missing.
+        // Both transfers keep the total, although one of them is lost.
         let lost = "{:type :ok :process 0 :value [[:r 1 nil] [:w 1 -7] [:r 2 nil] [:w 2 7]]}
                     {:type :ok :process 1 :value [[:r 1 nil] [:w 1 -5] [:r 2 nil] [:w 2 5]]}
                     {:type :ok :process 2 :value [[:r 1 -5] [:r 2 5]]}";

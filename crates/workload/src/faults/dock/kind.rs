@@ -1,49 +1,51 @@
-//! What is done to a server, and at which isolation levels.
+//! The kinds of fault, and the isolation levels under test.
 
 use coeval_check::transactions::Level;
 use coeval_txn::Isolation;
 
 use crate::chance::Chance;
 
-/// What is done to the server.
+/// A kind of fault that the harness injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// SIGKILL; in one case of four again while it recovers.
+    /// SIGKILL; in one case of four also during the recovery that follows.
     Kill,
     /// SIGTERM, with clients at work.
     Stop,
-    /// SIGSTOP, for longer than clients wait in one case of four, and SIGCONT.
+    /// SIGSTOP and SIGCONT; in one case of four the pause is longer than the clients'
+    /// timeout.
     Pause,
     /// A bad network: delay, jitter, little throughput, stalls.
     Network,
-    /// Connections that are cut.
+    /// The proxy cuts all connections.
     Cut,
-    /// Nothing passes, for longer than clients wait in one case of four.
+    /// No bytes pass; in one case of four for longer than the clients' timeout.
     Partition,
-    /// Nothing passes one way.
+    /// No bytes pass in one direction.
     OneWay,
-    /// Packets that are lost.
+    /// A share of the packets is lost.
     Loss,
-    /// A loss of power.
+    /// A loss of power: unsynced data is lost.
     Power,
-    /// Failing syncs.
+    /// Failing fsyncs of the server's disk.
     Sync,
-    /// Slow syncs.
+    /// Slow fsyncs of the server's disk.
     Slow,
-    /// Failing writes.
+    /// Failing writes to the server's disk.
     Write,
-    /// A full disk, until the server has noticed and for a while longer; a follower's until
-    /// it has ended and the others have written, or leads.
+    /// A full disk, until the server has noticed and for a while longer. A follower's
+    /// disk stays full until the follower has exited and the others have written, or
+    /// until it is the leader.
     Full,
     /// A wall clock that jumps, in one case of two also across a kill.
     Clock,
-    /// Another of these in each round, while links are late, clients' own among them, and,
-    /// in a debug build, syncs are slow and every kill is a loss of power.
+    /// Another random kind of fault in each round, while all links are slow, the clients'
+    /// included; in a debug build, fsyncs are slow too and every kill is a loss of power.
     Combined,
 }
 
 impl Kind {
-    /// All of them, with their names.
+    /// All kinds with their names.
     pub const ALL: [(Self, &'static str); 15] = [
         (Self::Kill, "kill"),
         (Self::Stop, "stop"),
@@ -62,7 +64,7 @@ impl Kind {
         (Self::Combined, "combined"),
     ];
 
-    /// One that this build can make by itself.
+    /// A random kind that this build can inject on its own.
     pub(super) fn drawn(chance: &mut Chance) -> Self {
         let can = |kind: &Self| {
             *kind != Self::Combined && (cfg!(debug_assertions) || !kind.needs_debug_build())
@@ -76,7 +78,7 @@ impl Kind {
         kinds[usize::try_from(at).expect("there are few")]
     }
 
-    /// What holds for a server from its start to its end.
+    /// Faults that are in force from the server's start to its end.
     pub(super) const fn always(self) -> &'static [&'static str] {
         match self {
             Self::Power => &["unsynced lost"],
@@ -85,14 +87,14 @@ impl Kind {
         }
     }
 
-    /// Its name.
+    /// Name of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(kind, _)| *kind == self);
         named.map_or("", |(_, name)| name)
     }
 
-    /// Whether it is made within the server, which only a debug build allows.
+    /// Whether the fault is injected inside the server, which needs a debug build.
     #[must_use]
     pub const fn needs_debug_build(self) -> bool {
         matches!(
@@ -101,33 +103,33 @@ impl Kind {
         )
     }
 
-    /// Whether it is better made by a firewall than by a proxy.
+    /// Whether the fault is better injected by a firewall than by a proxy.
     #[must_use]
     pub const fn wants_namespace(self) -> bool {
         matches!(self, Self::Partition | Self::OneWay | Self::Loss)
     }
 }
 
-/// Which nodes of a cluster a fault is for.
+/// The nodes of a cluster that a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
-    /// Who leads when it begins.
+    /// The leader at the time when the fault begins.
     Leader,
-    /// One of the others.
+    /// One of the followers.
     Follower,
-    /// Every node at once.
+    /// All nodes at once.
     All,
 }
 
 impl Whom {
-    /// All of them, with their names.
+    /// All choices with their names.
     pub const ALL: [(Self, &'static str); 3] = [
         (Self::Leader, "leader"),
         (Self::Follower, "follower"),
         (Self::All, "all"),
     ];
 
-    /// Its name.
+    /// Name of the choice.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(whom, _)| *whom == self);
@@ -135,21 +137,22 @@ impl Whom {
     }
 }
 
-/// The isolation levels, with the names that SQL has for them.
+/// The isolation levels with their names in SQL.
 pub const LEVELS: [(Isolation, &str); 3] = [
     (Isolation::ReadCommitted, "READ COMMITTED"),
     (Isolation::SnapshotIsolation, "REPEATABLE READ"),
     (Isolation::Serializable, "SERIALIZABLE"),
 ];
 
-/// The name that SQL has for a level.
+/// Name of an isolation level in SQL.
 #[must_use]
 pub fn level_name(level: Isolation) -> &'static str {
     let named = LEVELS.iter().find(|(other, _)| *other == level);
     named.map_or("", |(_, name)| name)
 }
 
-/// What a server promises with each of its levels, on one node or as a cluster.
+/// The consistency level that the server guarantees for each isolation level, on one node
+/// or as a cluster.
 pub(super) const fn promised(level: Isolation) -> Level {
     match level {
         Isolation::ReadCommitted => Level::ReadCommitted,

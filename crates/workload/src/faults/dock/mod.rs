@@ -1,5 +1,5 @@
-//! A server process in the dock: clients at work, faults, and what the judges say of what
-//! clients were told.
+//! The fault harness ("dock"): runs clients against a server process under fault
+//! injection, and passes their history to the judges.
 //!
 //! ```text
 //! start ─ load │ clients at work ────────────────────────────────── │ last look │ judge
@@ -8,43 +8,44 @@
 //! ```
 //!
 //! A [`run`] is for one workload, one isolation level and one kind of fault. The clients
-//! are those of the [driver](crate::driver): they outlive the server, take a new
-//! connection when theirs is lost or silent for longer than they wait, and note every
-//! outcome, unknown ones included. One history spans all rounds, so a commit that was
-//! acknowledged before the first kill and is gone after the third is seen. It ends with a
-//! look at everything. Then the server is stopped in order, started once more, and looked
-//! at again.
+//! are those of the [driver](crate::driver): they outlive the server, reconnect when
+//! their connection is lost or an answer exceeds the timeout, and record every outcome,
+//! unknown ones included. One history spans all rounds, so the judges notice a commit
+//! that was acknowledged before the first kill and is missing after the third. The
+//! history ends with a read of all data. Then the server is shut down cleanly, started
+//! once more, and its data is checked again.
 //!
-//! | workload | what judges |
+//! | workload | judged by |
 //! | --- | --- |
-//! | ledger | its own end: nothing lost, invented, torn; index and table agree |
+//! | ledger | its final check: nothing lost, invented, torn; index and table agree |
 //! | list-append, rw-register | isolation at the level, recency, sessions |
-//! | bank | the same, each account being a register; the judge of totals, on every sum that was read |
+//! | bank | the same, each account being a register; the judge of totals, for every sum read |
 //! | ycsb | the same, each field being a register; all fields read are checked |
-//! | smallbank | its own end: the money is what was paid in |
-//! | tpcc | its own end: the twelve conditions, and no acknowledged order or payment gone |
+//! | smallbank | its final check: the sum of the balances is what was deposited |
+//! | tpcc | its final check: the twelve conditions, and no acknowledged order or payment missing |
 //!
-//! With several [nodes](Options::nodes) a cluster is in the dock: clients connect to all of
-//! them in turn, the fault is for whom [`Options::whom`] says, links are those between nodes,
-//! and it is noted how long nobody could write after a node was gone.
+//! With several [nodes](Options::nodes) the harness runs a cluster: clients connect to
+//! all nodes in turn, the fault hits the nodes of [`Options::whom`], the links are those
+//! between nodes, and the harness measures the write outage after it takes a node away.
 //!
-//! What each kind of fault must end in: the server answers again, and the judges are
-//! content. One whose disk does not sync, and a follower whose disk is full, must have ended by
-//! itself before that. And while
-//! syncs are slow, no write in the history was acknowledged before one can have been over.
+//! After each kind of fault the server must answer again, and the judges must find no
+//! violation. A server whose disk fails to sync, and a follower whose disk is full, must
+//! have exited by itself before that. And while fsyncs are slow, no write in the history
+//! may be acknowledged before an fsync can have completed.
 //!
-//! Whether any of this would find something: [`planted`].
+//! [`planted`] tests whether the harness detects known bugs.
 //!
-//! A seed decides what clients ask for and when faults happen. Threads, the kernel and
-//! the disk decide the rest: a seed repeats the attempt, not the outcome.
+//! A seed decides the clients' requests and the times of the faults. Threads, the kernel
+//! and the disk decide the rest: a seed repeats the attempt, not the outcome.
 //!
 //! Invariants:
-//! - Nobody waits for ever: clients for an answer, the harness for clients or server.
-//! - Between two faults clients get something written; a server that answers and commits
-//!   nothing any more is found.
-//! - What is objected to stays to be looked at: data directory, the server's words,
-//!   history, objections. A run without a verdict leaves the same, since what clients were
-//!   told until then is judged, too; it has no history where clients did not end.
+//! - Every wait has a timeout: clients for an answer, the harness for clients or
+//!   server.
+//! - Clients must commit writes between two faults, so a server that answers but
+//!   commits nothing is detected.
+//! - Evidence of a violation is kept: data directory, the server's output, history,
+//!   violations. A run without a verdict keeps the same, since its history up to that
+//!   point is judged, too; it has no history if the clients did not end.
 #![expect(clippy::disallowed_methods, reason = "keeps real files")]
 
 mod ground;
@@ -83,16 +84,16 @@ use ground::Ground;
 use judge::Judges;
 pub use kind::{Kind, LEVELS, Whom, level_name};
 
-/// How long anything may take that nothing is wrong with: a machine may be slow, and
-/// this is not there to measure it.
+/// Timeout for any operation that is not affected by a fault: generous, because the
+/// harness does not measure the machine's speed.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// So many transactions that write are to commit before a fault, and after it: a machine
-/// that is slow takes its time for that.
+/// Number of writing transactions that must commit before a fault and after it, however
+/// long a slow machine takes.
 const WORK: u64 = 20;
-/// Accounts of the bank.
+/// Number of accounts of the bank workload.
 const ACCOUNTS: u32 = 8;
 
-/// The workloads, by their names.
+/// Names of the workloads.
 pub const WORKLOADS: [&str; 7] = [
     "ledger",
     "bank",
@@ -103,50 +104,50 @@ pub const WORKLOADS: [&str; 7] = [
     "tpcc",
 ];
 
-/// What to do, and how much of it.
+/// Parameters of a run of the fault harness.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// One of [`WORKLOADS`].
+    /// Name of the workload, one of [`WORKLOADS`].
     pub workload: &'static str,
     /// The isolation level of every transaction.
     pub level: Isolation,
-    /// What is done to the server.
+    /// The kind of fault to inject.
     pub kind: Kind,
-    /// How many nodes there are: a server alone, or a cluster.
+    /// Number of nodes: 1 for a single server, more for a cluster.
     pub nodes: usize,
-    /// Of a cluster, who is meant.
+    /// Of a cluster, the nodes that the fault hits.
     pub whom: Whom,
-    /// How often; 0 for a run in which nothing goes wrong.
+    /// Number of faults; 0 for a run without faults.
     pub rounds: u32,
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: usize,
-    /// Decides what clients ask for, and when faults happen.
+    /// Seed that decides the clients' requests and the times of the faults.
     pub seed: u64,
     /// The longest time under load before a fault, and after it.
     pub load_at_most: Duration,
     /// How long a client waits for an answer.
     pub operation_timeout: Duration,
-    /// No network namespace even where there could be one.
+    /// Whether to use no network namespace even where one is available.
     pub loopback: bool,
-    /// Further settings of the server: little log in a file and before a checkpoint, so
-    /// that faults meet both.
+    /// Further settings of the server: small log segments and frequent checkpoints, so
+    /// that faults hit both.
     pub settings: Vec<(&'static str, u64)>,
-    /// Faults that are in force from when clients are at work until the first fault of
-    /// the kind is over, as [`super::controls`] has them. With those that no server can
-    /// withstand, the judges are put to the test.
+    /// Faults in the format of [`super::controls`] that are in force from the start of
+    /// the clients' work until the first fault of the kind is over. Faults that no server
+    /// can withstand serve to test the judges.
     pub planted: Vec<&'static str>,
-    /// A bug that the server has, which takes a binary that was built with the feature
+    /// A known bug injected into the server, which needs a binary built with the feature
     /// `planted`.
     pub bug: Option<Bug>,
-    /// How long a server may take after a fault until clients commit again, or to end by
+    /// Timeout after a fault until clients commit again, or until a server exits by
     /// itself where it must.
     pub patience: Duration,
-    /// How long nobody may be able to write after a node of a cluster was taken away.
+    /// Longest allowed write outage after a node of a cluster was taken away.
     pub outage_at_most: Option<Duration>,
 }
 
 impl Options {
-    /// Short, of six clients who wait for two seconds.
+    /// Parameters of a short run with six clients and a timeout of two seconds.
     #[must_use]
     pub fn new(workload: &'static str, level: Isolation, kind: Kind) -> Self {
         Self {
@@ -163,7 +164,8 @@ impl Options {
             loopback: false,
             settings: vec![
                 ("checkpoint-log-bytes", 50_000),
-                // Where there is no room for a file of log, one is to be wanted soon.
+                // If the disk is to be full, small segments make the log need a new file
+                // soon.
                 (
                     "log-segment-bytes",
                     match kind {
@@ -179,14 +181,14 @@ impl Options {
         }
     }
 
-    /// Another value for a setting of the server.
+    /// Sets a setting of the server, replacing an earlier value.
     pub fn set(&mut self, name: &'static str, value: u64) {
         self.settings.retain(|(other, _)| *other != name);
         self.settings.push((name, value));
     }
 
-    /// What decides the moments of faults, and where they are drawn also which: there runs
-    /// of one seed are to differ.
+    /// Random number generator that decides the times of the faults. For combined faults
+    /// it also decides the kinds, so there it differs between runs of one seed.
     fn chance(&self) -> Chance {
         let mut stream: u64 = 1 << 32;
         if self.kind == Kind::Combined {
@@ -197,7 +199,7 @@ impl Options {
         Chance::of(self.seed, stream)
     }
 
-    /// What repeats the attempt.
+    /// Command line that repeats the attempt.
     #[must_use]
     pub fn command(&self) -> String {
         let usual = Self::new(self.workload, self.level, self.kind);
@@ -240,39 +242,40 @@ impl Options {
     }
 }
 
-/// Why a run did not come to its end.
+/// Reason why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server did not start, answer or stop as it must.
     #[error(transparent)]
     Server(#[from] server::Error),
-    /// The machine refuses something that this needs.
+    /// The machine refuses an operation that the harness needs.
     #[error(transparent)]
     Io(io::Error),
-    /// Tables could not be made, or not be looked at, while nothing was wrong.
+    /// Tables could not be filled or read although no fault was in force.
     #[error("{0}")]
     Load(#[from] Failure),
-    /// The server does what it must not.
+    /// The server violated a requirement.
     #[error("{0}")]
     Wrong(String),
-    /// The dock cannot do its own part.
+    /// The harness could not do its own part.
     #[error("{0}")]
     Undone(String),
-    /// Something has no end.
+    /// An operation exceeded its timeout.
     #[error("{0} takes longer than {1:?}")]
     Endless(&'static str, Duration),
-    /// So few transactions committed that the run has shown nothing.
+    /// Too few transactions committed for the run to show anything.
     #[error("only {committed} transactions committed in {rounds} rounds")]
     Idle {
-        /// How many.
+        /// Number of committed transactions.
         committed: u64,
-        /// In how many rounds.
+        /// Number of rounds.
         rounds: u32,
     },
 }
 
 impl Error {
-    /// Whether it is the server that is found wanting, and not what is around it.
+    /// Whether the error is the server's fault, rather than that of the harness or the
+    /// machine.
     #[must_use]
     pub fn is_the_servers(&self) -> bool {
         match self {
@@ -283,7 +286,7 @@ impl Error {
         }
     }
 
-    /// The same, and more to be said.
+    /// Replaces the error's message by the result of `say`; the blame stays the same.
     fn with(self, say: impl FnOnce(&Self) -> String) -> Self {
         let said = say(&self);
         match self.is_the_servers() {
@@ -293,14 +296,14 @@ impl Error {
     }
 }
 
-/// A run that did not come to its end, and what it had shown until then.
+/// A run that ended early, with its results up to that point.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Undecided {
-    /// Why.
+    /// Reason for the early end.
     #[source]
     pub error: Error,
-    /// What is known all the same, objections among it.
+    /// Results up to that point, violations included.
     pub summary: Box<Summary>,
 }
 
@@ -311,25 +314,25 @@ impl From<Error> for Undecided {
     }
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Rounds done.
+    /// Number of completed rounds.
     pub rounds: u32,
     /// How often the server was killed.
     pub kills: u32,
-    /// Transactions that committed, as their clients know.
+    /// Transactions acknowledged as committed.
     pub committed: u64,
-    /// Attempts that were undone.
+    /// Aborted attempts.
     pub aborted: u64,
-    /// Of which nobody was told how they ended.
+    /// Transactions of unknown outcome.
     pub unknown: u64,
-    /// How the server was reached.
+    /// How clients reached the server, for people.
     pub reached: String,
-    /// After each time that a node of a cluster was taken away: how long it took until the
-    /// others wrote.
+    /// Write outages: the time until the other nodes accepted a write, for each time that
+    /// a node of a cluster was taken away.
     pub outages: Vec<Duration>,
-    /// What cannot be.
+    /// Violations found.
     pub objections: Vec<String>,
 }
 
@@ -362,12 +365,12 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Does it all with a server of `binary` in `folder`, which is to be empty. What is
-/// objected to is written there, beside the history.
+/// Performs a run with a server of `binary` in `folder`, which must be empty. Writes
+/// violations to `folder`, beside the history.
 ///
 /// # Errors
-/// When the dock cannot do its part, or the server did not do what its fault asks for. What
-/// clients were told until then is judged and written all the same.
+/// If the harness cannot do its part, or the server did not react to its fault as it
+/// must. The history up to that point is judged and written all the same.
 pub async fn run(binary: &Path, folder: &Path, options: &Options) -> Result<Summary, Undecided> {
     let seed = options.seed;
     match options.workload {
@@ -424,7 +427,7 @@ async fn with<W: Workload>(
     let database = Database::over_wire(ground.config(), workload.tables());
     let clients = Clients::begin(&workload, &database, options);
     let struck = rounds(&mut ground, &clients, options).await;
-    // Whatever happened: clients end, and what they know is judged and kept.
+    // Whatever happened, the clients end, and their history is judged and kept.
     let calm = ground.calm();
     let ended = clients.end().await;
     let tally = ground.tally();
@@ -493,7 +496,7 @@ async fn with<W: Workload>(
     }
 }
 
-/// Of a run that ended early, everything that it has shown, which is kept.
+/// Judges and keeps the results of a run that ended early.
 fn undecided(
     error: Error,
     summary: Summary,
@@ -511,7 +514,7 @@ fn undecided(
     Undecided { error, summary }
 }
 
-/// All rounds, as soon as clients are at work. How many were done.
+/// Performs all rounds, once clients are at work. Returns the number of completed rounds.
 async fn rounds(
     ground: &mut Ground<'_>,
     clients: &Clients,
@@ -534,7 +537,8 @@ async fn rounds(
 /// The clients of one run.
 struct Clients {
     running: Arc<AtomicBool>,
-    /// Commits that are no mere reads: those a server can serve that commits nothing.
+    /// Commits of transactions that wrote: a server that commits nothing can still serve
+    /// reads.
     written: Arc<AtomicU64>,
     stop: Stop,
     driving: env::JoinHandle<Result<Outcome, Failure>>,
@@ -549,7 +553,7 @@ impl Clients {
         let driven = driver::Options {
             clients: options.clients,
             isolation: options.level,
-            // Until it is told to stop.
+            // Until the harness stops the clients.
             length: Length::Time(Duration::MAX),
             seed: options.seed,
             check: false,
@@ -586,7 +590,7 @@ impl Clients {
         within("loading the tables", waiting).await
     }
 
-    /// Waits until they have got something written.
+    /// Waits until clients have committed writes.
     async fn commit(&self, patience: Duration) -> Result<(), Error> {
         let wanted = self.written.load(Ordering::Relaxed) + WORK;
         let waiting = async {
@@ -623,7 +627,7 @@ async fn look<W: Workload>(
         let looked = driver::look(workload, database, outcome.origin, history).await;
         match looked {
             Ok(found) => Ok(found),
-            // What is read is wrong in itself.
+            // The data that was read violates the workload's own check.
             Err(Failure::Wrong(what)) => Ok(vec![what]),
             Err(failure) => Err(failure.into()),
         }
@@ -639,7 +643,7 @@ async fn within<T>(
     done.unwrap_or(Err(Error::Endless(what, PATIENCE)))
 }
 
-/// Writes what is objected to, and the history if there is one.
+/// Writes the violations, and the history if there is one.
 fn keep(folder: &Path, objections: &[String], history: Option<&History>) -> Result<(), Error> {
     std::fs::write(folder.join("objections"), objections.join("\n\n") + "\n")?;
     let Some(history) = history else {

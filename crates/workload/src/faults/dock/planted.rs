@@ -1,17 +1,17 @@
-//! Whether the dock would find anything: servers that are known to be bad, and what has
-//! to object to each.
+//! Self-test of the fault harness: servers with injected known bugs, and the violation
+//! that the harness must report for each.
 //!
 //! ```text
-//!   acknowledge-before-write   a client is told of a commit, the process is killed, and
-//!                              the write comes too late        ledger: a transfer is lost
-//!   stay-full                  there was no room for a moment  nobody commits any more
+//!   acknowledge-before-write   the client gets an acknowledgement, the process is killed
+//!                              before the write               ledger: a transfer is lost
+//!   stay-full                  the disk was full for a moment  no commit succeeds any more
 //! ```
 //!
-//! A [`Catch`] is a run of the dock with a server that has a [`Bug`], from a build with
-//! the feature `planted`. Nothing looks for what only a planted bug does: the judges, and
-//! the demands on a server, are those of every run. What decides when a fault comes is in
-//! part the machine, so a bug has a few seeds in which to be caught; the same run without
-//! it has to be clean.
+//! A [`Catch`] is a run of the harness with a server that has a [`Bug`], from a build
+//! with the feature `planted`. No check is specific to an injected bug: the judges, and
+//! the requirements on a server, are those of every run. The time of a fault depends in
+//! part on the machine, so a bug may be caught under any of several seeds; the same run
+//! without the bug has to be clean.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,29 +21,28 @@ use coeval_types::planted::Bug;
 
 use super::{Error, Kind, Options, Summary, Undecided, level_name, run};
 
-/// Seeds that a bug has in which to be caught.
+/// Number of seeds under which a bug may be caught.
 pub const SEEDS: u64 = 32;
 
-/// A bad server, and what catches it.
+/// A server with a known bug, and the run that catches it.
 #[derive(Clone, Copy, Debug)]
 pub struct Catch {
-    /// What it does wrong.
+    /// The bug that the server has.
     pub bug: Bug,
-    /// Under which fault that shows.
+    /// Kind of fault under which the bug shows.
     pub kind: Kind,
-    /// With which workload.
+    /// Workload under which the bug shows.
     pub workload: &'static str,
-    /// At which level.
+    /// Isolation level of the transactions.
     pub level: Isolation,
-    /// What is said of it, in one of the objections, or instead of a verdict.
+    /// Text that one of the violations, or the error instead of a verdict, must contain.
     pub says: &'static str,
-    /// Whether packets are lost by a firewall, in a network namespace, which not every
-    /// machine has; else by the proxy, which is the same everywhere.
+    /// Whether packets are dropped by a firewall, in a network namespace, which not every
+    /// machine has; otherwise by the proxy, which works everywhere.
     pub namespace: bool,
-    /// What makes the moment longer in which it matters: further faults, settings of the
-    /// server, how often the fault happens, and in milliseconds the longest time under
-    /// load, the time that clients wait, and the time in which the server has to do what
-    /// is demanded of it.
+    /// Parameters that widen the window in which the bug shows: further faults, settings
+    /// of the server, number of faults, and in milliseconds the longest time under load,
+    /// the clients' timeout, and the timeout for the server's requirements.
     faults: &'static [&'static str],
     settings: &'static [(&'static str, u64)],
     rounds: u32,
@@ -75,13 +74,13 @@ const fn by(
     }
 }
 
-/// A transaction that its client leaves alone for longer is undone.
+/// The server aborts a transaction whose client is idle for longer.
 const IDLE: &[(&str, u64)] = &[("idle-in-transaction-session-timeout", 20)];
 
-/// A start has nothing but log to go by.
+/// No checkpoints, so that recovery must replay the whole log.
 const LOG_ONLY: &[(&str, u64)] = &[("checkpoint-log-bytes", 1 << 30)];
 
-/// At least one for each kind of fault.
+/// Known bugs, at least one for each kind of fault.
 pub const CATCHES: &[Catch] = &[
     Catch {
         rounds: 5,
@@ -212,7 +211,8 @@ pub const CATCHES: &[Catch] = &[
         )
     },
     Catch {
-        // Later it may end for another reason: its log needs a new file.
+        // A shorter timeout, because later the server may exit for another reason: its
+        // log needs a new file.
         patience: 300,
         ..by(
             Bug::IgnoreFailedSync,
@@ -230,7 +230,8 @@ pub const CATCHES: &[Catch] = &[
         "G1a",
     ),
     Catch {
-        // Who comes after another waits for his sync, which hides a part of it.
+        // A commit queued after another one waits for the same fsync, which hides part of
+        // the bug.
         load: 200,
         rounds: 3,
         ..by(
@@ -271,22 +272,22 @@ pub const CATCHES: &[Catch] = &[
     ),
 ];
 
-/// What came of a bad server.
+/// Result of testing a known bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was caught: in this seed, by this.
+    /// The harness caught the bug.
     Caught {
-        /// The seed.
+        /// Seed under which it was caught.
         seed: u64,
-        /// What was said.
+        /// The violation that was reported.
         said: String,
     },
-    /// It was not, or by something else: what each seed came to.
+    /// The harness did not report the expected violation; holds the result of each seed.
     Missed(Vec<String>),
 }
 
 impl Catch {
-    /// How it is run.
+    /// Parameters of the run.
     #[must_use]
     pub fn options(&self, seed: u64) -> Options {
         let mut options = Options {
@@ -306,11 +307,11 @@ impl Catch {
         options
     }
 
-    /// Puts it to the test with a server of `binary`, each seed in a folder of its own
-    /// under `folder`, until it is caught.
+    /// Tests the bug with a server of `binary`, each seed in a folder of its own under
+    /// `folder`, until it is caught.
     ///
     /// # Errors
-    /// When the machine refuses something.
+    /// If the machine refuses an operation.
     pub async fn test(&self, binary: &Path, folder: &Path) -> Result<Outcome, Error> {
         let mut missed = Vec::new();
         for seed in 1..=SEEDS {
@@ -338,10 +339,10 @@ impl Catch {
         Ok(Outcome::Missed(missed))
     }
 
-    /// What has to stay clean: the same run of a server without the bug.
+    /// Violations of the same run with a server without the bug; there must be none.
     ///
     /// # Errors
-    /// When no verdict was reached.
+    /// If no verdict was reached.
     pub async fn without(&self, binary: &Path, folder: &Path) -> Result<Vec<String>, Error> {
         let mut seed = 1;
         loop {
@@ -351,26 +352,26 @@ impl Catch {
                 ..self.options(seed)
             };
             match objections(run(binary, &folder.join(seed.to_string()), &options).await) {
-                // Clients that soon give up do not get a look at everything in the end
-                // where the machine is busy: that is no verdict yet.
+                // On a busy machine, clients with a short timeout may fail to read all
+                // data at the end: that is no verdict yet, so another seed is tried.
                 Err(Error::Load(_)) if seed < SEEDS => seed += 1,
                 done => return done,
             }
         }
     }
 
-    /// Whether it takes the fault to catch it: what is said of the bad server when nothing
-    /// else goes wrong. Where it takes the fault, that is nothing.
+    /// Violations of the buggy server without any fault. If the bug needs the fault to
+    /// show, there must be none.
     ///
     /// # Errors
-    /// When no verdict was reached.
+    /// If no verdict was reached.
     pub async fn without_fault(&self, binary: &Path, folder: &Path) -> Result<Vec<String>, Error> {
         let options = Options {
             rounds: 0,
             planted: Vec::new(),
-            // Instead of what a round takes.
+            // In place of the duration of the rounds.
             load_at_most: Duration::from_millis(10 * self.load),
-            // On a busy machine a client that gives up soon is a fault by itself.
+            // On a busy machine a client with a short timeout is a fault by itself.
             operation_timeout: super::PATIENCE,
             patience: super::PATIENCE,
             ..self.options(1)
@@ -378,7 +379,7 @@ impl Catch {
         objections(run(binary, folder, &options).await)
     }
 
-    /// What it is, in a word each.
+    /// Short name: bug, kind of fault, workload and level.
     #[must_use]
     pub fn name(&self) -> String {
         let level = level_name(self.level);
@@ -391,7 +392,7 @@ impl Catch {
     }
 }
 
-/// What is objected to; why there was no verdict only where that is nothing.
+/// The violations of a run; its error only if there are none.
 fn objections(done: Result<Summary, Undecided>) -> Result<Vec<String>, Error> {
     match done {
         Ok(summary) => Ok(summary.objections),
@@ -414,7 +415,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_fault_and_every_workload_has_a_bug() {
-        // What is combined is the others.
+        // The combined kind consists of the other ones.
         let alone = Kind::ALL.iter().filter(|(kind, _)| *kind != Kind::Combined);
         for &(kind, name) in alone {
             let is_one = |catch: &Catch| catch.kind == kind && !catch.namespace;

@@ -1,4 +1,5 @@
-//! A server alone, and everything around it that can go wrong.
+//! Fault harness for a single server process: its disk, its clock, and the links to its
+//! clients.
 //!
 //! ```text
 //!   clients ──▶ proxy ─────────────▶ server ──▶ files
@@ -27,19 +28,19 @@ use crate::faults::namespace::{Losses, Namespace};
 use crate::faults::proxy::{Policy, Proxy};
 use crate::server::{self, Launch, Server};
 
-/// How long a server may take to end whose disk does not sync.
+/// Timeout for a server to exit whose disk fails to sync.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a server says that has no room for more log.
+/// Log message of a server whose disk has no space for more log.
 const FULL: &str = "the disk is full: writes are refused";
 
-/// How clients get to the server.
+/// How clients reach the server.
 enum Way {
     Proxy(Proxy),
     Namespace(Namespace),
 }
 
-/// See the [module](self).
+/// A single server with its faults; see the [module](self).
 pub(in super::super) struct Alone<'options> {
     options: &'options Options,
     launch: Launch,
@@ -51,7 +52,7 @@ pub(in super::super) struct Alone<'options> {
 }
 
 impl<'options> Alone<'options> {
-    /// With a server that answers.
+    /// Starts a server and waits until it answers.
     pub(super) async fn new(
         binary: &Path,
         folder: &Path,
@@ -101,12 +102,12 @@ impl<'options> Alone<'options> {
         Ok(ground)
     }
 
-    /// Does what tests plant.
+    /// Puts the injected faults of a self-test in force.
     pub(super) fn plant(&self) -> Result<(), Error> {
         self.set(&self.options.planted)
     }
 
-    /// Where clients connect.
+    /// Connection parameters for the clients.
     pub(super) fn config(&self) -> Config {
         let (host, port): (IpAddr, u16) = match &self.way {
             Way::Proxy(proxy) => (Ipv4Addr::LOCALHOST.into(), proxy.port()),
@@ -117,7 +118,7 @@ impl<'options> Alone<'options> {
         config
     }
 
-    /// Starts the server if it does not run, and waits until it answers.
+    /// Starts the server if it is not running, and waits until it answers.
     pub(super) async fn ready(&mut self) -> Result<(), Error> {
         let server = match &mut self.server {
             Some(server) => server,
@@ -127,7 +128,7 @@ impl<'options> Alone<'options> {
         Ok(())
     }
 
-    /// Stops it in order.
+    /// Shuts the server down cleanly.
     pub(super) async fn stop(&mut self) -> Result<(), Error> {
         match self.server.take() {
             Some(server) => Ok(server.stop().await?),
@@ -143,17 +144,18 @@ impl<'options> Alone<'options> {
         Ok(())
     }
 
-    /// Lets clients work for a while.
+    /// Lets clients work for a random time.
     pub(super) async fn load(&mut self) {
         load(self.options, &mut self.chance).await;
     }
 
-    /// The same, in one case of four for longer than clients wait for an answer.
+    /// Lets clients work for a random time, in one case of four beyond their timeout.
     async fn long(&mut self) {
         long(self.options, &mut self.chance).await;
     }
 
-    /// Does what the kind says. Then the server runs and answers, and nothing is wrong.
+    /// Injects a fault of the kind. When it returns, the server answers and no fault is
+    /// in force.
     pub(super) async fn strike(&mut self) -> Result<(), Error> {
         let kind = match self.options.kind {
             Kind::Combined => self.combine().await?,
@@ -222,7 +224,8 @@ impl<'options> Alone<'options> {
                 self.set(&["write fails"])?;
                 self.load().await;
                 self.set(&[])?;
-                // It may end, since its log cannot be written, or get over it.
+                // The server may exit, since its log cannot be written, or recover from
+                // the error.
                 if self
                     .running()?
                     .ended(Duration::from_secs(1))
@@ -269,15 +272,15 @@ impl<'options> Alone<'options> {
                     self.load().await;
                 }
             }
-            // It has drawn one of the others.
+            // `combine` has returned one of the other kinds.
             Kind::Combined => {}
         }
         self.calm()?;
         self.ready().await
     }
 
-    /// Makes the network bad, and in a debug build syncs slow; what is to be done beside
-    /// that.
+    /// Degrades the network, and in a debug build slows fsyncs; returns the kind of fault
+    /// to inject in addition.
     async fn combine(&mut self) -> Result<Kind, Error> {
         let late = late(&mut self.chance);
         self.link(late, Losses::default())?;
@@ -289,7 +292,7 @@ impl<'options> Alone<'options> {
         Ok(Kind::drawn(&mut self.chance))
     }
 
-    /// Nothing is wrong any more.
+    /// Lifts all faults of disk, clock and links.
     pub(super) fn calm(&mut self) -> Result<(), Error> {
         self.set(&[])?;
         self.link(Policy::default(), Losses::default())
@@ -300,7 +303,7 @@ impl<'options> Alone<'options> {
         self.server.as_mut().ok_or_else(none)
     }
 
-    /// How often the server has said this.
+    /// How often the server has logged this message.
     fn said(&self, what: &str) -> Result<usize, Error> {
         let log = std::fs::read(&self.launch.log)?;
         Ok(String::from_utf8_lossy(&log).matches(what).count())
@@ -310,7 +313,7 @@ impl<'options> Alone<'options> {
         Ok(self.controls.set(lines)?)
     }
 
-    /// Loses so many of a hundred requests and answers, by whatever way there is.
+    /// Drops a percentage of requests and of answers, by proxy or firewall.
     fn lose(&self, requests: u8, answers: u8) -> Result<(), Error> {
         let policy = Policy {
             requests_blocked: requests == 100,

@@ -1,4 +1,4 @@
-//! Who is in the dock: one server, or the nodes of a cluster.
+//! The system under test of the fault harness: one server, or the nodes of a cluster.
 
 mod alone;
 mod several;
@@ -18,28 +18,28 @@ use crate::faults::proxy::Policy;
 use alone::Alone;
 use several::Several;
 
-/// What has happened so far.
+/// Counts and times of the faults injected so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// How often a server was killed.
     pub(super) kills: u32,
-    /// When syncs were slow.
+    /// Periods in which fsyncs were slow.
     pub(super) slow: Vec<Slow>,
-    /// How servers are reached, for people.
+    /// How clients reach the servers, for people.
     pub(super) reached: String,
-    /// After each time that a node was taken away: how long it took until somebody was
-    /// told of a write that began after that.
+    /// Write outages: for each time that a node was taken away, the time until a later
+    /// write was acknowledged.
     pub(super) outages: Vec<Duration>,
 }
 
-/// See the [module](self).
+/// One server or a cluster; see the [module](self).
 pub(super) enum Ground<'options> {
     Alone(Box<Alone<'options>>),
     Several(Box<Several<'options>>),
 }
 
 impl<'options> Ground<'options> {
-    /// With servers that answer.
+    /// Starts the servers and waits until they answer.
     pub(super) async fn new(
         binary: &Path,
         folder: &Path,
@@ -51,7 +51,7 @@ impl<'options> Ground<'options> {
         })
     }
 
-    /// Does what tests plant.
+    /// Puts the injected faults of a self-test in force.
     pub(super) fn plant(&self) -> Result<(), Error> {
         match self {
             Self::Alone(alone) => alone.plant(),
@@ -59,7 +59,7 @@ impl<'options> Ground<'options> {
         }
     }
 
-    /// Where clients connect.
+    /// Connection parameters for the clients.
     pub(super) fn config(&self) -> Config {
         match self {
             Self::Alone(alone) => alone.config(),
@@ -67,7 +67,7 @@ impl<'options> Ground<'options> {
         }
     }
 
-    /// Starts whoever does not run, and waits until all answer.
+    /// Starts the servers that are not running, and waits until all answer.
     pub(super) async fn ready(&mut self) -> Result<(), Error> {
         match self {
             Self::Alone(alone) => alone.ready().await,
@@ -75,7 +75,7 @@ impl<'options> Ground<'options> {
         }
     }
 
-    /// Stops all in order.
+    /// Shuts all servers down cleanly.
     pub(super) async fn stop(&mut self) -> Result<(), Error> {
         match self {
             Self::Alone(alone) => alone.stop().await,
@@ -83,7 +83,7 @@ impl<'options> Ground<'options> {
         }
     }
 
-    /// Lets clients work for a while.
+    /// Lets clients work for a random time.
     pub(super) async fn load(&mut self) {
         match self {
             Self::Alone(alone) => alone.load().await,
@@ -91,7 +91,8 @@ impl<'options> Ground<'options> {
         }
     }
 
-    /// Does what the kind says. Then all run and answer, and nothing is wrong.
+    /// Injects a fault of the kind. When it returns, all servers answer and no fault is
+    /// in force.
     pub(super) async fn strike(&mut self) -> Result<(), Error> {
         match self {
             Self::Alone(alone) => alone.strike().await,
@@ -99,7 +100,7 @@ impl<'options> Ground<'options> {
         }
     }
 
-    /// Nothing is wrong any more.
+    /// Lifts all faults of disk, clock and links.
     pub(super) fn calm(&mut self) -> Result<(), Error> {
         match self {
             Self::Alone(alone) => alone.calm(),
@@ -115,7 +116,7 @@ impl<'options> Ground<'options> {
     }
 }
 
-/// Lets clients work for a while.
+/// Lets clients work for a random time.
 async fn load(options: &Options, chance: &mut Chance) {
     let longest = options.load_at_most.as_micros();
     let longest = u64::try_from(longest).unwrap_or(u64::MAX).max(2);
@@ -123,7 +124,7 @@ async fn load(options: &Options, chance: &mut Chance) {
     env::sleep(Duration::from_micros(micros)).await;
 }
 
-/// The same, in one case of four for longer than clients wait for an answer.
+/// Lets clients work for a random time, in one case of four beyond their timeout.
 async fn long(options: &Options, chance: &mut Chance) {
     load(options, chance).await;
     if chance.once_in(4) {
@@ -131,8 +132,8 @@ async fn long(options: &Options, chance: &mut Chance) {
     }
 }
 
-/// Messages are late, and none are blocked: who waits until a server has met its disk's
-/// fault needs clients that get through.
+/// A policy that delays messages and blocks none: a server hits its disk's fault only if
+/// its clients get through.
 fn late(chance: &mut Chance) -> Policy {
     Policy {
         delay: Duration::from_millis(chance.within(0..5)),

@@ -1,12 +1,13 @@
-//! The nodes of a cluster, each a process, and everything between them that can go wrong.
+//! Fault harness for a cluster: each node is a process, and every link between two nodes
+//! goes through a proxy.
 //!
 //! ```text
 //!   client 1 ──▶ node 1 ──proxy──▶ node 2       each node reaches each other one by a
-//!   client 2 ──▶ node 2 ──proxy──▶ node 3       proxy of its own, so that whom it does
-//!   client 3 ──▶ node 3 ──proxy──▶ node 1 …     not reach may well reach it
+//!   client 2 ──▶ node 2 ──proxy──▶ node 3       proxy of its own, so that a link can be
+//!   client 3 ──▶ node 3 ──proxy──▶ node 1 …     down in one direction only
 //! ```
 //!
-//! Clients keep to no node: each connection is to the next one.
+//! Clients are bound to no node: each connection goes to the next one.
 #![expect(clippy::disallowed_methods, reason = "makes real folders")]
 
 use std::collections::BTreeMap;
@@ -26,31 +27,31 @@ use crate::faults::controls::{self, Controls};
 use crate::faults::proxy::{Policy, Proxy};
 use crate::server::{self, Launch, Server};
 
-/// Which cluster it is.
+/// Identifier of the cluster.
 const CLUSTER: &str = "000102030405060708090a0b0c0d0e0f";
-/// How long a node may take to end whose disk does not sync, or is full.
+/// Timeout for a node to exit whose disk fails to sync, or is full.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long a look at whether somebody writes waits for one node.
+/// Timeout of a test write on one node.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A node.
+/// A node of the cluster, with its faults and links.
 struct Member {
     launch: Launch,
     controls: Controls,
     server: Option<Server>,
-    /// By which it reaches each of the others.
+    /// Proxies through which the node reaches each of the others.
     ways: BTreeMap<usize, Proxy>,
-    /// By which clients reach it, where their links are to be bad.
+    /// Proxy through which clients reach the node, if their links are to be degraded.
     front: Option<Proxy>,
 }
 
-/// See the [module](self).
+/// A cluster with its faults; see the [module](self).
 pub(in super::super) struct Several<'options> {
     options: &'options Options,
-    /// Node 1 is the first.
+    /// The nodes, beginning with node 1.
     members: Vec<Member>,
     chance: Chance,
-    /// Rows that looks at whether somebody writes have made.
+    /// Number of rows that test writes have inserted.
     looks: u64,
     pub(super) tally: Tally,
 }
@@ -101,7 +102,7 @@ impl<'options> Several<'options> {
     }
 
     pub(super) async fn ready(&mut self) -> Result<(), Error> {
-        // A majority is needed before anyone answers.
+        // All nodes are started first, because none answers without a majority.
         for member in &mut self.members {
             if member.server.is_none() {
                 member.server = Some(member.launch.start()?);
@@ -192,8 +193,8 @@ impl<'options> Several<'options> {
             }
             Kind::OneWay => {
                 for (out, back) in [(100, 0), (0, 100)] {
-                    // What a node sends are requests by its own ways, and answers by
-                    // those of the others.
+                    // A node's traffic goes out through its own proxies as requests, and
+                    // through the others' proxies as answers.
                     self.links(&victims, lost(out, back), lost(back, out));
                     self.long().await;
                     self.links(&victims, lost(0, 0), lost(0, 0));
@@ -213,7 +214,8 @@ impl<'options> Several<'options> {
             Kind::Full if self.options.whom == Whom::Follower => {
                 self.set(&victims, &["disk full"])?;
                 if self.ends_unless_it_leads(&victims, "is full").await? {
-                    // It cannot keep what it is sent; commits go on without it.
+                    // The follower cannot store the log it receives; the others commit
+                    // without it.
                     self.gone(&victims, env::now()).await?;
                     self.load().await;
                 } else {
@@ -240,7 +242,7 @@ impl<'options> Several<'options> {
                 let from = env::now();
                 self.load().await;
                 self.load().await;
-                // A majority without slow disks need not wait for them.
+                // A majority of nodes with fast disks does not wait for the slow ones.
                 if 2 * victims.len() > self.members.len() {
                     self.tally.slow.push(Slow {
                         from,
@@ -262,7 +264,7 @@ impl<'options> Several<'options> {
                     self.load().await;
                 }
             }
-            // It has drawn one of the others.
+            // `combine` has returned one of the other kinds.
             Kind::Combined => {}
         }
         self.calm()?;
@@ -283,7 +285,8 @@ impl<'options> Several<'options> {
         Ok(())
     }
 
-    /// Makes links bad, and in a debug build syncs slow; what is to be done beside that.
+    /// Degrades the links, and in a debug build slows fsyncs; returns the kind of fault
+    /// to inject in addition.
     async fn combine(&mut self) -> Result<Kind, Error> {
         let all: Vec<usize> = (0..self.members.len()).collect();
         let late = late(&mut self.chance);
@@ -306,7 +309,7 @@ impl<'options> Several<'options> {
         Ok(Kind::drawn(&mut self.chance))
     }
 
-    /// Whom the fault is for.
+    /// The nodes that the fault hits.
     async fn victims(&mut self) -> Result<Vec<usize>, Error> {
         let leader = match self.options.whom {
             Whom::All => return Ok((0..self.members.len()).collect()),
@@ -321,7 +324,7 @@ impl<'options> Several<'options> {
         Ok(vec![(leader + behind) % self.members.len()])
     }
 
-    /// Who leads, as whoever answers first has it.
+    /// The leader, according to the first node that answers.
     async fn leader(&self) -> Result<usize, Error> {
         const LEADER: &str = "SELECT node FROM coeval.cluster_members WHERE role = 'leader'";
         let asking = async {
@@ -361,8 +364,8 @@ impl<'options> Several<'options> {
         made.map_err(|error| wrong(&error))
     }
 
-    /// These are gone since then: notes how long it takes until the others write, if they
-    /// are a majority.
+    /// Measures the write outage since these nodes were taken away, if the others are a
+    /// majority.
     async fn gone(&mut self, victims: &[usize], since: env::Instant) -> Result<(), Error> {
         if 2 * victims.len() >= self.members.len() {
             return Ok(());
@@ -387,7 +390,7 @@ impl<'options> Several<'options> {
         let patience = self.options.patience.min(PATIENCE);
         let outage = env::timeout(patience, writing).await;
         let outage: Result<Duration, Error> = outage.unwrap_or(Err(Error::Endless(
-            "a write by those who are left",
+            "a write on the remaining nodes",
             patience,
         )));
         self.tally.outages.push(outage?);
@@ -404,8 +407,9 @@ impl<'options> Several<'options> {
         Ok(())
     }
 
-    /// Waits until these have ended by themselves, whose disks are so; or so many that there
-    /// is no majority any more: then the others have nothing to write, and do not find out.
+    /// Waits until these nodes have exited by themselves because of their disks; or until
+    /// too few are left for a majority: then the others write nothing, and do not notice
+    /// their disks' faults.
     async fn end(&mut self, victims: &[usize], disk: &str) -> Result<(), Error> {
         let began = env::now();
         let within = ENDS_WITHIN.min(self.options.patience);
@@ -432,8 +436,9 @@ impl<'options> Several<'options> {
         }
     }
 
-    /// Waits until these have ended by themselves, or one of them leads after all: it was a
-    /// follower when it was chosen, and a leader refuses commits instead. Whether they ended.
+    /// Waits until these nodes have exited by themselves, or one of them is the leader:
+    /// it was a follower when it was chosen, and a leader refuses commits instead of
+    /// exiting. Returns whether they exited.
     async fn ends_unless_it_leads(&mut self, victims: &[usize], disk: &str) -> Result<bool, Error> {
         let began = env::now();
         let within = ENDS_WITHIN.min(self.options.patience);
@@ -451,7 +456,8 @@ impl<'options> Several<'options> {
         Ok(true)
     }
 
-    /// Nodes whose log could not be written may have ended, or got over it.
+    /// Handles nodes whose log could not be written: they may have exited, or recovered
+    /// from the error.
     async fn may_have_ended(&mut self, victims: &[usize]) -> Result<(), Error> {
         for victim in victims {
             let member = &mut self.members[*victim];
@@ -483,7 +489,8 @@ impl<'options> Several<'options> {
         Ok(())
     }
 
-    /// Sets the ways of these nodes to `own`, and those of others to them to `theirs`.
+    /// Sets the policy of these nodes' proxies to `own`, and of the others' proxies to
+    /// these nodes to `theirs`.
     fn links(&self, victims: &[usize], own: Policy, theirs: Policy) {
         self.each_link(victims, |way, is_own| {
             way.set(if is_own { own } else { theirs })
@@ -516,7 +523,8 @@ fn lost(requests: u8, answers: u8) -> Policy {
     }
 }
 
-/// A node that does not run yet; nodes listen for each other at these ports.
+/// Prepares a node without starting it; the nodes accept each other's connections on
+/// these ports.
 async fn member(
     binary: &Path,
     folder: &Path,
