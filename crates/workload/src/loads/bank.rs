@@ -1,21 +1,22 @@
-//! Bank: transfers between accounts, and sums of everything beside them.
+//! Bank workload: transfers between accounts, beside transactions that sum up all
+//! balances.
 //!
 //! ```text
 //!   transfer   lock a, lock b; a - amount, b + amount      the sum stays
 //!   total      scan all accounts in one read-only transaction
 //! ```
 //!
-//! Every sum that a client sees, and the one at the end, is the sum of the beginning.
-//! A transfer locks its accounts in the order it draws them, so that deadlocks happen
-//! and are lived with.
+//! Every sum that a client reads, and the one at the end, equals the sum at the
+//! beginning. A transfer locks its accounts in random order, so that deadlocks occur and
+//! clients retry.
 //!
-//! Amounts are drawn from so many that a balance hardly ever comes back: an account that
-//! has changed a million times has some balance twice in fewer than one run of ten
-//! thousand, and such a history is refused by its judge. (That one returns to what it
-//! opened with, which would accuse somebody, has a chance of one in ten thousand million.)
-//! So a balance says which version of its account it is, and in a history each account is
-//! a register, by how much it has gained: whoever sums up all of them finds nothing gained,
-//! and who has read whose balance is known as well.
+//! Amounts are drawn from a range so large that a balance hardly ever recurs: an account
+//! that has changed a million times has some balance twice in fewer than one run of ten
+//! thousand, and the judge refuses such a history. (An account returns to its opening
+//! balance, which would cause a false violation, with a probability of one in ten
+//! thousand million.) So a balance identifies a version of its account, and in a history
+//! each account is a register with its gain as the value: a transaction that sums up all
+//! accounts must find a gain of zero, and the judge knows which write each read observed.
 
 use serde_json::json;
 
@@ -25,39 +26,40 @@ use crate::workload::{Client, Nature, Parameters, Workload};
 
 const BALANCE: usize = 1;
 
-/// A bank.
+/// The bank workload.
 #[derive(Clone, Debug)]
 pub struct Bank {
     accounts: i64,
-    /// Of a hundred transactions so many are sums.
+    /// Share of transactions that sum up all balances, in per cent.
     totals: u64,
     table: Table,
 }
 
-/// One transaction.
+/// One transaction of the bank.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
-    /// From one account to another.
+    /// A transfer from one account to another.
     Transfer {
-        /// Who pays.
+        /// Account to debit.
         from: i64,
-        /// Who is paid.
+        /// Account to credit.
         to: i64,
-        /// How much.
+        /// Amount of the transfer.
         amount: i64,
     },
-    /// The sum of everything.
+    /// The sum of all balances.
     Total,
 }
 
 impl Bank {
-    /// What every account opens with.
+    /// Opening balance of every account.
     pub const OPENING: i64 = 1_000;
-    /// What a transfer moves is less. Sums of a thousand million of them, up and down,
-    /// are still numbers.
+    /// Bound on the amount of a transfer. Sums of a thousand million amounts, positive
+    /// and negative, still fit.
     const MOST: u64 = 1 << 44;
 
-    /// Of so many accounts, at least 2; of a hundred transactions `totals` are sums.
+    /// A bank of `accounts` accounts, at least 2, in which `totals` per cent of the
+    /// transactions are sums.
     #[must_use]
     pub fn new(accounts: u32, totals: u64) -> Self {
         let columns = [("id", Kind::Bigint), ("balance", Kind::Bigint)];
@@ -68,7 +70,7 @@ impl Bank {
         }
     }
 
-    /// What is wrong with these balances, if anything.
+    /// Violation shown by the number of accounts and the sum of their balances, if any.
     fn judge(&self, accounts: usize, sum: i128) -> Option<String> {
         let wanted = self.accounts;
         let total = i128::from(wanted) * i128::from(Self::OPENING);

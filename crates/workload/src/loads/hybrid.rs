@@ -1,13 +1,13 @@
-//! Hybrid YCSB: short transactions by key, and bulk ones with a scan among them.
+//! Hybrid YCSB workload: short transactions by key, and bulk transactions with a scan.
 //!
 //! | kind | does | of a hundred |
 //! | --- | --- | --- |
 //! | simple | five reads and writes by key | 90 |
-//! | bulk | four reads and writes by key, and one scan of so many keys | 10 |
+//! | bulk | four reads and writes by key, and one scan of a fixed number of keys | 10 |
 //!
-//! Half of what is done by key writes. Keys, and where scans begin, follow one Zipfian
-//! distribution; the key of rank *i* is *i*, so that what is met often lies side by
-//! side, and scans meet it:
+//! Half of the operations by key are writes. Keys, and the starts of scans, follow one
+//! Zipfian distribution; the key of rank *i* is *i*, so that hot keys are neighbours, and
+//! scans include them:
 //!
 //! ```text
 //!   key      0 1 2 3 4 5 6 7 8 9 …                          n
@@ -15,23 +15,23 @@
 //!   a scan       ╶──────────╴
 //! ```
 //!
-//! A write reads the row under its lock, counts itself in it and writes a text, as in
-//! [`ycsb`](super::ycsb), that follows from its tag. So at the end every row is whole,
-//! none is missing or new, and all of them together count as many writes as were
-//! acknowledged: an update that is lost is missed. A scan shows every key of its range
+//! A write reads the row under its lock, increments the row's write counter and writes a
+//! text, as in [`ycsb`](super::ycsb), that follows from its tag. So at the end every row
+//! is whole, none is missing or new, and the counters of all rows add up to the number of
+//! acknowledged writes: a lost update is detected. A scan returns every key of its range
 //! once, in order.
 //!
-//! In a history each row is a register whose value is its tag, and a scan reads all those
-//! of its range. Nothing is inserted or deleted, so that is all a scan depends on, and the
-//! judge of histories sees whether scans were validated.
+//! In a history each row is a register whose value is its tag, and a scan reads all
+//! registers of its range. Since no row is inserted or deleted, a scan depends on nothing
+//! else, and the judge of histories can tell whether scans were validated.
 //!
 //! # Where the source is silent
 //!
-//! - The share of writes, which is that of YCSB's A here.
-//! - The order of operations. Locks are taken here as rows are written, so keys go up, or
-//!   two transactions would wait for each other. The scan stands at any place among them.
-//! - Transactions that only read. They are not validated here, so of a bulk transaction
-//!   the first operation writes.
+//! - The share of writes; here it is that of YCSB's workload A.
+//! - The order of operations. Here rows are locked as they are written, so keys ascend
+//!   to avoid deadlocks. The scan may come at any position among them.
+//! - Read-only transactions. They are not validated here, so the first operation of a
+//!   bulk transaction is a write.
 //!
 //! Source: ROCC §3.5.2.
 
@@ -48,28 +48,28 @@ use crate::distribution::Zipfian;
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
-/// Rows of one part of the load.
+/// Rows per part of the load.
 const PART: u64 = 20_000;
-/// Operations of a transaction.
+/// Operations by key in a simple transaction.
 const OPERATIONS: usize = 5;
-/// The column of texts, and that of counts.
+/// Indexes of the text column and of the write counter.
 const FIELD: usize = 1;
 const WRITES: usize = 2;
 
-/// What there is, and how it is met.
+/// Size of the tables and the access pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Rows, at least 10.
+    /// Number of rows, at least 10.
     pub records: u64,
-    /// Bytes of a row's text, at least 8.
+    /// Length of a row's text, in bytes, at least 8.
     pub field_bytes: usize,
-    /// How uneven keys are met; 0 for evenly.
+    /// Skew of the Zipfian distribution; 0 for uniform.
     pub theta: f64,
-    /// Of a hundred transactions so many have a scan.
+    /// Share of transactions with a scan, in per cent.
     pub bulk_percent: u64,
-    /// Keys of a scan, at least 1.
+    /// Number of keys in a scan, at least 1.
     pub scan: u64,
-    /// Of a hundred operations by key so many write.
+    /// Share of operations by key that write, in per cent.
     pub write_percent: u64,
 }
 
@@ -86,16 +86,17 @@ impl Default for Settings {
     }
 }
 
-/// Writes that were acknowledged, and those of which nobody knows.
+/// Number of acknowledged writes, and of writes of unknown outcome.
 #[derive(Debug, Default)]
 struct Acknowledged {
-    /// Whether the rows were put for it; else nobody knows what they counted before.
+    /// Whether this workload loaded the rows itself; otherwise the initial write counters
+    /// are unknown.
     from_the_start: AtomicU64,
     certain: AtomicU64,
     perhaps: AtomicU64,
 }
 
-/// The workload.
+/// The hybrid YCSB workload.
 #[derive(Debug)]
 pub struct Hybrid {
     settings: Settings,
@@ -108,15 +109,15 @@ pub struct Hybrid {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     key: u64,
-    /// What is written, if it writes.
+    /// Tag to write, if the operation is a write.
     writes: Option<u32>,
 }
 
-/// One transaction.
+/// One transaction, with its random choices made.
 #[derive(Clone, Debug)]
 pub struct Request {
     points: Vec<Point>,
-    /// Before which of them there is a scan, and where it begins.
+    /// Position of the scan among the operations, and the key at which it begins.
     scan: Option<(usize, u64)>,
 }
 
@@ -128,7 +129,7 @@ impl Request {
 }
 
 impl Hybrid {
-    /// With settings within their bounds, else the nearest.
+    /// A workload with these settings, clamped to their bounds.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let records = settings.records.max(2 * OPERATIONS as u64);
@@ -153,8 +154,9 @@ impl Hybrid {
         }
     }
 
-    /// The same rows, met in another way: what is acknowledged to either is one count,
-    /// so both can run on one database, one after the other. Rows stay as they are.
+    /// A workload on the same rows with another access pattern: both share the count of
+    /// acknowledged writes, so they can run on one database, one after the other. The
+    /// size of the table stays the same.
     #[must_use]
     pub fn met(&self, settings: Settings) -> Self {
         let Settings {
@@ -199,7 +201,7 @@ impl Hybrid {
         note_read(row.row(), session);
         session.note(|| Noted::Write {
             key,
-            // Of a tag 32 bits count.
+            // Only the lower 32 bits of a tag are significant.
             value: i64::from(tag as u32),
         });
         let mut text = String::new();
@@ -248,7 +250,7 @@ fn missing(key: u64) -> Failure {
     Failure::Wrong(format!("key {key} is missing"))
 }
 
-/// Reads a row as a register, for a history. Tag 0 is that of the load.
+/// Records the read of a row as a register, for a history. Tag 0 is the initial value.
 fn note_read(row: RowRef<'_>, session: &mut Session) {
     session.note(|| {
         let written = tag(row.text(FIELD)).filter(|tag| *tag != 0);
@@ -312,7 +314,7 @@ impl Workload for Hybrid {
         };
         session
             .scan(&last, &mut |row| {
-                // No row comes or goes after the load.
+                // No row is inserted or deleted after the load.
                 found = row.integer(0).cast_unsigned() + 1;
                 bytes = row.text(FIELD).len() as u64;
             })
@@ -388,7 +390,8 @@ impl Workload for Hybrid {
     }
 
     fn ended(&self, request: &Request, effect: Option<()>, done: Done) {
-        // Without an effect it was lost before its end, and cannot have been committed.
+        // A transaction without an effect was lost before its commit, so it cannot have
+        // committed.
         if effect.is_some() {
             let count = match done {
                 Done::Committed => &self.acknowledged.certain,

@@ -1,18 +1,19 @@
-//! Ledger: transfers, each with a line that says so.
+//! Ledger workload: transfers that each insert a line into a ledger, so that every
+//! transaction leaves a trace.
 //!
 //! ```text
 //!   transfer   debit a, credit b, a line (client, sequence, a, b, amount), and the
 //!              client's own row, which carries the number of its newest line
-//!   look       read another client's row: what it shows may not be gone later
+//!   look       read another client's row: the transfer it shows must not vanish
 //! ```
 //!
-//! Where [bank](super::bank) has a sum, this has a trace of every transaction: at the end
-//! the judge of ledgers (`coeval_check::ledger`) says which acknowledged transfer is gone,
-//! which one nobody sent, and which came back in part. The index on lines is to say the
-//! same as their table.
+//! Where [bank](super::bank) has a sum, this workload has a trace of every transaction:
+//! at the end the judge of ledgers (`coeval_check::ledger`) reports acknowledged
+//! transfers that are missing, transfers that no client sent, and transfers with only
+//! part of their writes. The index on the ledger must agree with its table.
 //!
-//! A number is used for one attempt only, so a line of an attempt that was undone is one
-//! that nobody sent.
+//! A sequence number is used for one attempt only, so the line of an aborted attempt
+//! counts as a transfer that no client sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -25,15 +26,15 @@ use serde_json::json;
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table, Value};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
-/// What every account opens with.
+/// Opening balance of every account.
 const OPENING: i64 = 1_000_000;
 const ACCOUNTS: usize = 0;
 const CLIENTS: usize = 1;
 const LINES: usize = 2;
-/// How many findings of a kind are told.
+/// How many violations of a kind are reported.
 const TOLD: usize = 5;
 
-/// A ledger.
+/// The ledger workload.
 #[derive(Debug)]
 pub struct Ledger {
     accounts: i64,
@@ -44,30 +45,31 @@ pub struct Ledger {
 #[derive(Debug)]
 struct State {
     judge: Judge,
-    /// What reads have shown of others; known to have been sent when all have ended.
+    /// Transfers of other clients that reads have returned; compared with the transfers
+    /// sent when all clients have ended.
     seen: Vec<TransferId>,
 }
 
-/// One transaction.
+/// One transaction of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
-    /// From one account to another.
+    /// A transfer from one account to another.
     Transfer(Transfer),
-    /// Another client's newest line.
+    /// A read of another client's newest line.
     Look(i64),
 }
 
-/// What is remembered of one that has been done.
+/// State kept of a completed transaction.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
-    /// This transfer.
+    /// The transaction made this transfer.
     Transferred(TransferId, Transfer),
-    /// This transfer of somebody else was there.
+    /// The transaction read this transfer of another client.
     Saw(Option<TransferId>),
 }
 
 impl Ledger {
-    /// Of so many accounts, at least 2.
+    /// A ledger with `accounts` accounts, at least 2.
     #[must_use]
     pub fn new(accounts: u32) -> Self {
         let accounts = accounts.max(2);
@@ -93,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// How many transfers were acknowledged.
+    /// Number of acknowledged transfers.
     #[must_use]
     pub fn acknowledged(&self) -> usize {
         self.state().judge.acknowledged()
@@ -143,7 +145,7 @@ impl Ledger {
         }
         maker.finish(&mut row);
         if !session.put(CLIENTS, &row, &[1]).await? {
-            // An attempt whose end this client does not know may do it at this moment.
+            // An attempt of unknown outcome may insert the same row concurrently.
             let inserted = session.insert(CLIENTS, &row).await;
             inserted.map_err(Failure::or_retry_duplicate)?;
         }
@@ -183,8 +185,8 @@ impl Ledger {
         Ok((shown, newest))
     }
 
-    /// Every client's row carries the number of its newest line, and a count through the
-    /// index finds what a scan of the table finds.
+    /// Checks that every client's row carries the number of its newest line, and that a
+    /// count through the index equals a count by a table scan.
     async fn compare(
         &self,
         shown: &Shown,
@@ -312,7 +314,7 @@ impl Workload for Ledger {
                 state.judge.record(id, transfer, Told::Unknown);
             }
             (Some(Effect::Saw(Some(id))), Done::Committed) => state.seen.push(id),
-            // Without an effect no line was written.
+            // Without an effect the transaction wrote no line.
             (Some(Effect::Saw(_)) | None, _) => {}
         }
     }
@@ -323,7 +325,7 @@ impl Workload for Ledger {
         let mut state = self.state();
         for id in std::mem::take(&mut state.seen) {
             if !state.judge.saw(id) {
-                wrong.push(format!("{id} was shown to a client, and nobody sent it"));
+                wrong.push(format!("a client read {id}, which no client sent"));
             }
         }
         let verdict = state.judge.judge(&shown);

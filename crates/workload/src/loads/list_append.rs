@@ -1,16 +1,16 @@
-//! List-append: transactions that append to lists and read them.
+//! List-append workload: transactions that append to lists and read them.
 //!
-//! A list shows every element that was appended to it, in order. So whoever reads it
-//! sees the order of the versions too, and a judge of histories need not guess it
-//! (Alvaro, Kingsbury: *Elle*, VLDB 2020).
+//! A list contains every element that was appended to it, in order. So a read shows the
+//! order of the versions too, and a judge of histories need not guess it (Alvaro,
+//! Kingsbury: *Elle*, VLDB 2020).
 //!
 //! ```text
 //!   T1  append 7 to x, read y → [3]
 //!   T2  append 4 to y, read x → [7]        T1 before T2, and not the other way round
 //! ```
 //!
-//! Elements are unique over all clients and attempts. Keys come and go, so that lists
-//! stay short: a window of a few keys moves on as elements are appended.
+//! Elements are unique over all clients and attempts. The workload replaces keys over
+//! time to keep lists short: a window of a few keys moves as elements are appended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,22 +22,22 @@ use super::steps::{self, Step};
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Done, Nature, Parameters, Workload};
 
-/// Lists.
+/// The list-append workload.
 #[derive(Debug)]
 pub struct ListAppend {
-    /// How many keys are in use at a time.
+    /// Number of keys in use at a time.
     keys: u64,
-    /// How long a list gets, about.
+    /// Approximate final length of a list.
     length: u64,
-    /// The most operations of a transaction.
+    /// Most operations of a transaction.
     operations: u64,
     appended: AtomicU64,
     table: Table,
 }
 
 impl ListAppend {
-    /// With `keys` lists in use at a time, of about `length` elements, in transactions
-    /// of up to `operations` operations; each at least 1.
+    /// A workload with `keys` lists in use at a time, of about `length` elements, in
+    /// transactions of up to `operations` operations; each at least 1.
     #[must_use]
     pub fn new(keys: u64, length: u64, operations: u64) -> Self {
         let columns = [("key", Kind::Bigint), ("elements", Kind::Text)];
@@ -52,8 +52,8 @@ impl ListAppend {
 }
 
 impl ListAppend {
-    /// Everything there is, and of every list that there may be that it is empty if it
-    /// is not there: elements may be lost with their whole list.
+    /// Records a read of every list that may exist; an absent list counts as empty,
+    /// because elements may be lost together with their whole list.
     fn note(&self, lists: &[(i64, String)], session: &mut Session) -> Result<(), Failure> {
         let by_key: BTreeMap<u64, &String> = lists
             .iter()
@@ -76,7 +76,7 @@ impl ListAppend {
     }
 }
 
-/// The elements of a list that was stored as a text.
+/// Parses the elements of a list that is stored as text.
 fn parse(text: &str) -> Result<Vec<i64>, Failure> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -88,7 +88,7 @@ fn parse(text: &str) -> Result<Vec<i64>, Failure> {
 
 impl Workload for ListAppend {
     type Request = Vec<Step>;
-    /// How many elements were appended.
+    /// Number of elements appended.
     type Effect = u64;
 
     fn name(&self) -> &'static str {
@@ -128,7 +128,7 @@ impl Workload for ListAppend {
             count += elements.len() as u64;
             greatest = elements.into_iter().fold(greatest, i64::max);
         }
-        // The window goes on from where it is.
+        // The window of keys continues from its position.
         self.appended.fetch_max(count, Ordering::Relaxed);
         Ok(greatest.unsigned_abs())
     }
@@ -164,7 +164,8 @@ impl Workload for ListAppend {
                 }
                 Step::Write(key) => {
                     let element = client.unique().cast_signed();
-                    // Noted before it is tried: an attempt that fails may have done it.
+                    // The append is recorded before it is tried: an attempt that fails
+                    // may have succeeded in the database.
                     session.note(|| Operation::Append { key, element });
                     append(&self.table, session, key, element, &mut row).await?;
                     appended += 1;
@@ -209,12 +210,12 @@ async fn append(
     let mut maker = Maker::new();
     maker.integer(table, key).text(&element.to_string());
     maker.finish(row);
-    // Another client may have begun the list at this moment.
+    // Another client may create the list concurrently.
     let inserted = session.insert(0, row).await;
     inserted.map_err(Failure::or_retry_duplicate)
 }
 
-/// No element is there twice.
+/// Checks that no element occurs twice.
 fn judge(lists: &[(i64, String)]) -> Result<Vec<String>, Failure> {
     let mut seen = BTreeMap::new();
     let mut wrong = Vec::new();

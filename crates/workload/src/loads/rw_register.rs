@@ -1,12 +1,12 @@
-//! Read-write registers: transactions that write unique values and read them.
+//! Read-write register workload: transactions that write unique values and read them.
 //!
-//! What list-append shows of itself, a judge has to infer here: which value replaced
-//! which. In return a write is blind, as most writes of applications are, and an update
-//! can be lost without a trace in any list.
+//! Unlike list-append, where a read shows the order of all writes, here a judge has to
+//! infer which value replaced which. In return a write is blind, as most writes of
+//! applications are, and an update can be lost without a trace in any list.
 //!
-//! A value says which register it was written to (it is a unique number times the count
-//! of registers, plus the register's own), so that a value at the wrong place is seen at
-//! once, without a history.
+//! A value identifies the register it was written to (it is a unique number times the
+//! number of registers, plus the register's own number), so a read of a value from
+//! another register is detected at once, without a history.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::steps::{self, Step};
 use crate::store::{Cells, Failure, Kind, Loader, Maker, Row, Scan, Session, Table};
 use crate::workload::{Client, Nature, Parameters, Workload};
 
-/// Registers.
+/// The read-write register workload.
 #[derive(Debug)]
 pub struct RwRegister {
     keys: u64,
@@ -27,8 +27,8 @@ pub struct RwRegister {
 }
 
 impl RwRegister {
-    /// With `keys` registers, in transactions of up to `operations` operations; each at
-    /// least 1.
+    /// A workload with `keys` registers, in transactions of up to `operations`
+    /// operations; each at least 1.
     #[must_use]
     pub fn new(keys: u64, operations: u64) -> Self {
         let columns = [("key", Kind::Bigint), ("value", Kind::Bigint)];
@@ -39,7 +39,7 @@ impl RwRegister {
         }
     }
 
-    /// What is wrong with a value at a register.
+    /// Violation shown by a register's value, if any.
     fn judge(&self, key: u64, value: i64) -> Option<String> {
         let written = value > 0 && value.unsigned_abs() % self.keys == key;
         (!written).then(|| format!("register {key} has {value}, which was not written to it"))
@@ -126,12 +126,14 @@ impl Workload for RwRegister {
                 }
                 Step::Write(key) => {
                     let value = (client.unique() * self.keys + key).cast_signed();
-                    // Noted before it is tried: an attempt that fails may have done it.
+                    // The write is recorded before it is tried: an attempt that fails may
+                    // have succeeded in the database.
                     session.note(|| Operation::Write { key, value });
                     maker.integer(&self.table, key.cast_signed());
                     maker.integer(&self.table, value).finish(&mut row);
                     if !session.put(0, &row, &[1]).await? {
-                        // Another client may write it for the first time as well.
+                        // Another client may write the register for the first time
+                        // concurrently.
                         let inserted = session.insert(0, &row).await;
                         inserted.map_err(Failure::or_retry_duplicate)?;
                     }

@@ -1,27 +1,29 @@
-//! SmallBank: short transactions on customers, some of whom are hot.
+//! SmallBank workload: short transactions on bank customers, some of whom are hot.
 //!
-//! Each customer has a savings and a checking account. Six kinds of transactions:
+//! Each customer has a savings and a checking account. There are six kinds of
+//! transactions:
 //!
 //! | kind | does | of a hundred |
 //! | --- | --- | --- |
 //! | balance | reads both accounts of one customer | 15 |
 //! | deposit-checking | adds to the checking account | 15 |
 //! | transact-savings | adds to or takes from the savings account | 15 |
-//! | amalgamate | moves everything of one customer to another's checking account | 15 |
+//! | amalgamate | moves all money of one customer to another's checking account | 15 |
 //! | write-check | takes from checking; a penalty when both together do not cover it | 15 |
 //! | send-payment | from one checking account to another | 25 |
 //!
-//! Under snapshot isolation write-check and transact-savings of one customer can skew:
-//! it was made to show that (Alomari et al.: *The Cost of Serializability on Platforms
-//! That Use Snapshot Isolation*, ICDE 2008; the mix is that of H-Store's version).
-//! Amounts are whole cents.
+//! Under snapshot isolation, write-check and transact-savings of one customer can cause
+//! write skew, which the benchmark was designed to show (Alomari et al.: *The Cost of
+//! Serializability on Platforms That Use Snapshot Isolation*, ICDE 2008; the mix is that
+//! of H-Store's version). Amounts are whole cents.
 //!
-//! An account has a version as well, another after each change: balances come back, and
-//! versions tell a history who has read what.
+//! An account also has a version number, a new one after each change: balances recur, and
+//! version numbers show in a history which write each read observed.
 //!
-//! At the end each account holds what it opened with and what committed transactions have
-//! changed it by; those of which nobody knows were done whole or not at all. Of tables that
-//! a run before has filled, it is only known that no account is missing.
+//! At the end each account must hold its opening balance plus the changes of committed
+//! transactions; a transaction of unknown outcome must have been applied entirely or not
+//! at all. For tables that an earlier run has filled, the check only verifies that no
+//! account is missing.
 
 mod accounts;
 
@@ -35,14 +37,14 @@ use accounts::{Accounts, Change, Changes};
 
 const SAVINGS: usize = 0;
 const CHECKING: usize = 1;
-/// The column that has another number after each change.
+/// Index of the version column, which gets a new number at each change.
 const VERSION: usize = 2;
-/// What every account opens with.
+/// Opening balance of every account.
 const OPENING: i64 = 1_000_000;
-/// For a check that is not covered.
+/// Penalty for a check that is not covered, in cents.
 const PENALTY: i64 = 100;
 
-/// The kinds, in their order, and their shares of a hundred.
+/// The kinds, in order, and their shares in per cent.
 const KINDS: [&str; 6] = [
     "balance",
     "deposit-checking",
@@ -53,33 +55,33 @@ const KINDS: [&str; 6] = [
 ];
 const SHARES: [u64; 6] = [15, 15, 15, 15, 15, 25];
 
-/// A small bank.
+/// The SmallBank workload.
 #[derive(Debug)]
 pub struct SmallBank {
     customers: u64,
     hot: u64,
     hot_percent: u64,
     tables: [Table; 2],
-    /// Both of each customer, savings first.
+    /// Expected balances: both accounts of each customer, savings first.
     accounts: Accounts,
 }
 
-/// What a committed transaction has done to accounts.
+/// Changes of accounts by a committed transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effect(Changes);
 
-/// One transaction.
+/// One transaction, with its random choices made.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     kind: usize,
-    /// Two customers; most kinds have to do with the first.
+    /// Two customers; most kinds use only the first.
     customers: [i64; 2],
     amount: i64,
 }
 
 impl SmallBank {
-    /// Of so many customers, at least 2, of whom `hot` are met in `hot_percent` of a
-    /// hundred cases.
+    /// A bank with `customers` customers, at least 2, of whom the first `hot` are chosen
+    /// in `hot_percent` per cent of the cases.
     #[must_use]
     pub fn new(customers: u64, hot: u64, hot_percent: u64) -> Self {
         let customers = customers.max(2);
@@ -96,7 +98,7 @@ impl SmallBank {
         }
     }
 
-    /// Changes a balance; by how much.
+    /// Changes a balance; returns the amount of the change.
     async fn change(
         &self,
         session: &mut Session,
@@ -126,12 +128,12 @@ impl SmallBank {
     }
 }
 
-/// The number of an account.
+/// Number of an account.
 fn account(table: usize, customer: i64) -> usize {
     2 * usize::try_from(customer).unwrap_or(0) + table
 }
 
-/// Its name.
+/// Name of an account, for messages.
 fn named(account: usize) -> String {
     let table = ["savings", "checking"][account % 2];
     format!("{table} of customer {}", account / 2)
@@ -259,7 +261,7 @@ impl Workload for SmallBank {
                 [added, nothing, nothing]
             }
             2 => {
-                // What is not there cannot be taken.
+                // A withdrawal must not overdraw the account.
                 let add = |balance: i64| Some(balance + amount).filter(|new| *new >= 0);
                 let added = self.change(session, version, SAVINGS, one, add).await?;
                 [added, nothing, nothing]
@@ -296,7 +298,8 @@ impl Workload for SmallBank {
     }
 
     fn ended(&self, request: &Request, effect: Option<Effect>, done: Done) {
-        // Without an effect it was lost before its end, and cannot have been committed.
+        // A transaction without an effect was lost before its commit, so it cannot have
+        // committed.
         if let Some(Effect(changes)) = effect {
             self.accounts.add(changes, done);
         }

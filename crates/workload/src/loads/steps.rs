@@ -1,19 +1,20 @@
-//! Transactions of reads and writes by key, as list-append and registers have them.
+//! Random transactions of reads and writes by key, for the list-append and register
+//! workloads.
 
 use crate::chance::Chance;
 use crate::workload::Nature;
 
-/// One operation.
+/// One operation of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Write something new: append an element, or set a value.
+    /// A write of a new value to this key: appends an element, or sets a register.
     Write(u64),
-    /// Read.
+    /// A read of this key.
     Read(u64),
 }
 
-/// Between one and `most` operations on keys that `key` draws. Of four transactions one
-/// only reads; of the others' operations, half do.
+/// Draws between one and `most` operations on random keys from `key`. One of four
+/// transactions is read-only; in the others, half of the operations are reads.
 pub(super) fn draw(chance: &mut Chance, most: u64, key: impl Fn(&mut Chance) -> u64) -> Vec<Step> {
     let count = chance.within(1..most + 1);
     let read_only = chance.once_in(4);
@@ -28,7 +29,7 @@ pub(super) fn draw(chance: &mut Chance, most: u64, key: impl Fn(&mut Chance) -> 
     (0..count).map(step).collect()
 }
 
-/// The second kind of request only reads.
+/// Kind 1 is the read-only transactions, kind 0 the others.
 pub(super) fn nature(request: &[Step]) -> Nature {
     let read_only = request.iter().all(|step| matches!(step, Step::Read(_)));
     Nature {

@@ -1,4 +1,4 @@
-//! YCSB: reads and writes by key, and short scans.
+//! YCSB workload: reads and writes by key, and short scans.
 //!
 //! | letter | read | update | insert | scan | read-modify-write | keys |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -9,19 +9,19 @@
 //! | E | | | 5 | 95 | | Zipfian, scrambled; 1 to 100 rows |
 //! | F | 50 | | | | 50 | likewise |
 //!
-//! A transaction is one operation by default, as there, or several. A read reads all
-//! fields, an update writes one. Keys are dense, because neither engine knows what the
-//! spread of YCSB's text keys would be for.
+//! A transaction is one operation by default, as in the original, or several. A read
+//! returns all fields, an update writes one. Keys are dense integers, because neither
+//! engine benefits from the spread of YCSB's text keys.
 //!
-//! A field begins with a tag, from which, the key and the field's number its bytes
-//! follow. So a row shows whether its fields are whole and its own: one in 64 of those
-//! that are read is looked at (or as many as the settings say), and all of them at the
+//! A field begins with a tag; its other bytes follow from the tag, the key and the
+//! field's number. So a row shows whether its fields are whole and its own: the workload
+//! checks one in 64 rows that it reads (or as many as configured), and all rows at the
 //! end.
 //!
-//! In a history each field is a register whose value is its tag; of what is recorded
-//! each write has a tag of its own. A field that nobody but the load has written has the
-//! tag 0, and counts as never written. A scan has read the rows that it has shown; that
-//! there were none between them is not told.
+//! In a history each field is a register whose value is its tag, and each recorded write
+//! has a tag of its own. A field that only the load has written has the tag 0, and counts
+//! as never written. A scan is recorded as reads of the rows that it returned; the
+//! absence of rows between them is not recorded.
 //!
 //! Source: Cooper et al.: *Benchmarking Cloud Serving Systems with YCSB* (SoCC 2010).
 
@@ -45,26 +45,26 @@ use fields::{fill, is_whole, tag};
 pub use mix::Letter;
 use mix::Operation;
 
-/// Rows of one part of the load.
+/// Rows per part of the load.
 const PART: u64 = 20_000;
 
-/// What there is, and how it is met.
+/// Size of the table and the access pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Which mix.
+    /// Mix of operations.
     pub letter: Letter,
-    /// Rows to begin with, at least 1.
+    /// Initial number of rows, at least 1.
     pub records: u64,
-    /// Fields of each, 1 to 60.
+    /// Number of fields of a row, 1 to 60.
     pub fields: usize,
-    /// Bytes of each field, at least 8.
+    /// Length of each field, in bytes, at least 8.
     pub field_bytes: usize,
-    /// How uneven keys are met; 0 for evenly.
+    /// Skew of the Zipfian distribution; 0 for uniform.
     pub theta: f64,
-    /// Operations of a transaction, at least 1.
+    /// Operations per transaction, at least 1.
     pub operations: u64,
-    /// Of so many reads one is looked at, so that looking is not what is measured; at
-    /// least 1.
+    /// One in this many rows read is checked, so that the check does not dominate the
+    /// measurement; at least 1.
     pub looked_at: u64,
 }
 
@@ -82,14 +82,14 @@ impl Default for Settings {
     }
 }
 
-/// Which keys are met how often.
+/// Distribution of the keys.
 #[derive(Debug)]
 enum Keys {
-    /// The newest most often.
+    /// Zipfian, with the newest keys the most frequent.
     Newest(Zipfian),
-    /// All of so many alike.
+    /// Uniform over this many keys.
     Even(u64),
-    /// Some of them most often, anywhere.
+    /// Zipfian, with the frequent keys spread over the key space.
     Scrambled(Scrambled),
 }
 
@@ -109,29 +109,29 @@ impl Keys {
     }
 }
 
-/// The workload.
+/// The YCSB workload.
 #[derive(Debug)]
 pub struct Ycsb {
     settings: Settings,
     keys: Keys,
     table: Table,
-    /// The first key that nobody has drawn for an insert.
+    /// The first key that no client has drawn for an insert.
     next: AtomicU64,
-    /// The first key that reads do not expect.
+    /// The first key beyond those that reads access.
     readable: AtomicU64,
-    /// Rows that there were before the first request.
+    /// Number of rows before the first request.
     before: AtomicU64,
     inserted: AtomicU64,
     perhaps: AtomicU64,
 }
 
-/// Operations, their keys, and a number that decides what is written. One needs no memory
-/// of its own.
+/// Operations with their keys, and a number that decides the values to write. A single
+/// operation needs no heap memory.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// One operation.
     One(Step),
-    /// Several, one after the other.
+    /// Several operations, one after the other.
     Many(Vec<Step>),
 }
 
@@ -146,7 +146,7 @@ impl Deref for Request {
     }
 }
 
-/// One operation.
+/// One operation, with its random choices made.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     operation: Operation,
@@ -155,7 +155,7 @@ pub struct Step {
 }
 
 impl Ycsb {
-    /// With settings within their bounds, else the nearest.
+    /// A workload with these settings, clamped to their bounds.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let settings = Settings {
@@ -204,7 +204,7 @@ impl Ycsb {
         maker.finish(row);
     }
 
-    /// A row of which one field alone is known.
+    /// Makes a row in which only one field has a value.
     fn only(&self, key: u64, field: usize, text: &str, row: &mut Row) {
         let mut maker = Maker::new();
         maker.integer(&self.table, key.cast_signed());
@@ -241,7 +241,7 @@ impl Ycsb {
         let is_looked_at = step.tag.is_multiple_of(self.settings.looked_at);
         match step.operation {
             Operation::Read => {
-                // What was drawn for an insert may not be there yet.
+                // The key may have been drawn for an insert that has not committed yet.
                 if session.get(0, &key, row).await? {
                     if is_looked_at && let Some(torn) = self.judge(row.row()) {
                         return Err(Failure::Wrong(torn));
@@ -319,7 +319,7 @@ impl Ycsb {
         Ok(())
     }
 
-    /// Reads that follow each other, at once.
+    /// Runs consecutive reads as one batch.
     async fn read_many(&self, reads: &[Step], session: &mut Session) -> Result<(), Failure> {
         let keys: Vec<i64> = reads.iter().map(|step| step.key.cast_signed()).collect();
         let mut torn = None;
@@ -333,21 +333,21 @@ impl Ycsb {
         torn.map_or(Ok(()), |torn| Err(Failure::Wrong(torn)))
     }
 
-    /// A field as a register.
+    /// Register number of a field, for a history.
     fn register(&self, key: u64, field: usize) -> u64 {
         key * self.settings.fields as u64 + field as u64
     }
 
-    /// A write of a field with a tag, in a history.
+    /// History entry for a write of a field with a tag.
     fn write(&self, key: u64, field: usize, tag: u64) -> Noted {
         Noted::Write {
             key: self.register(key, field),
-            // Of a tag 32 bits count.
+            // Only the lower 32 bits of a tag are significant.
             value: i64::from(tag as u32),
         }
     }
 
-    /// Reads of all fields of a row that is not there, for a history.
+    /// Records reads of all fields of an absent row, for a history.
     fn note_absent(&self, key: u64, session: &mut Session) {
         for field in 0..self.settings.fields {
             session.note(|| Noted::Read {
@@ -357,7 +357,7 @@ impl Ycsb {
         }
     }
 
-    /// Reads of all fields of a row, for a history.
+    /// Records reads of all fields of a row, for a history.
     fn note_read(&self, row: RowRef<'_>, session: &mut Session) {
         if !session.is_recording() {
             return;
@@ -379,7 +379,7 @@ impl Ycsb {
         })
     }
 
-    /// What is wrong with so many rows.
+    /// Violation shown by the number of rows, if any.
     fn judge_count(&self, rows: u64) -> Option<String> {
         let least = self.before.load(Ordering::Acquire) + self.inserted.load(Ordering::Acquire);
         let most = least + self.perhaps.load(Ordering::Acquire);
@@ -447,7 +447,7 @@ impl Workload for Ycsb {
             .scan(&Scan::of(0, &[]), &mut |row| {
                 let key = row.integer(0).cast_unsigned();
                 greatest = greatest.max(key + 1);
-                // What was inserted has a tag in each of its fields.
+                // An inserted row has a non-zero tag in each of its fields.
                 let untouched = |field| tag(row.text(field + 1)) == Some(0);
                 if key < records || (0..fields).any(untouched) {
                     loaded = loaded.max(key + 1);
@@ -511,7 +511,7 @@ impl Workload for Ycsb {
         session: &mut Session,
     ) -> Result<(), Failure> {
         let mut row = std::mem::take(&mut client.row);
-        // A history needs to know of each row that is not there.
+        // A history must record the absence of a row, so the reads run one by one.
         if session.is_recording() {
             for step in &**request {
                 self.step(step, client, &mut row, session).await?;

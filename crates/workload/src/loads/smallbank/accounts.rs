@@ -1,20 +1,22 @@
-//! What every account has to hold, from what clients were told.
+//! Balance check of the SmallBank workload: derives from acknowledged transactions what
+//! each account must hold.
 //!
-//! Transactions lock an account before they change it, so by how much they did is
-//! certain once they have committed, at any level of isolation:
+//! Transactions lock an account before they change it, so the amount of each change is
+//! known once they have committed, at any isolation level:
 //!
 //! ```text
-//! account        opening   told: committed       nobody knows        found
+//! account        opening   acknowledged          unknown outcome     found
 //! 3, savings     1000000   -500  +20             -70                 999520 or 999450
 //! 4, checking    1000000   +480                  +70                 1000480 or 1000550
 //! ```
 //!
-//! Those of which nobody knows were done whole or not at all: 999450 beside 1000480 is
-//! half of one. So which of them were done is looked for, by trying each with and
-//! without, as long as no account is further off than those left can bring it.
+//! A transaction of unknown outcome was applied entirely or not at all: 999450 beside
+//! 1000480 is half of one. So the check searches for a subset of these transactions that
+//! explains the balances: it tries each with and without, and prunes when the remaining
+//! ones cannot bring some account to its balance.
 //!
-//! Invariant: an accusation is a proof. A search that takes too long accuses nobody of
-//! more than an account that no choice could explain.
+//! Invariant: a reported violation is a proof. A search that exceeds its limit reports
+//! only the accounts that no subset could explain.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -22,25 +24,26 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::workload::Done;
 
-/// Choices that are tried.
+/// Limit of the search, in choices tried.
 const TRIED: u32 = 200_000;
-/// How many accounts are told of.
+/// Number of accounts that a report lists.
 const TOLD: usize = 3;
 
-/// By how much one account has grown: its number, and the amount.
+/// A change of one account: its number, and the amount.
 pub(super) type Change = (usize, i64);
-/// What a transaction changes: at most three accounts, with nothing for those it leaves.
+/// The changes of a transaction: at most three accounts, padded with changes of 0.
 pub(super) type Changes = [Change; 3];
 
-/// What was told of all accounts.
+/// Expected balances of all accounts.
 #[derive(Debug)]
 pub(super) struct Accounts {
     opening: i64,
-    /// Whether they were opened for this run; else nobody knows what they held before.
+    /// Whether the accounts were opened by this run; otherwise their earlier balances are
+    /// unknown.
     opened: AtomicBool,
-    /// By account: by how much it has grown for certain.
+    /// Sum of the acknowledged changes, by account.
     certain: Vec<AtomicI64>,
-    /// Of those whose end nobody knows.
+    /// Changes of transactions of unknown outcome.
     perhaps: Mutex<Vec<Changes>>,
 }
 
@@ -58,7 +61,7 @@ impl Accounts {
         self.perhaps.lock().expect("no panic while it was held")
     }
 
-    /// They are new.
+    /// Notes that this run has opened the accounts.
     pub(super) fn open(&self) {
         self.opened.store(true, Ordering::Release);
     }
@@ -74,15 +77,16 @@ impl Accounts {
         }
     }
 
-    /// What is wrong with these accounts, by name; `None` stands for one that is not
-    /// there.
+    /// Violations shown by the balances `found`, where `None` is a missing account;
+    /// `name` formats an account.
     pub(super) fn judge(
         &self,
         found: &[Option<i64>],
         name: impl Fn(usize) -> String,
     ) -> Vec<String> {
         let perhaps = self.perhaps();
-        // By how much accounts are off, of those that are, or that doubt touches.
+        // Unexplained difference of each account that has one, or that a transaction of
+        // unknown outcome changes.
         let mut off = BTreeMap::new();
         let mut wrong = Vec::new();
         for (account, certain) in self.certain.iter().enumerate() {
@@ -123,7 +127,7 @@ impl Accounts {
         let is_known = self.opened.load(Ordering::Acquire);
         if is_known && wrong.is_empty() && choice.explains(&in_order(&perhaps)) == Some(false) {
             wrong.push(format!(
-                "balances are those of no choice among {} transactions whose end nobody knows",
+                "balances are those of no choice among {} transactions of unknown outcome",
                 perhaps.len()
             ));
         }
@@ -131,7 +135,7 @@ impl Accounts {
     }
 }
 
-/// By account: how far these transactions can bring it down, and up.
+/// How far these transactions can lower and raise each account.
 fn doubts(perhaps: &[Changes]) -> BTreeMap<usize, (i64, i64)> {
     let mut doubts: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
     for (account, amount) in perhaps.iter().flatten() {
@@ -142,7 +146,8 @@ fn doubts(perhaps: &[Changes]) -> BTreeMap<usize, (i64, i64)> {
     doubts
 }
 
-/// Those with accounts in common beside each other, so that what cannot be shows soon.
+/// Sorts transactions so that those with common accounts are neighbours, which prunes the
+/// search early.
 fn in_order(perhaps: &[Changes]) -> Vec<Changes> {
     let mut ordered = perhaps.to_vec();
     ordered.retain(|changes| changes.iter().any(|(_, amount)| *amount != 0));
@@ -150,19 +155,19 @@ fn in_order(perhaps: &[Changes]) -> Vec<Changes> {
     ordered
 }
 
-/// A search for the transactions that were done.
+/// A search for the subset of transactions that were applied.
 struct Choice {
-    /// By account: what those chosen so far leave to be explained.
+    /// Difference of each account that the transactions chosen so far leave unexplained.
     off: BTreeMap<usize, i64>,
-    /// By account: what those that are left can do to it.
+    /// Range of changes that the remaining transactions can make, by account.
     doubts: BTreeMap<usize, (i64, i64)>,
-    /// So much more is tried.
+    /// Number of choices that may still be tried.
     left: u32,
 }
 
 impl Choice {
-    /// Whether some of these transactions, each whole, make up for what accounts are
-    /// off; `None` when that takes too long to say.
+    /// Whether some subset of these transactions explains all differences; `None` if the
+    /// search exceeds its limit.
     fn explains(&mut self, perhaps: &[Changes]) -> Option<bool> {
         let Some((changes, others)) = perhaps.split_first() else {
             return Some(self.off.values().all(|by| *by == 0));
@@ -194,7 +199,7 @@ impl Choice {
         }
     }
 
-    /// Whether those that are left can explain what their accounts are off.
+    /// Whether the remaining transactions can explain the differences of these accounts.
     fn is_possible(&self, changes: &Changes) -> bool {
         changes.iter().all(|(account, _)| {
             let by = self.off.get(account).copied().unwrap_or_default();
@@ -208,7 +213,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// Wrong with what is there of three accounts that opened with 100.
+    /// Judges three accounts that opened with 100.
     fn judged(told: &[(Changes, Done)], found: [i64; 3]) -> Vec<String> {
         let accounts = Accounts::new(3, 100);
         accounts.open();
@@ -229,7 +234,7 @@ mod tests {
             ([(2, 5), (0, 0), (0, 0)], Done::Committed),
         ];
         assert_eq!(judged(&told, [90, 110, 105]), [""; 0]);
-        // The sum is right, the accounts are not.
+        // The sum is right, but the single accounts are not.
         assert_eq!(
             judged(&told, [100, 100, 105]),
             [
@@ -264,7 +269,7 @@ mod tests {
         ] {
             assert_eq!(judged(&told, sound), [""; 0]);
         }
-        // Each by itself is within bounds.
+        // Each account by itself is within bounds.
         for halves in [
             [90, 100, 100],
             [100, 100, 103],
@@ -278,7 +283,8 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_accuses_nobody() {
-        // Which of so many make 1001? None: all are even. To see that, all are tried.
+        // No subset sums up to 1001, since all changes are even; to find that out, the
+        // search would have to try all.
         let told = vec![([(0, 2), (1, 0), (1, 0)], Done::Perhaps); 1000];
         assert_eq!(judged(&told, [1101, 100, 100]), [""; 0]);
         let few = vec![([(0, 2), (1, 0), (1, 0)], Done::Perhaps); 8];

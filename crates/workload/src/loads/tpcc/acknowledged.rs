@@ -1,15 +1,16 @@
-//! What clients were told had been done, against what the tables have of it.
+//! TPC-C durability check: compares acknowledged transactions with the contents of the
+//! tables.
 //!
-//! The conditions of the standard hold of a database that has lost its last thousand
-//! transactions whole. These do not: orders, payments and deliveries that were
-//! acknowledged are counted, and so are those of which nobody knows.
+//! The conditions of the standard hold even for a database that has lost its last
+//! thousand transactions entirely. This check does not: it counts the orders, payments,
+//! deliveries and rewards that were acknowledged, and those of unknown outcome.
 //!
-//! | told | is found as |
+//! | acknowledged | must equal |
 //! | --- | --- |
-//! | new orders | by how much D_NEXT_O_ID has grown, over all districts |
-//! | payments | by how much W_YTD has grown, over all warehouses |
+//! | new orders | growth of D_NEXT_O_ID, over all districts |
+//! | payments | growth of W_YTD, over all warehouses |
 //! | deliveries | C_DELIVERY_CNT, over all customers |
-//! | rewards | what customers have been given, over all of them ([`super::reward`]) |
+//! | rewards | rewards given, over all customers ([`super::reward`]) |
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -19,7 +20,8 @@ use super::conditions::Warehouse;
 use super::delivered::Orders;
 use super::{DISTRICTS, PAID, Scale};
 
-/// Of one kind: what was acknowledged, and what may have been done besides.
+/// Acknowledged number of one kind, and the number that may have been applied in
+/// addition.
 #[derive(Debug, Default)]
 struct Count {
     certain: AtomicI64,
@@ -43,25 +45,25 @@ impl Count {
     }
 }
 
-/// What a transaction has done, once it has committed.
+/// Effect of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// The transaction counts for nothing here.
     None,
-    /// An order.
+    /// The transaction placed one order.
     Order,
-    /// A payment of so many cents.
+    /// The transaction paid this amount, in cents.
     Payment(i64),
-    /// These deliveries.
+    /// The transaction delivered these orders.
     Deliveries(Orders),
-    /// A reward.
+    /// The transaction gave one reward.
     Reward,
 }
 
-/// All that was told.
+/// Counts of all acknowledged transactions.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    /// Whether the tables were filled for it; else nobody knows what was there before.
+    /// Whether this run filled the tables; otherwise their initial contents are unknown.
     from_the_start: AtomicBool,
     orders: Count,
     payments: Count,
@@ -70,12 +72,13 @@ pub(super) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// The tables are new.
+    /// Notes that this run has filled the tables.
     pub(super) fn begin(&self) {
         self.from_the_start.store(true, Ordering::Release);
     }
 
-    /// Whether they are; else a run before may have given rewards.
+    /// Whether this run has filled the tables; otherwise an earlier run may have given
+    /// rewards.
     pub(super) fn is_from_the_start(&self) -> bool {
         self.from_the_start.load(Ordering::Acquire)
     }
@@ -93,7 +96,8 @@ impl Acknowledged {
         }
     }
 
-    /// What is missing, or is there without anybody's having asked for it.
+    /// Acknowledged transactions that are missing from the tables, and effects in the
+    /// tables that no client requested.
     pub(super) fn judge(&self, warehouses: &[Warehouse], scale: Scale) -> Vec<String> {
         if !self.is_from_the_start() {
             return Vec::new();

@@ -1,94 +1,94 @@
-//! The consistency conditions (clauses 3.3.2.1 to 3.3.2.12), as a judge of what is in the
-//! tables of one warehouse.
+//! Consistency conditions of TPC-C (clauses 3.3.2.1 to 3.3.2.12), checked on the contents
+//! of one warehouse.
 //!
 //! | condition | says |
 //! | --- | --- |
 //! | 1 | a warehouse's year to date is the sum of its districts' |
 //! | 2 | a district's next order follows its last, and its last new order |
 //! | 3 | new orders of a district have no gaps |
-//! | 4 | orders of a district count as many lines as there are |
-//! | 5 | an order has no carrier just when it is a new order |
-//! | 6 | an order counts as many lines as it has |
-//! | 7 | a line has no delivery date just when its order has no carrier |
+//! | 4 | line counts of a district's orders add up to its lines |
+//! | 5 | an order has no carrier if and only if it is a new order |
+//! | 6 | an order's line count is the number of its lines |
+//! | 7 | a line has no delivery date if and only if its order has no carrier |
 //! | 8 | a warehouse's year to date is the sum of its history |
 //! | 9 | a district's year to date is the sum of its history |
 //! | 10 | a customer's balance is what was delivered less what was paid |
 //! | 11 | orders less new orders are those delivered |
 //! | 12 | balance and payments together are what was delivered |
 //!
-//! Condition 11 says 2,100 in the standard, which holds until the first delivery. Here
-//! it is as many as were delivered at the beginning and all deliveries that customers
-//! have counted since, which holds at any time.
+//! For condition 11 the standard says 2,100, which holds until the first delivery. Here
+//! it is the number of orders delivered initially plus all deliveries that customers have
+//! counted since, which holds at any time.
 
-/// What a customer has.
+/// State of a customer, as the check has read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Customer {
-    /// C_BALANCE.
+    /// Column C_BALANCE, in cents.
     pub balance: i64,
-    /// C_YTD_PAYMENT.
+    /// Column C_YTD_PAYMENT, in cents.
     pub paid: i64,
-    /// C_DELIVERY_CNT.
+    /// Column C_DELIVERY_CNT.
     pub deliveries: i64,
-    /// The sum of their payments in HISTORY.
+    /// Sum of the customer's payments in HISTORY.
     pub history: i64,
-    /// The sum of the lines that were delivered to them.
+    /// Sum of the order lines delivered to the customer.
     pub delivered: i64,
-    /// Rewards, which were taken back from their balance.
+    /// Rewards, already deducted from the balance again.
     pub rewards: i64,
 }
 
-/// What an order has.
+/// State of an order, as the check has read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
-    /// O_ID.
+    /// Column O_ID.
     pub id: i64,
-    /// O_C_ID.
+    /// Column O_C_ID.
     pub customer: i64,
-    /// Whether O_CARRIER_ID is there.
+    /// Whether O_CARRIER_ID is not null.
     pub has_carrier: bool,
-    /// O_OL_CNT.
+    /// Column O_OL_CNT.
     pub counted: i64,
-    /// How many lines there are.
+    /// Number of order lines in the table.
     pub lines: i64,
-    /// Of them, without a date.
+    /// Number of order lines without a delivery date.
     pub undated: i64,
 }
 
-/// What a district has.
+/// State of a district, as the check has read it.
 #[derive(Clone, Debug, Default)]
 pub struct District {
-    /// D_ID.
+    /// Column D_ID.
     pub id: i64,
-    /// D_YTD.
+    /// Column D_YTD, in cents.
     pub ytd: i64,
-    /// D_NEXT_O_ID.
+    /// Column D_NEXT_O_ID.
     pub next_order: i64,
-    /// The sum of HISTORY at this district.
+    /// Sum of the district's payments in HISTORY.
     pub history: i64,
-    /// By number.
+    /// Orders, sorted by number.
     pub orders: Vec<Order>,
-    /// By number.
+    /// Numbers of the new orders, sorted.
     pub new_orders: Vec<i64>,
-    /// By number, from 1.
+    /// Customers, sorted by number, from 1.
     pub customers: Vec<Customer>,
-    /// Lines of orders that are not there.
+    /// Number of order lines whose order does not exist.
     pub stray_lines: i64,
 }
 
-/// What a warehouse has.
+/// State of a warehouse, as the check has read it.
 #[derive(Clone, Debug, Default)]
 pub struct Warehouse {
-    /// W_ID.
+    /// Column W_ID.
     pub id: i64,
-    /// W_YTD.
+    /// Column W_YTD, in cents.
     pub ytd: i64,
-    /// The sum of HISTORY at this warehouse.
+    /// Sum of the warehouse's payments in HISTORY.
     pub history: i64,
-    /// All ten of them.
+    /// State of the warehouse's ten districts.
     pub districts: Vec<District>,
 }
 
-/// Says of each condition that does not hold which it is, where, and how.
+/// Collects a message for each violated condition: which one, where, and how.
 #[derive(Debug)]
 struct Complaints {
     warehouse: i64,
@@ -106,8 +106,8 @@ impl Complaints {
     }
 }
 
-/// What does not hold of a warehouse, of each of whose districts so many orders had been
-/// delivered at the beginning.
+/// Violated conditions of a warehouse in which `delivered` orders per district had been
+/// delivered initially.
 #[must_use]
 pub fn judge(warehouse: &Warehouse, delivered: i64) -> Vec<String> {
     let mut complaints = Complaints {
@@ -151,7 +151,7 @@ fn judge_district(district: &District, delivered: i64, complaints: &mut Complain
         let place = format!("{place}, order {}", order.id);
         while waiting.peek().is_some_and(|&new| new < order.id) {
             waiting.next();
-            // A new order without an order.
+            // A new-order row whose order does not exist.
             complaints.equal(5, &place, 0, 1);
         }
         let is_new = waiting.next_if_eq(&order.id).is_some();
@@ -173,7 +173,8 @@ fn judge_district(district: &District, delivered: i64, complaints: &mut Complain
 mod tests {
     use super::*;
 
-    /// One district: an order delivered at the beginning, one delivered since, one new.
+    /// A warehouse with one district, which has an order delivered initially, one
+    /// delivered since, and a new one.
     fn sound() -> Warehouse {
         let order = |id, has_carrier| Order {
             id,

@@ -1,37 +1,41 @@
-//! Up to which order each district has delivered, as far as clients were told.
+//! Delivery watermarks of TPC-C: for each district, the last order whose delivery was
+//! acknowledged, so that the next delivery starts its search there.
 //!
-//! New orders are a queue: deliveries delete its first, and while somebody reads at an old
-//! snapshot, as a checkpoint does, what was deleted stays where every look for the first one
-//! passes it. A delivery that was told where the last one ended begins behind that, as those of
-//! the published benchmarks of Silo and ERMIA do, with whose processor time for each
+//! New orders are a queue: deliveries delete its first entry, and while a reader holds an
+//! old snapshot, as a checkpoint does, the deleted entries remain and every search for
+//! the first one passes them. A delivery that starts after the last delivered order
+//! avoids that, as the published benchmarks of Silo and ERMIA do, to whose CPU time per
 //! transaction ours is compared.
 //!
-//! Only a benchmark asks for it ([`Tpcc::remembering`](super::Tpcc::remembering)). Where the
-//! database is on trial, deliveries look from the start of the queue and pass what was deleted,
-//! so that an entry that leads to a row which is gone, or back, is met.
+//! Only a benchmark enables the watermarks
+//! ([`Tpcc::remembering`](super::Tpcc::remembering)). In correctness tests, deliveries
+//! search from the start of the queue and pass the deleted entries, so that the search
+//! finds an index entry whose row is gone, or is back.
 //!
-//! The answer is the same. An order has its number from a row of its district that the
-//! transaction writes, so whoever sees an order sees all before it, and delivers the first that
-//! is there: when the delivery of one has committed, so have those of all before it. A delivery
-//! takes its places before its transaction begins, and what was acknowledged by then is in its
-//! snapshot. On a database whose snapshots may be older than that, a delivery may pass orders
-//! that others have delivered since, where it would have conflicted with them.
+//! The result is the same. An order gets its number from a row of its district that the
+//! transaction writes, so a snapshot that contains an order contains all before it, and a
+//! delivery takes the first that exists: when the delivery of one order has committed, so
+//! have those of all before it. A delivery reads its watermarks before its transaction
+//! begins, and all deliveries acknowledged by then are in its snapshot. On a database
+//! whose snapshots may be older, a delivery may skip orders that others have delivered
+//! since, where it would have conflicted with them.
 //!
-//! Only what has committed for certain counts, so a place can be too far back and never too far
-//! on, unless the database loses what it has acknowledged: then an order is left for good, and
-//! the conditions miss it.
+//! Only committed deliveries advance a watermark, so a watermark can be too low but never
+//! too high, unless the database loses an acknowledged commit: then an order is never
+//! delivered, and the conditions detect it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::DISTRICTS;
 
-/// The orders that one delivery has taken, by district; 0 where there was none.
+/// The orders that one delivery has taken, by district; 0 for a district without a new
+/// order.
 pub type Orders = [i64; DISTRICTS as usize];
 
-/// See the [module](self).
+/// Delivery watermarks of all districts; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Delivered {
-    /// The last one of each district, warehouse by warehouse.
+    /// Last delivered order of each district, warehouse by warehouse.
     last: Box<[AtomicI64]>,
 }
 
@@ -48,7 +52,7 @@ impl Delivered {
         &self.last[usize::try_from(at).expect("numbers begin at 1")]
     }
 
-    /// The first orders that may still be there.
+    /// For each district, the first order that may still be undelivered.
     pub(super) fn first(&self, warehouse: i64) -> Orders {
         let mut first = [1; DISTRICTS as usize];
         for (district, first) in (1..).zip(&mut first) {
@@ -57,7 +61,7 @@ impl Delivered {
         first
     }
 
-    /// These have been delivered.
+    /// Advances the watermarks after a delivery of these orders.
     pub(super) fn add(&self, warehouse: i64, orders: &Orders) {
         for (district, &order) in (1..).zip(orders) {
             self.of(warehouse, district)
@@ -65,7 +69,7 @@ impl Delivered {
         }
     }
 
-    /// The tables are new.
+    /// Resets the watermarks for newly filled tables.
     pub(super) fn begin(&self) {
         for last in &self.last {
             last.store(0, Ordering::Relaxed);
@@ -98,8 +102,8 @@ mod tests {
         assert_eq!(delivered.first(2), [1; 10]);
     }
 
-    /// So many transactions of a small warehouse, whose deliveries begin where these have
-    /// been; what is objected to, and how far deliveries have come.
+    /// Runs transactions on a small warehouse whose deliveries start at `places`; returns
+    /// the violations, and the final watermarks.
     async fn after(transactions: u64, places: Orders) -> (Vec<String>, Orders) {
         let scale = Scale {
             warehouses: 1,
@@ -130,14 +134,14 @@ mod tests {
     async fn deliveries_that_remember_leave_nothing() {
         let (found, first) = after(600, Orders::default()).await;
         assert_eq!(found, Vec::<String>::new());
-        // Fourteen of twenty are delivered to begin with.
+        // Fourteen of the twenty orders are delivered initially.
         assert!(first.iter().all(|first| *first > 20), "{first:?}");
     }
 
     #[tokio::test]
     async fn an_order_that_is_passed_over_is_missed() {
         let mut places = Orders::default();
-        // The next one is 15, unless the first transaction was a delivery.
+        // The next order is 15, unless the first transaction was a delivery.
         places[3] = 17;
         let (found, _) = after(600, places).await;
         let is_said = |said: &String| said.contains("condition 3");

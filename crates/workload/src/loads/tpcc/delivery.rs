@@ -1,4 +1,5 @@
-//! Delivery (clause 2.7): the oldest new order of each district is delivered.
+//! TPC-C delivery transaction (clause 2.7): delivers the oldest new order of each
+//! district.
 
 use crate::chance::Chance;
 use crate::store::{Cells, Failure, Row, Scan, Session, Value};
@@ -8,12 +9,12 @@ use super::random::uniform;
 use super::schema::{CUSTOMER, NEW_ORDER, ORDER, ORDER_LINE, c, o, ol};
 use super::{Tpcc, missing, now};
 
-/// What a terminal asks for.
+/// Parameters of a delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub(super) warehouse: i64,
     carrier: i64,
-    /// Of each district, no order before this is waiting.
+    /// For each district, a lower bound of the undelivered orders.
     first: Orders,
 }
 
@@ -27,7 +28,7 @@ impl Tpcc {
         }
     }
 
-    /// The orders that it has delivered.
+    /// Runs the transaction; returns the orders that it has delivered.
     pub(super) async fn deliver(
         &self,
         request: &Request,
@@ -46,8 +47,8 @@ impl Tpcc {
         Ok(delivered)
     }
 
-    /// Deletes the oldest new order of a district from this place on, if there is one; its
-    /// number.
+    /// Deletes the oldest new order of a district from `first` on; returns its number, or
+    /// `None` if there is no new order.
     async fn take_oldest(place: [i64; 3], session: &mut Session) -> Result<Option<i64>, Failure> {
         let [warehouse, district, first] = place;
         let prefix = [Value::Integer(warehouse), Value::Integer(district)];
@@ -65,8 +66,8 @@ impl Tpcc {
             let Some(order) = oldest else {
                 return Ok(None);
             };
-            // At READ COMMITTED another delivery may have taken it meanwhile; then the
-            // next look finds the next one.
+            // At READ COMMITTED another delivery may have taken the order concurrently;
+            // then the next iteration finds the next one.
             let key = [warehouse, district, order];
             if session.lock(NEW_ORDER, &key, &mut row).await? {
                 session.delete(NEW_ORDER, &row).await?;

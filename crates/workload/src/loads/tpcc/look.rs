@@ -1,5 +1,5 @@
-//! Reads what the [conditions](super::conditions) are about, warehouse by warehouse, in
-//! the one snapshot of the check.
+//! TPC-C check queries: they read the data for the [conditions](super::conditions),
+//! warehouse by warehouse, in the single snapshot of the final check.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::schema::{
 };
 use super::stock::Books;
 
-/// Complaints that are shown; more say nothing new.
+/// Number of violations that are reported; further ones add no information.
 const SHOWN: usize = 50;
 
-/// Sums of HISTORY, which has no key and is read once.
+/// Sums over HISTORY, which has no key and is scanned once.
 #[derive(Default)]
 struct Payments {
     warehouses: BTreeMap<i64, i64>,
@@ -25,7 +25,7 @@ struct Payments {
 }
 
 impl Tpcc {
-    /// Everything that does not hold.
+    /// Reads all tables; returns all violated conditions.
     pub(super) async fn look(&self, session: &mut Session) -> Result<Vec<String>, Failure> {
         let mut payments = Payments::default();
         session
@@ -107,7 +107,7 @@ impl Tpcc {
             .scan(&Scan::of(CUSTOMER, &prefix), &mut |row| {
                 let who = (id, row.integer(c::D_ID), row.integer(c::ID));
                 if let Some(district) = districts.get_mut(&who.1) {
-                    // In the order of their numbers, from 1.
+                    // The scan returns customers in the order of their numbers, from 1.
                     district.customers.push(Customer {
                         balance: row.integer(c::BALANCE),
                         paid: row.integer(c::YTD_PAYMENT),
@@ -154,9 +154,9 @@ impl Tpcc {
     }
 }
 
-/// Counts a line with its order and, when it was delivered, with its customer.
+/// Adds an order line to its order and, if it was delivered, to its customer.
 fn add_line(district: &mut District, order: i64, dated: bool, amount: i64) {
-    // Orders come sorted, because a range with a prefix is read in order.
+    // Orders are sorted, because a range with a key prefix is scanned in key order.
     let Ok(at) = district
         .orders
         .binary_search_by_key(&order, |order| order.id)

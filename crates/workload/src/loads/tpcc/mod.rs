@@ -1,9 +1,11 @@
-//! TPC-C: the orders, payments and deliveries of a wholesaler with many warehouses.
+//! TPC-C workload: the orders, payments and deliveries of a wholesaler with many
+//! warehouses.
 //!
-//! Whole: five transactions in their mix, uneven choice of customers and items (NURand),
-//! 1 % of new orders rolled back, remote warehouses, customers by last name. No keying and
-//! thinking times, as research has it: each client sends one transaction after the other,
-//! so that a result is a throughput and no tpmC in the sense of the standard.
+//! The implementation is complete: five transactions in their mix, non-uniform choice of
+//! customers and items (NURand), 1 % of new orders rolled back, remote warehouses,
+//! customers by last name. As usual in research there are no keying and thinking times:
+//! each client sends one transaction after the other, so that a result is a throughput
+//! and no tpmC in the sense of the standard.
 //!
 //! | kind | of a hundred | reads | writes |
 //! | --- | --- | --- | --- |
@@ -16,26 +18,27 @@
 //! # Where it departs from the standard
 //!
 //! - Amounts are whole cents and rates ten-thousandths, in integer columns.
-//! - A new order takes its stock in the order of warehouse and item (the unused item of
+//! - A new order locks its stock in the order of warehouse and item (the unused item of
 //!   a rollback last), so that two of them wait rather than deadlock.
 //! - A delivery is one transaction over its ten districts, run at once and not queued.
-//! - In a benchmark a delivery looks for the oldest new order from where the last one ended
-//!   ([`Tpcc::remembering`]).
-//! - A client has a share of the warehouses as its homes: those whose number leaves its
-//!   own when divided by the number of clients. So with one client for each warehouse it
-//!   has one home.
-//! - Items and customers can be fewer ([`Scale`]), for tests; the report says so.
+//! - In a benchmark a delivery searches for the oldest new order from the last
+//!   delivered one on ([`Tpcc::remembering`]).
+//! - A client has a share of the warehouses as its homes: those whose number is
+//!   congruent to the client's, modulo the number of clients. So with one client for each
+//!   warehouse it has one home.
+//! - Items and customers can be fewer ([`Scale`]), for tests; the report states their
+//!   numbers.
 //!
-//! At the end all twelve consistency conditions of clause 3.3.2 are looked at
-//! ([`conditions`]), whether what was ordered was taken from [`stock`], and whether what was
-//! acknowledged is there ([`acknowledged`]).
+//! At the end the workload checks all twelve consistency conditions of clause 3.3.2
+//! ([`conditions`]), that ordered goods were taken from [`stock`], and that acknowledged
+//! transactions are in the tables ([`acknowledged`]).
 //!
 //! # Modified
 //!
 //! [`Tpcc::with_rewards`] has a sixth kind, [`reward`], which scans hundreds of customers
 //! or thousands; of a hundred transactions 40 are new-order, 40 payment, 10 reward, 4
-//! order-status, 4 delivery and 2 stock-level (ROCC §3.5.2). With another share of rewards
-//! ([`Tpcc::rewarding`]) the others share the rest in the same proportions.
+//! order-status, 4 delivery and 2 stock-level (ROCC §3.5.2). With another share of
+//! rewards ([`Tpcc::rewarding`]) the other kinds share the rest in the same proportions.
 //!
 //! Source: TPC Benchmark C, Standard Specification, revision 5.11.
 
@@ -68,20 +71,20 @@ use acknowledged::{Acknowledged, Effect};
 use delivered::Delivered;
 use random::Constants;
 
-/// How large the tables are.
+/// Size of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Warehouses, at least 1.
+    /// Number of warehouses, at least 1.
     pub warehouses: u32,
-    /// Items, 100,000 in the standard, at least 100.
+    /// Number of items, 100,000 in the standard, at least 100.
     pub items: u32,
-    /// Customers of each district, and orders at the beginning, 3,000 in the standard,
-    /// at least 10.
+    /// Number of customers, and of initial orders, of each district, 3,000 in the
+    /// standard, at least 10.
     pub customers: u32,
 }
 
 impl Scale {
-    /// What the standard asks for.
+    /// The scale of the standard.
     #[must_use]
     pub const fn standard(warehouses: u32) -> Self {
         Self {
@@ -103,13 +106,12 @@ impl Scale {
         self == Self::standard(self.warehouses)
     }
 
-    /// How many of a district's first orders have been delivered: 2,100 of 3,000.
+    /// Number of a district's initial orders that have been delivered: 2,100 of 3,000.
     pub(crate) fn delivered(self) -> i64 {
         i64::from(self.customers) * 7 / 10
     }
 
-    /// The last names that there are, by their number: 1,000 of them, if there are as
-    /// many customers.
+    /// Number of distinct last names: 1,000, or the number of customers if it is smaller.
     fn last_names(self) -> u64 {
         u64::from(self.customers).min(1_000)
     }
@@ -117,7 +119,7 @@ impl Scale {
 
 /// Districts of a warehouse.
 const DISTRICTS: i64 = 10;
-/// What each customer has paid at the beginning, in cents.
+/// Initial payments of each customer, in cents.
 const PAID: i64 = 1_000;
 
 const KINDS: [&str; 6] = [
@@ -129,66 +131,65 @@ const KINDS: [&str; 6] = [
     "reward",
 ];
 
-/// Of a hundred transactions, so many of each kind: the least that clause 5.2.3 allows
-/// of all but the first.
+/// Shares of the kinds in per cent: of all but the first, the minimum of clause 5.2.3.
 const MIX: [u64; 6] = [45, 43, 4, 4, 4, 0];
-/// What is no reward in the modified TPC-C: of ninety transactions, so many of each kind.
+/// Shares of the kinds other than rewards in the modified TPC-C, out of ninety.
 const MODIFIED_MIX: [u64; 5] = [40, 40, 4, 4, 2];
 
-/// The workload.
+/// The TPC-C workload.
 #[derive(Debug)]
 pub struct Tpcc {
     scale: Scale,
     constants: Constants,
     tables: Vec<Table>,
     acknowledged: Arc<Acknowledged>,
-    /// Nothing is remembered otherwise.
+    /// Delivery watermarks, if they are enabled.
     delivered: Option<Arc<Delivered>>,
-    /// None are given in the standard's mix.
+    /// Rewards of the modified TPC-C; `None` for the standard mix.
     rewards: Option<Rewards>,
 }
 
-/// The rewards of the modified TPC-C.
+/// Parameters of the rewards of the modified TPC-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewards {
-    /// Of a hundred transactions so many are rewards.
+    /// Share of transactions that are rewards, in per cent.
     pub percent: u64,
-    /// Customers that one looks at, at least 1.
+    /// Number of customers that a reward scans, at least 1.
     pub customers: u32,
 }
 
 impl Rewards {
-    /// How many there are in the document.
+    /// Share of rewards in ROCC, in per cent.
     pub const PERCENT: u64 = 10;
 }
 
-/// One transaction.
+/// One transaction, with its random choices made.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Clause 2.4.
+    /// New-order, clause 2.4.
     NewOrder(new_order::Request),
-    /// Clause 2.5.
+    /// Payment, clause 2.5.
     Payment(payment::Request),
-    /// Clause 2.6.
+    /// Order-status, clause 2.6.
     OrderStatus(queries::OrderStatus),
-    /// Clause 2.7.
+    /// Delivery, clause 2.7.
     Delivery(delivery::Request),
-    /// Clause 2.8.
+    /// Stock-level, clause 2.8.
     StockLevel(queries::StockLevel),
-    /// ROCC §3.5.2.
+    /// Reward, ROCC §3.5.2.
     Reward(reward::Request),
 }
 
-/// A customer, as a terminal knows them.
+/// How a terminal identifies a customer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
     Id(i64),
-    /// By the number of a last name.
+    /// A last name, by its number.
     Name(u64),
 }
 
 impl Tpcc {
-    /// Of this size, nearest to what its bounds allow. The seed decides what stands in
+    /// A workload of this scale, clamped to its bounds. The seed decides the contents of
     /// the tables.
     #[must_use]
     pub fn new(scale: Scale, seed: u64) -> Self {
@@ -203,8 +204,8 @@ impl Tpcc {
         }
     }
 
-    /// One whose deliveries begin where those before have ended, as benchmarks that we are
-    /// compared with have it ([`delivered`]).
+    /// Enables delivery watermarks, as in the benchmarks that ours is compared with
+    /// ([`delivered`]).
     #[must_use]
     pub fn remembering(self) -> Self {
         let delivered = Arc::new(Delivered::new(self.scale.warehouses));
@@ -214,9 +215,9 @@ impl Tpcc {
         }
     }
 
-    /// The modified TPC-C on the same tables, whose rewards look at so many customers, one
-    /// at least. What is acknowledged to either is one count, so that both can run on one
-    /// database, one after the other.
+    /// The modified TPC-C on the same tables, whose rewards scan `customers` customers,
+    /// at least one. Both workloads share the counts of acknowledged transactions, so
+    /// they can run on one database, one after the other.
     #[must_use]
     pub fn with_rewards(&self, customers: u32) -> Self {
         self.rewarding(Rewards {
@@ -225,7 +226,7 @@ impl Tpcc {
         })
     }
 
-    /// The same with another share of rewards.
+    /// The modified TPC-C on the same tables, with another share of rewards.
     #[must_use]
     pub fn rewarding(&self, rewards: Rewards) -> Self {
         let rewards = Rewards {
@@ -242,7 +243,7 @@ impl Tpcc {
         }
     }
 
-    /// In what proportions kinds are drawn.
+    /// Proportions in which kinds are drawn.
     fn mix(&self) -> [u64; 6] {
         let Some(Rewards { percent, .. }) = self.rewards else {
             return MIX;
@@ -266,7 +267,7 @@ impl Tpcc {
         kind
     }
 
-    /// One of a client's homes.
+    /// A random home warehouse of a client.
     fn home(&self, client: &mut Client) -> i64 {
         let warehouses = u64::from(self.scale.warehouses);
         let first = client.number % warehouses;
@@ -275,7 +276,7 @@ impl Tpcc {
         home.min(warehouses - 1).cast_signed() + 1
     }
 
-    /// Another warehouse than this one, if there is one.
+    /// A random warehouse other than this one, if there is one.
     fn other(&self, warehouse: i64, chance: &mut Chance) -> i64 {
         let warehouses = i64::from(self.scale.warehouses);
         if warehouses == 1 {
@@ -290,7 +291,7 @@ impl Tpcc {
         self.constants.customer(chance, customers)
     }
 
-    /// By last name in 60 of a hundred cases.
+    /// A random customer, by last name in 60 per cent of the cases.
     fn who(&self, chance: &mut Chance) -> Who {
         if chance.within(0..100) < 60 {
             Who::Name(self.constants.name(chance, self.scale.last_names()))
@@ -325,7 +326,7 @@ impl Workload for Tpcc {
             versions(CUSTOMER, c::DELIVERY_CNT, 0),
             versions(STOCK, s::ORDER_CNT, 0),
         ];
-        // A reward takes from these, so they have what they had before.
+        // Rewards decrease these columns, so with them a value may recur.
         if self.rewards.is_none() {
             all.push(versions(WAREHOUSE, w::YTD, DISTRICTS * customers * PAID));
             all.push(versions(DISTRICT, d::YTD, customers * PAID));
@@ -450,12 +451,12 @@ impl Workload for Tpcc {
     }
 }
 
-/// A row that has to be there is not.
+/// Error for a row that must exist but does not.
 fn missing(what: &str, key: &[i64]) -> Failure {
     Failure::Wrong(format!("{what} {key:?} is missing"))
 }
 
-/// The time of day in microseconds since the Unix epoch, for dates in rows.
+/// The wall-clock time in microseconds since the Unix epoch, for dates in rows.
 fn now() -> i64 {
     i64::try_from(coeval_env::wall_clock().as_micros()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! New-order (clause 2.4): an order of 5 to 15 items, taken from stock.
+//! TPC-C new-order transaction (clause 2.4): an order of 5 to 15 items, taken from stock.
 
 use crate::chance::Chance;
 use crate::store::{Cells, Failure, Maker, Row, Session};
@@ -9,18 +9,18 @@ use super::schema::{
 };
 use super::{DISTRICTS, Tpcc, missing, now};
 
-/// What a terminal asks for.
+/// Parameters of a new order.
 #[derive(Clone, Debug)]
 pub struct Request {
     warehouse: i64,
     district: i64,
     customer: i64,
     lines: Vec<Line>,
-    /// No item has the number of the last line.
+    /// Whether the last line's item does not exist, so that the order is rolled back.
     fails: bool,
 }
 
-/// One item of it.
+/// One line of an order.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     item: i64,
@@ -95,7 +95,8 @@ impl Tpcc {
         let mut stock = Stock::lock(request, session).await?;
         let mut total = 0;
         for (number, (line, price)) in (1..).zip(request.lines.iter().zip(prices)) {
-            // Found out at the line that asks for it, with the work of the others done.
+            // The missing item is discovered only at its own line, after the work for the
+            // other lines.
             let Some(price) = price else {
                 return Err(Failure::Rollback);
             };
@@ -113,7 +114,7 @@ impl Tpcc {
             maker.text(taken.text(column)).finish(&mut row);
             session.insert(ORDER_LINE, &row).await?;
         }
-        // What the terminal would show: rates are ten-thousandths.
+        // The total that the terminal would display: rates are ten-thousandths.
         let charged = total * (10_000 - discount) / 10_000 * (10_000 + tax) / 10_000;
         std::hint::black_box(charged);
         Ok(())
@@ -149,7 +150,7 @@ impl Tpcc {
         session.insert(NEW_ORDER, row).await
     }
 
-    /// What an item of each line costs, if there is such an item.
+    /// The price of each line's item; `None` for an item that does not exist.
     async fn prices(request: &Request, session: &mut Session) -> Result<Vec<Option<i64>>, Failure> {
         let items: Vec<i64> = request.lines.iter().map(|line| line.item).collect();
         let mut prices = vec![None; items.len()];
@@ -182,19 +183,19 @@ impl Tpcc {
     }
 }
 
-/// The stock of an order's items, locked.
+/// The locked stock rows of an order's items.
 struct Stock {
-    /// Warehouse and item of each row, in the order of lines, none twice.
+    /// Warehouse and item of each row, in the order of the lines, without duplicates.
     keys: Vec<[i64; 2]>,
     rows: Vec<Row>,
 }
 
 impl Stock {
-    /// Locks it, in the order of the lines, which all orders share. An item that no
-    /// warehouse has is left out.
+    /// Locks the rows in the order of the lines, which is the same for all orders. An
+    /// item that does not exist is left out.
     async fn lock(request: &Request, session: &mut Session) -> Result<Self, Failure> {
         let mut keys: Vec<[i64; 2]> = request.lines.iter().map(Line::stock).collect();
-        // The lines are sorted, but for an item that does not exist.
+        // The lines are sorted, except for an item that does not exist.
         keys.dedup();
         keys.truncate(keys.len() - usize::from(request.fails));
         let mut rows = vec![Row::default(); keys.len()];
@@ -205,7 +206,7 @@ impl Stock {
         }
     }
 
-    /// The row of a line's item, as the transaction has left it.
+    /// The stock row of a line's item, with the transaction's changes so far.
     fn of(&mut self, line: &Line) -> &mut Row {
         let at = self.keys.iter().position(|key| *key == line.stock());
         &mut self.rows[at.expect("locked before")]
@@ -213,7 +214,7 @@ impl Stock {
 }
 
 impl Line {
-    /// The primary key of its stock.
+    /// Primary key of the line's stock row.
     fn stock(&self) -> [i64; 2] {
         [self.supply, self.item]
     }

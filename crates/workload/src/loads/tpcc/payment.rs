@@ -1,4 +1,5 @@
-//! Payment (clause 2.5): a customer pays, possibly at another warehouse than their own.
+//! TPC-C payment transaction (clause 2.5): a customer pays, possibly at another warehouse
+//! than their own.
 
 use crate::chance::Chance;
 use crate::store::{Cells, Failure, Maker, Row, Scan, Session, Value};
@@ -7,10 +8,10 @@ use super::random::{last_name, uniform};
 use super::schema::{BY_NAME, CUSTOMER, DISTRICT, HISTORY, WAREHOUSE, c, d, w};
 use super::{DISTRICTS, Tpcc, Who, missing, now};
 
-/// The most that a customer's data may have, in bytes.
+/// Maximum length of a customer's data, in bytes.
 const DATA: usize = 500;
 
-/// What a terminal asks for.
+/// Parameters of a payment.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     warehouse: i64,
@@ -40,7 +41,7 @@ impl Tpcc {
         }
     }
 
-    /// The number of a customer: of those with a last name the one in the middle, by
+    /// Resolves a customer to a number: of those with a last name the middle one, by
     /// first name, rounded up.
     pub(super) async fn find(
         &self,
@@ -68,7 +69,7 @@ impl Tpcc {
             .await?;
         // The ⌈n/2⌉th of n, counted from 1.
         let middle = customers.len().saturating_sub(1) / 2;
-        let nobody = || Failure::Wrong(format!("nobody is called {name}"));
+        let nobody = || Failure::Wrong(format!("no customer is called {name}"));
         customers.get(middle).copied().ok_or_else(nobody)
     }
 
@@ -129,7 +130,7 @@ impl Tpcc {
         session.insert(HISTORY, &row).await
     }
 
-    /// Changes the customer's row, which is locked.
+    /// Updates the customer's row, which is locked.
     async fn charge(
         &self,
         request: &Request,
@@ -146,7 +147,7 @@ impl Tpcc {
         if row.text(c::CREDIT) != "BC" {
             return session.update(CUSTOMER, row, &changed[..3]).await;
         }
-        // Whoever has bad credit has what they paid written down.
+        // For a customer with bad credit, the payment is recorded in the customer's data.
         let mut text = format!(
             "{customer} {} {} {} {} {amount}|{}",
             request.customer_district,
@@ -155,7 +156,7 @@ impl Tpcc {
             request.warehouse,
             row.text(c::DATA)
         );
-        // All of it is one byte a character.
+        // All characters are single bytes.
         text.truncate(DATA);
         row.set_text(c::DATA, &text);
         session.update(CUSTOMER, row, &changed).await

@@ -1,7 +1,8 @@
-//! What the tables hold at the beginning (clause 4.3.3).
+//! TPC-C population: the initial contents of the tables (clause 4.3.3).
 //!
-//! The first part is the items, each further one a warehouse with all it has. A part has
-//! chance of its own, so that any number of threads makes the same rows.
+//! The first part is the items, each further one a warehouse with all its rows. Each part
+//! has a random number generator of its own, so that any number of threads makes the same
+//! rows.
 
 use crate::chance::Chance;
 use crate::store::{Failure, Loader, Maker, Row};
@@ -12,7 +13,7 @@ use super::schema::{
 };
 use super::{DISTRICTS, PAID, Tpcc, now};
 
-/// Makes and puts rows.
+/// Generates and loads rows.
 struct Put<'p> {
     tpcc: &'p Tpcc,
     loader: &'p mut Loader,
@@ -21,7 +22,7 @@ struct Put<'p> {
     row: Row,
 }
 
-/// A cell of a row to be.
+/// A cell of a row to be built.
 enum Cell {
     Number(i64),
     Text(String),
@@ -108,7 +109,7 @@ impl Put<'_> {
         cells.extend(self.address());
         cells.extend(cells![
             self.number(0, 2_000),
-            // The sum of its districts'.
+            // The sum of the initial values of the districts.
             DISTRICTS * customers * PAID,
         ]);
         self.row(WAREHOUSE, cells).await?;
@@ -144,7 +145,7 @@ impl Put<'_> {
     async fn customers(&mut self, warehouse: i64, district: i64) -> Result<(), Failure> {
         let names = self.tpcc.scale.last_names();
         for customer in 1..=i64::from(self.tpcc.scale.customers) {
-            // Each name is there at least once.
+            // Each name occurs at least once.
             let name = match customer.unsigned_abs() - 1 {
                 number if number < names => number,
                 _ => self.tpcc.constants.name_at_load(&mut self.chance, names),
@@ -224,7 +225,7 @@ impl Put<'_> {
 }
 
 impl Tpcc {
-    /// Loads one part.
+    /// Loads one part of the rows.
     pub(super) async fn populate(&self, part: u64, loader: &mut Loader) -> Result<(), Failure> {
         let mut put = Put {
             tpcc: self,

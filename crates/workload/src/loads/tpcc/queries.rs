@@ -1,4 +1,4 @@
-//! The two transactions that only read: order-status (clause 2.6) and stock-level
+//! The two read-only transactions of TPC-C: order-status (clause 2.6) and stock-level
 //! (clause 2.8).
 
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ use super::random::uniform;
 use super::schema::{BY_CUSTOMER, CUSTOMER, DISTRICT, ORDER, ORDER_LINE, STOCK, c, d, o, ol, s};
 use super::{DISTRICTS, Tpcc, Who, missing};
 
-/// Orders whose stock is looked at.
+/// Number of recent orders whose stock is checked.
 const ORDERS: i64 = 20;
 
-/// What a terminal asks for: a customer's last order.
+/// Parameters of order-status: a customer whose last order is read.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderStatus {
     warehouse: i64,
@@ -22,7 +22,7 @@ pub struct OrderStatus {
     who: Who,
 }
 
-/// What a terminal asks for: which recent items are low on stock.
+/// Parameters of stock-level: a district and a threshold for low stock.
 #[derive(Clone, Copy, Debug)]
 pub struct StockLevel {
     warehouse: i64,
@@ -39,7 +39,7 @@ impl Tpcc {
         }
     }
 
-    /// A terminal asks for the same district all the time.
+    /// Draws a stock-level request. A client always uses the same district.
     pub(super) fn draw_stock_level(home: i64, client: &mut Client) -> StockLevel {
         StockLevel {
             warehouse: home,
@@ -78,7 +78,7 @@ impl Tpcc {
                 found = Some((row.integer(o::ID), row.integer(o::OL_CNT)));
             })
             .await?;
-        // Everybody has ordered once when the run begins.
+        // Every customer has an initial order.
         let (order, expected) = found.ok_or_else(|| missing("an order of customer", &key))?;
         let prefix = [warehouse, district, order].map(Value::Integer);
         let mut amount = 0;

@@ -1,15 +1,14 @@
-//! Chance, as clauses 2.1.5, 2.1.6 and 4.3.2 have it.
+//! Random values of TPC-C, as clauses 2.1.5, 2.1.6 and 4.3.2 define them.
 
 use crate::chance::Chance;
 
-/// A number from `x` to `y`, both included.
+/// A uniform random number from `x` to `y`, both included.
 pub(super) fn uniform(chance: &mut Chance, x: i64, y: i64) -> i64 {
     let length = (y - x).unsigned_abs() + 1;
     x + chance.within(0..length).cast_signed()
 }
 
-/// NURand(A, x, y): the bits of two even numbers laid over each other, moved by a
-/// constant.
+/// NURand(A, x, y): the bitwise OR of two uniform random numbers, shifted by a constant.
 fn uneven(chance: &mut Chance, a: i64, x: i64, y: i64, constant: i64) -> i64 {
     let both = uniform(chance, 0, a) | uniform(chance, x, y);
     (both + constant) % (y - x + 1) + x
@@ -25,8 +24,8 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// Drawn such that the names of the run differ from those of the load by what
-    /// clause 2.1.6.1 asks for.
+    /// Draws the constants such that the names of the run differ from those of the load
+    /// as clause 2.1.6.1 requires.
     pub(super) fn new(chance: &mut Chance) -> Self {
         let name_at_load = uniform(chance, 0, 255);
         let name = loop {
@@ -44,29 +43,29 @@ impl Constants {
         }
     }
 
-    /// A seed for what stands in the tables.
+    /// Seed for the contents of the tables.
     pub(super) const fn seed(&self) -> u64 {
         let low = self.customer << 16 | self.item;
         (self.name_at_load << 40 | self.name << 48 | low).cast_unsigned()
     }
 
-    /// A customer's number, from 1 to `customers`.
+    /// A random customer number, from 1 to `customers`.
     pub(super) fn customer(&self, chance: &mut Chance, customers: i64) -> i64 {
         uneven(chance, 1_023, 1, customers, self.customer)
     }
 
-    /// An item's number, from 1 to `items`.
+    /// A random item number, from 1 to `items`.
     pub(super) fn item(&self, chance: &mut Chance, items: i64) -> i64 {
         uneven(chance, 8_191, 1, items, self.item)
     }
 
-    /// The number of a last name that a terminal asks for, below `names`.
+    /// The number of a random last name for a request, below `names`.
     pub(super) fn name(&self, chance: &mut Chance, names: u64) -> u64 {
         let last = names.cast_signed() - 1;
         uneven(chance, 255, 0, last, self.name).unsigned_abs()
     }
 
-    /// The number of a last name that a customer has, below `names`.
+    /// The number of a random last name for a loaded customer, below `names`.
     pub(super) fn name_at_load(&self, chance: &mut Chance, names: u64) -> u64 {
         let last = names.cast_signed() - 1;
         uneven(chance, 255, 0, last, self.name_at_load).unsigned_abs()
@@ -82,7 +81,7 @@ pub(super) fn last_name(number: u64) -> String {
     [number / 100, number / 10, number].map(syllable).concat()
 }
 
-/// Letters and digits, `x` to `y` of them.
+/// A random string of `x` to `y` letters and digits.
 pub(super) fn letters(chance: &mut Chance, x: i64, y: i64) -> String {
     const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-.";
     let length = usize::try_from(uniform(chance, x, y)).unwrap_or(0);
@@ -97,19 +96,19 @@ pub(super) fn letters(chance: &mut Chance, x: i64, y: i64) -> String {
     text
 }
 
-/// So many digits.
+/// A random string of `count` digits.
 pub(super) fn digits(chance: &mut Chance, count: usize) -> String {
     (0..count)
         .map(|_| char::from(b'0' + chance.within(0..10) as u8))
         .collect()
 }
 
-/// A zip code: four digits and five ones.
+/// A random zip code: four random digits and five ones.
 pub(super) fn zip(chance: &mut Chance) -> String {
     digits(chance, 4) + "11111"
 }
 
-/// The data of an item or its stock: one in ten has ORIGINAL somewhere in it.
+/// Random data of an item or its stock: one in ten contains ORIGINAL.
 pub(super) fn data(chance: &mut Chance) -> String {
     let mut text = letters(chance, 26, 50);
     if chance.once_in(10) {
@@ -119,7 +118,7 @@ pub(super) fn data(chance: &mut Chance) -> String {
     text
 }
 
-/// The numbers from 1 to `n` in any order.
+/// A random permutation of the numbers from 1 to `n`.
 pub(super) fn permutation(chance: &mut Chance, n: i64) -> Vec<i64> {
     let mut numbers: Vec<i64> = (1..=n).collect();
     for at in (1..numbers.len()).rev() {

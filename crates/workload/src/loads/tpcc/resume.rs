@@ -1,4 +1,5 @@
-//! Whether tables that a run before has filled are of this run's scale.
+//! TPC-C scale check: verifies that tables filled by an earlier run have this run's
+//! scale.
 
 use crate::loads::sized;
 use crate::store::{Failure, Scan, Session, Value};
@@ -7,9 +8,9 @@ use super::Tpcc;
 use super::schema::{CUSTOMER, ITEM, WAREHOUSE};
 
 impl Tpcc {
-    /// Counts the rows that each part of the scale decides of.
+    /// Counts the rows whose number depends on the scale.
     pub(super) async fn measure(&self, session: &mut Session) -> Result<(), Failure> {
-        // All districts have as many.
+        // All districts have the same number of customers.
         let district = [Value::Integer(1), Value::Integer(1)];
         for (table, prefix, what, wanted) in [
             (WAREHOUSE, &[][..], "warehouses", self.scale.warehouses),

@@ -1,17 +1,17 @@
-//! Reward, the bulk transaction of the modified TPC-C (ROCC §3.5.2): of many customers of
-//! a district the one who has paid most is given money.
+//! TPC-C reward transaction, the bulk transaction of the modified TPC-C (ROCC §3.5.2):
+//! among many customers of a district, the one who has paid most is given money.
 //!
-//! It scans the customers from one number to another, chosen by chance in one of the ten
-//! districts of its own warehouse, and updates three rows: the customer gets [`REWARD`],
-//! which warehouse and district have less of. So it conflicts with payments of customers
-//! that it has scanned, also with those made at other warehouses.
+//! The transaction scans a range of customer numbers in a random district of its home
+//! warehouse, and updates three rows: the customer's balance gets [`REWARD`], which is
+//! deducted from warehouse and district. So it conflicts with payments of customers that
+//! it has scanned, also with those made at other warehouses.
 //!
-//! The document says neither what the reward is nor what is updated in warehouse and
-//! district. Here the money comes from their year to date, as if a payment had been given
-//! back, and it is written down nowhere else. So what customers have been given follows
-//! from condition 12: whatever their balance and payments exceed deliveries by. Once that
-//! is taken back ([`take_back`]), the twelve conditions have to hold, and it has to be as
-//! many rewards as were acknowledged.
+//! The document defines neither the amount of the reward nor the updates of warehouse and
+//! district. Here the money is deducted from their year to date, as if a payment had been
+//! reversed, and it is recorded nowhere else. So condition 12 yields a customer's
+//! rewards: the excess of balance and payments over deliveries. Once that is deducted
+//! again ([`take_back`]), the twelve conditions have to hold, and the number of rewards
+//! has to match the acknowledged ones.
 
 use crate::chance::Chance;
 use crate::store::{Cells, Failure, Row, Scan, Session, Value};
@@ -21,15 +21,15 @@ use super::random::uniform;
 use super::schema::{CUSTOMER, DISTRICT, WAREHOUSE, c, d, w};
 use super::{DISTRICTS, Tpcc, missing};
 
-/// In cents.
+/// The amount of a reward, in cents.
 pub(super) const REWARD: i64 = 5_000;
 
-/// What is asked for.
+/// Parameters of a reward.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     warehouse: i64,
     district: i64,
-    /// The first customer that is looked at, and the last.
+    /// First and last customer number of the scan.
     from: i64,
     to: i64,
 }
@@ -66,7 +66,7 @@ impl Tpcc {
             to: Some(to),
             ..Scan::of(CUSTOMER, &prefix)
         };
-        // Of two who have paid the same the first.
+        // Of two customers who have paid the same, the first is chosen.
         let mut best = None;
         let count = session
             .scan(&range, &mut |row| {
@@ -107,8 +107,9 @@ impl Tpcc {
     }
 }
 
-/// Takes back what customers of a warehouse have been given, so that the conditions of the
-/// standard can be asked for; says of each to whom no number of rewards can have been given.
+/// Deducts the rewards from the customers of a warehouse, so that the conditions of the
+/// standard can be checked; reports each customer whose excess is not a whole number of
+/// rewards.
 pub(super) fn take_back(warehouse: &mut Warehouse) -> Vec<String> {
     let mut wrong = Vec::new();
     for district in &mut warehouse.districts {

@@ -1,7 +1,7 @@
-//! The nine tables (clause 1.3), with their columns by position.
+//! Schema of TPC-C: the nine tables (clause 1.3), with the positions of their columns.
 //!
-//! Columns of a key come first, the warehouse before all, so that what a district has
-//! lies side by side.
+//! The columns of a key come first, beginning with the warehouse, so that the rows of a
+//! district are neighbours.
 
 use crate::store::{Kind, Table};
 
@@ -54,7 +54,7 @@ pub(super) mod h {
     pub(in super::super) const AMOUNT: usize = 6;
 }
 
-/// Columns of NEW-ORDER, ORDER and ORDER-LINE that have the same place in all three.
+/// Columns of NEW-ORDER, ORDER and ORDER-LINE that have the same position in all three.
 pub(super) mod o {
     pub(in super::super) const D_ID: usize = 1;
     pub(in super::super) const ID: usize = 2;
@@ -79,7 +79,7 @@ pub(super) mod i {
 /// Columns of STOCK.
 pub(super) mod s {
     pub(in super::super) const QUANTITY: usize = 2;
-    /// Of the first district; the others follow.
+    /// The column of the first district; those of the others follow.
     pub(in super::super) const DIST: usize = 3;
     pub(in super::super) const YTD: usize = 13;
     pub(in super::super) const ORDER_CNT: usize = 14;
@@ -91,7 +91,7 @@ pub(super) const BY_NAME: usize = 0;
 /// The index of ORDER by customer.
 pub(super) const BY_CUSTOMER: usize = 0;
 
-/// All of them, at their positions.
+/// All tables, at their positions.
 pub(super) fn tables() -> Vec<Table> {
     use Kind::{Bigint, Int, Text};
     vec![

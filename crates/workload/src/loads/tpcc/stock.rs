@@ -1,21 +1,22 @@
-//! What orders have taken from stock: S_YTD and S_ORDER_CNT against the lines of orders
-//! that came after the first ones, whose goods were never taken.
+//! TPC-C stock check: compares S_YTD and S_ORDER_CNT with the lines of all orders except
+//! the initial ones, whose goods were never taken from stock.
 //!
-//! No condition of the standard sees an order of one item twice whose second line took
-//! nothing; this does.
+//! No condition of the standard detects an order with the same item twice whose second
+//! line took nothing; this check does.
 
 use crate::store::{Cells, Failure, Scan, Session, Value};
 
 use super::schema::{STOCK, s};
 
-/// Lines of orders, or what was noted of them, and how many pieces.
+/// A number of order lines, and of pieces in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     lines: i64,
     pieces: i64,
 }
 
-/// Both sides, over all warehouses: items come from others, too.
+/// Ordered and taken goods, over all warehouses, because a line's item may come from
+/// another one.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     ordered: Taken,
@@ -30,12 +31,12 @@ impl Taken {
 }
 
 impl Books {
-    /// A line of a later order.
+    /// Adds a line of an order placed after the load.
     pub(super) fn order(&mut self, pieces: i64) {
         self.ordered.add(1, pieces);
     }
 
-    /// Reads what a warehouse has noted.
+    /// Adds the stock columns of a warehouse.
     pub(super) async fn read(
         &mut self,
         warehouse: i64,

@@ -1,4 +1,4 @@
-//! What stands in fields, and whether it is whole.
+//! Contents of YCSB fields, which show whether a field is whole.
 //!
 //! ```text
 //!   tag, 8 hexadecimal digits │ letters that follow from tag, key and field
@@ -9,10 +9,10 @@ use coeval_types::RowRef;
 use crate::chance::Chance;
 use crate::store::Cells;
 
-/// Bytes of a tag.
+/// Length of a tag, in bytes.
 pub(in super::super) const TAG: usize = 8;
 
-/// Makes a field's text. Of the tag 32 bits count.
+/// Builds a field's text. Only the lower 32 bits of the tag are significant.
 pub(in super::super) fn fill(text: &mut String, key: u64, field: usize, tag: u64, bytes: usize) {
     use std::fmt::Write;
     text.clear();
@@ -22,7 +22,7 @@ pub(in super::super) fn fill(text: &mut String, key: u64, field: usize, tag: u64
     let mut chance = chance(key, field, tag);
     while text.len() < bytes {
         let mut bits = chance.next();
-        // Twelve letters of five bits each; 32 of them, one byte each.
+        // Twelve letters of five bits each, out of an alphabet of 32 single-byte letters.
         for _ in 0..12.min(bytes - text.len()) {
             text.push(char::from(b'@' + (bits & 31) as u8));
             bits >>= 5;
@@ -39,7 +39,7 @@ pub(in super::super) fn tag(text: &str) -> Option<u32> {
     u32::from_str_radix(text.get(..TAG)?, 16).ok()
 }
 
-/// Whether the fields of a row are what their tags and its key say.
+/// Whether the fields of a row match their tags and the row's key.
 pub(in super::super) fn is_whole(row: RowRef<'_>, fields: usize, bytes: usize) -> bool {
     let key = row.integer(0).cast_unsigned();
     (0..fields).all(|field| {

@@ -1,28 +1,28 @@
-//! The six mixes.
+//! The six YCSB mixes of operations.
 
 use crate::chance::Chance;
 
-/// The most rows of a scan in E.
+/// Most rows of a scan in mix E.
 const SCAN: u64 = 100;
 
-/// Which mix.
+/// A YCSB mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Letter {
     /// Half reads, half updates.
     A,
-    /// Mostly reads.
+    /// Mostly reads, some updates.
     B,
     /// Only reads.
     C,
-    /// Reads of what is new.
+    /// Reads of the newest rows.
     D,
-    /// Scans.
+    /// Mostly scans, some inserts.
     E,
-    /// Half of it read-modify-write.
+    /// Half reads, half read-modify-writes.
     F,
 }
 
-/// What is done to one key.
+/// An operation on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Read,
@@ -33,7 +33,7 @@ pub(super) enum Operation {
 }
 
 impl Letter {
-    /// Of a number below 100, what is done.
+    /// The operation for a random number `percent` below 100.
     pub(super) fn operation(self, percent: u64, chance: &mut Chance) -> Operation {
         match (self, percent) {
             (Self::A, 0..50) | (Self::B, 0..5) => Operation::Update,
@@ -44,7 +44,7 @@ impl Letter {
         }
     }
 
-    /// From a letter, in either case.
+    /// Parses a letter, in either case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text.to_ascii_uppercase().as_str() {
@@ -58,7 +58,7 @@ impl Letter {
         })
     }
 
-    /// The kinds of its transactions: those that change nothing, and the others.
+    /// Kinds of the mix's transactions: the read-only kind first.
     pub(super) const fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::A | Self::B | Self::C => &["read", "update"],
