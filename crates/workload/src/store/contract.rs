@@ -1,7 +1,7 @@
 //! Sessions with an engine in this process, through the transaction contract.
 //!
-//! Keys and rows are encoded as simply as can be; no SQL, no sockets, and no copy of a
-//! row that a scan shows.
+//! Keys and rows have the simplest encoding; there is no SQL, no socket, and no copy of a
+//! row that a scan visits.
 
 mod many;
 
@@ -24,25 +24,25 @@ use super::session::{Scan, Visit, Way};
 use super::{Failure, Row};
 pub(super) use many::VisitMany;
 
-/// Workloads have one version of their schema.
+/// The only schema version, because workloads never change their schema.
 const SCHEMA_VERSION: u64 = 1;
-/// Records that a scan looks at in one pinned step.
+/// Number of records that a scan visits in one pinned step.
 const CHUNK: usize = 256;
-/// Numbers of indexes are those of their storage times this, and their position.
+/// An index is numbered by its storage's number times this, plus its position.
 const INDEXES: u32 = 16;
 
 fn storage(table: usize) -> StorageId {
     StorageId(u32::try_from(table).unwrap_or(u32::MAX) + 1)
 }
 
-/// The primary index when `position` is absent.
+/// Id of the primary index if `position` is `None`, otherwise of a secondary one.
 fn index(table: usize, position: Option<usize>) -> IndexId {
     let position = position.map_or(0, |position| position + 1);
     let position = u32::try_from(position).unwrap_or(u32::MAX);
     IndexId(storage(table).0 * INDEXES + position)
 }
 
-/// The tables of a workload, as engines know them.
+/// A workload's tables as the engine's storage definitions.
 #[must_use]
 pub fn definitions(tables: &[Table]) -> Vec<StorageDefinition> {
     let definition = |(at, table): (usize, &Table)| {
@@ -66,19 +66,19 @@ pub fn definitions(tables: &[Table]) -> Vec<StorageDefinition> {
     tables.iter().enumerate().map(definition).collect()
 }
 
-/// Gives an engine the tables of a workload.
+/// Creates a workload's tables in an engine.
 pub(super) fn attach(engine: &dyn Engine, tables: &[Table]) -> Result<(), Error> {
     definitions(tables)
         .into_iter()
         .try_for_each(|definition| engine.attach_storage(definition))
 }
 
-/// A session.
+/// A session with an engine in this process.
 pub struct Contract {
     engine: Arc<dyn Engine>,
     tables: Arc<[Table]>,
     transaction: Option<Box<dyn Transaction>>,
-    /// Tables that the transaction has locked for writing, as bits.
+    /// Bit set of the tables that the transaction has locked for writing.
     locked: u64,
     wrote: bool,
     key: Vec<u8>,
@@ -133,7 +133,7 @@ impl Contract {
         }
     }
 
-    /// The transaction, at the beginning of a statement.
+    /// Begins a statement in the running transaction.
     fn statement(transaction: &mut Option<Box<dyn Transaction>>) -> Result<Running<'_>, Error> {
         let transaction = transaction
             .as_deref_mut()
@@ -157,7 +157,7 @@ impl Contract {
         read().map_err(|error| Failure::aborted(&error))
     }
 
-    /// A statement that writes begins by taking its table.
+    /// Begins a statement that writes, after locking its table.
     async fn writing(&mut self, table: usize) -> Result<Running<'_>, Error> {
         let transaction = Self::statement(&mut self.transaction)?;
         if self.locked & 1 << table == 0 {
@@ -294,8 +294,8 @@ impl Contract {
                 } else {
                     Direction::Forward
                 },
-                // Entries of deleted rows count, and a queue begins with many of them while
-                // somebody reads at an old snapshot.
+                // The chunk limit counts entries of deleted rows too, and a queue begins
+                // with many of them while a reader holds an old snapshot.
                 limit: CHUNK,
             };
             let progress = transaction.scan(&request, &mut |_, row| {
@@ -353,7 +353,7 @@ impl Contract {
             Outcome::Unknown(error) => return Err(unknown(&error)),
         };
         drop(transaction);
-        // Of a transaction that only read, what it has seen counts.
+        // A read-only transaction waits until the versions it has read are durable.
         let wait_for = if self.wrote {
             committed.max(seen)
         } else {

@@ -1,4 +1,4 @@
-//! A database with the tables of one workload: made, filled, and worked on by many
+//! A database under load: creates the tables of one workload, loads them, and opens
 //! sessions.
 
 use std::fmt;
@@ -16,14 +16,14 @@ use super::session::{Backend, Pace, Session};
 use super::statement::{create_indexes, create_table};
 use super::wire::{self, Server, Wire};
 
-/// Where the tables are.
+/// Location of the tables: an engine in this process, or a server.
 #[derive(Clone)]
 enum Place {
     Engine(Arc<dyn Engine>, Pace),
     Server(Arc<Server>),
 }
 
-/// A database. Cheap to clone.
+/// A database under load. Cheap to clone.
 #[derive(Clone)]
 pub struct Database {
     place: Place,
@@ -40,7 +40,7 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// In an engine of this process that has no storages yet.
+    /// A database in an engine of this process that has no storages yet.
     #[must_use]
     pub fn in_process(engine: Arc<dyn Engine>, tables: Vec<Table>) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Database {
         }
     }
 
-    /// On a server.
+    /// A database on a server.
     #[must_use]
     pub fn over_wire(config: Config, tables: Vec<Table>) -> Self {
         Self {
@@ -62,9 +62,10 @@ impl Database {
         }
     }
 
-    /// The same in a simulated world. In this process sessions go at a pace. A server is
-    /// reached through the env door alone, and nothing is prepared on it: prepared
-    /// statements get their names from a counter of the process, which no seed decides.
+    /// Adapts the database for a simulation. Sessions in this process run at the given
+    /// pace. A server is reached through the environment abstraction alone, and without
+    /// prepared statements, because their names come from a process-wide counter, which
+    /// is not deterministic.
     #[must_use]
     pub fn simulated(self, pace: Pace) -> Self {
         let place = match self.place {
@@ -81,9 +82,9 @@ impl Database {
         }
     }
 
-    /// The same database; in this process sessions of one thread [take
+    /// The same database; in this process, sessions of one thread [take
     /// turns](Pace::interleaved) within their transactions, so that these overlap as they
-    /// would on a core for each.
+    /// would with a core for each.
     #[must_use]
     pub fn interleaved(mut self) -> Self {
         if let Place::Engine(_, pace) = &mut self.place {
@@ -92,7 +93,7 @@ impl Database {
         self
     }
 
-    /// What it is, for reports: the engine's name, or `wire`.
+    /// Name of the backend for reports: the engine's name, or `wire`.
     #[must_use]
     pub fn backend(&self) -> &'static str {
         match &self.place {
@@ -101,13 +102,13 @@ impl Database {
         }
     }
 
-    /// Whether a server is between the load and the engine.
+    /// Whether the sessions connect to a server.
     #[must_use]
     pub const fn is_over_wire(&self) -> bool {
         matches!(self.place, Place::Server(_))
     }
 
-    /// Makes the tables, empty. On a server, those of the same names go.
+    /// Creates the tables, empty. On a server, drops existing tables of the same names.
     pub async fn create(&self) -> Result<(), Failure> {
         match &self.place {
             Place::Engine(engine, _) => {
@@ -124,7 +125,7 @@ impl Database {
         }
     }
 
-    /// To be called when the rows are there: on a server, makes the secondary
+    /// Completes a load after all rows are loaded: on a server, creates the secondary
     /// indexes.
     pub async fn finish_load(&self) -> Result<(), Failure> {
         let texts: Vec<String> = self.tables.iter().flat_map(create_indexes).collect();
@@ -146,8 +147,8 @@ impl Database {
         Ok(())
     }
 
-    /// A session that runs transactions, one at a time. Over the wire connects when
-    /// it begins the first.
+    /// A new session, which runs one transaction at a time. Over the wire it connects
+    /// when the first one begins.
     #[must_use]
     pub fn session(&self) -> Session {
         let tables = Arc::clone(&self.tables);
@@ -163,7 +164,7 @@ impl Database {
         }
     }
 
-    /// What puts many rows into the tables.
+    /// A loader for putting many rows into the tables.
     pub async fn loader(&self) -> Result<Loader, Failure> {
         let tables = Arc::clone(&self.tables);
         match &self.place {

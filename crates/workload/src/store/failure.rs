@@ -1,4 +1,4 @@
-//! How a transaction can end other than by a commit.
+//! Failures of a workload's transaction: every outcome other than a commit.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,35 +7,37 @@ use coeval_txn::{Cause, Error};
 use coeval_types::Remedy;
 use tokio_postgres::error::SqlState;
 
-/// How a transaction ended, if not by a commit.
+/// Outcome of a transaction other than a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It wanted to: TPC-C rolls one new order in a hundred back.
+    /// The workload chose to roll back: TPC-C rolls back one new order in a hundred.
     Rollback,
-    /// It was undone.
+    /// The database aborted the transaction.
     Aborted {
-        /// Why, in a word: a SQLSTATE over the wire, else a name as `write_write`.
+        /// The cause as one word: a SQLSTATE over the wire, otherwise a name such as
+        /// `write_write`.
         cause: Cow<'static, str>,
-        /// What was said, for people; empty where it is worth trying again.
+        /// Error message for people; empty if a retry may succeed.
         message: String,
-        /// Whether trying again is worth while.
+        /// Whether a retry may succeed.
         retry: bool,
     },
-    /// Nobody knows: the connection was lost over a commit, or the server could not
-    /// say.
+    /// The outcome is unknown: the connection was lost during a commit, or the server
+    /// reported an unknown outcome.
     Unknown {
-        /// Why, as above.
+        /// The cause as one word, as in [`Failure::Aborted`].
         cause: Cow<'static, str>,
-        /// What was said.
+        /// Error message for people.
         message: String,
     },
-    /// What was read is wrong in itself.
+    /// The transaction read data that violates the workload's own invariants.
     Wrong(String),
 }
 
 impl Failure {
-    /// Whether it says that the server is broken: what was read is wrong in itself, or the
-    /// answer was an internal error or one of its disk (SQLSTATE XX and 58).
+    /// Whether the failure shows that the server is broken: the data read violates an
+    /// invariant, or the answer was an internal error or one of its disk (SQLSTATE
+    /// classes XX and 58).
     #[must_use]
     pub fn is_the_servers(&self) -> bool {
         match self {
@@ -47,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// Undone because the connection was lost, before there was a commit.
+    /// Failure of a transaction whose connection was lost before the commit.
     pub(super) fn lost(message: &dyn std::fmt::Display) -> Self {
         Self::Aborted {
             cause: Cow::Borrowed("connection"),
@@ -56,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// The same, because no answer came in time.
+    /// Failure of a transaction that got no answer within the timeout.
     pub(super) fn silent(limit: Duration) -> Self {
         Self::Aborted {
             cause: Cow::Borrowed(SILENT),
@@ -65,7 +67,8 @@ impl Failure {
         }
     }
 
-    /// No answer to a commit came in time: it may have been done, or may yet be.
+    /// Failure of a commit without an answer within the timeout: it may have succeeded,
+    /// or may yet.
     pub(super) fn silent_commit(limit: Duration) -> Self {
         Self::Unknown {
             cause: Cow::Borrowed(SILENT),
@@ -73,8 +76,8 @@ impl Failure {
         }
     }
 
-    /// The same, to be tried again: for a key that another transaction has inserted
-    /// meanwhile.
+    /// Marks a duplicate-key failure as retryable, for a key that another transaction has
+    /// inserted concurrently.
     #[must_use]
     pub fn or_retry_duplicate(self) -> Self {
         match self {
@@ -89,7 +92,7 @@ impl Failure {
         }
     }
 
-    /// What an insert of a key that is there already is.
+    /// Failure of an insert whose key already exists.
     pub(super) fn duplicate(table: &str) -> Self {
         Self::Aborted {
             cause: Cow::Borrowed(DUPLICATE),
@@ -98,7 +101,7 @@ impl Failure {
         }
     }
 
-    /// What an error of the contract is for the transaction that met it.
+    /// Failure of a transaction for an error of the transaction contract.
     #[must_use]
     pub fn aborted(error: &Error) -> Self {
         let retry = error.remedy() == Remedy::Retry;
@@ -113,7 +116,7 @@ impl Failure {
         }
     }
 
-    /// What an error of a statement is for the transaction that met it.
+    /// Failure of a transaction for an error of a statement.
     pub(super) fn statement(error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             None => Self::lost(error),
@@ -132,8 +135,8 @@ impl Failure {
         }
     }
 
-    /// What an error of a commit is: when the server did not say that the
-    /// transaction is undone, nobody knows.
+    /// Failure of a transaction for an error of its commit: the outcome is unknown unless
+    /// the server reported an abort.
     pub(super) fn commit(error: &tokio_postgres::Error) -> Self {
         let Some(said) = error.as_db_error() else {
             return Self::Unknown {
@@ -142,9 +145,10 @@ impl Failure {
             };
         };
         let code = said.code().code();
-        // By class: what a client, a constraint, a conflict or a limit has caused is
-        // undone. 40003 and 08007 say that it is not known; of an operator's
-        // intervention, a system's error or a defect it has to be assumed.
+        // By SQLSTATE class: errors caused by a client, a constraint, a conflict or a
+        // limit mean an abort. 40003 and 08007 report an unknown outcome; after an
+        // operator's intervention, a system error or an internal error the outcome has to
+        // be assumed unknown.
         let undone = ["22", "23", "25", "40", "42", "53", "54", "55"]
             .iter()
             .any(|class| code.starts_with(class));
@@ -169,7 +173,7 @@ fn is_retryable(code: &SqlState) -> bool {
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::LOCK_NOT_AVAILABLE,
-        // A server that is starting, stopping, or has too many clients.
+        // The server is starting, stopping, or has too many clients.
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::ADMIN_SHUTDOWN,
         SqlState::TOO_MANY_CONNECTIONS,
@@ -177,7 +181,7 @@ fn is_retryable(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// A word for each error of the contract.
+/// A one-word cause for each error of the contract.
 fn cause(error: &Error) -> &'static str {
     match error {
         Error::Conflict(conflict) => match conflict.cause {
@@ -210,7 +214,7 @@ impl std::fmt::Display for Failure {
             Self::Rollback => formatter.write_str("rolled back, as it wanted to"),
             Self::Aborted { cause, message, .. } => write!(formatter, "aborted: {cause} {message}"),
             Self::Unknown { cause, message } => {
-                write!(formatter, "nobody knows how it ended: {cause} {message}")
+                write!(formatter, "outcome unknown: {cause} {message}")
             }
             Self::Wrong(what) => formatter.write_str(what),
         }

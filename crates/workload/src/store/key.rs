@@ -1,7 +1,7 @@
-//! Keys as byte strings that sort as their values do.
+//! Key encoding: byte strings that sort in the order of their values.
 //!
-//! A number is written with its sign bit turned over, high byte first; a text with a
-//! zero byte behind it, so that no key is the beginning of another.
+//! A number is encoded big-endian with its sign bit inverted; a text is followed by a
+//! zero byte, so that no key is a prefix of another.
 
 use coeval_types::{ExtractedKey, KeyExtractor, RowRef};
 
@@ -9,7 +9,7 @@ use super::row::Cells;
 use super::schema::{Kind, Table};
 use super::statement::Value;
 
-/// Appends a number.
+/// Appends a number to a key.
 pub(super) fn push_integer(kind: Kind, value: i64, key: &mut Vec<u8>) {
     if kind == Kind::Int {
         let value = i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX });
@@ -19,7 +19,7 @@ pub(super) fn push_integer(kind: Kind, value: i64, key: &mut Vec<u8>) {
     }
 }
 
-/// Appends any value; a null is the smallest text.
+/// Appends any value to a key; a null is the smallest text.
 pub(super) fn push(kind: Kind, value: Value<'_>, key: &mut Vec<u8>) {
     match value {
         Value::Integer(value) => push_integer(kind, value, key),
@@ -31,12 +31,12 @@ pub(super) fn push(kind: Kind, value: Value<'_>, key: &mut Vec<u8>) {
     }
 }
 
-/// Takes the key of an index out of rows.
+/// Extracts the key of an index from rows.
 #[derive(Debug)]
 pub(super) struct Columns(Vec<(usize, Kind)>);
 
 impl Columns {
-    /// Of these columns of a table.
+    /// An extractor for these columns of a table.
     pub(super) fn of(table: &Table, columns: &[usize]) -> Self {
         let kinds = columns
             .iter()
@@ -45,19 +45,19 @@ impl Columns {
     }
 }
 
-/// A number of 32 bits as keys have it, from what a cell has.
+/// Converts a 32-bit number from its cell encoding to its key encoding.
 #[inline]
 fn int(cell: [u8; 4]) -> [u8; 4] {
     (u32::from_le_bytes(cell) ^ (1 << 31)).to_be_bytes()
 }
 
-/// A number of 64 bits.
+/// Converts a 64-bit number from its cell encoding to its key encoding.
 #[inline]
 fn bigint(cell: [u8; 8]) -> [u8; 8] {
     (u64::from_le_bytes(cell) ^ (1 << 63)).to_be_bytes()
 }
 
-/// Whether two cells are the same; those of numbers without a call.
+/// Whether two cells are equal; numbers are compared without a function call.
 #[inline]
 fn is_same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
     let (Some(one), Some(other)) = (one, other) else {

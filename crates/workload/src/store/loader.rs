@@ -1,5 +1,5 @@
-//! Many rows at once: in transactions of some hundred rows, by COPY, or in statements of
-//! many rows.
+//! Bulk loader: puts many rows into tables, in transactions of some hundred rows, by
+//! COPY, or by multi-row INSERT statements.
 
 use std::fmt;
 use std::pin::pin;
@@ -15,20 +15,21 @@ use super::session::{Session, Way};
 use super::wire::{Connection, copy_line, values_of};
 use super::{Failure, Row};
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH: usize = 500;
-/// Bytes of one COPY.
+/// Bytes per COPY.
 const COPY_BYTES: usize = 1 << 20;
-/// Bytes of one INSERT.
+/// Bytes per INSERT.
 const INSERT_BYTES: usize = 16 << 10;
 
-/// How rows are put.
+/// How rows are loaded.
 enum Kind {
     Session {
         session: Box<Session>,
         rows: usize,
     },
-    /// Without COPY, which is prepared: rows as VALUES.
+    /// As VALUES of INSERT statements, instead of COPY, which the client library
+    /// prepares.
     Values {
         connection: Connection,
         rows: Vec<String>,
@@ -39,7 +40,8 @@ enum Kind {
     },
 }
 
-/// Puts rows into tables. What has not been [finished](Loader::finish) may be missing.
+/// Puts rows into tables. Until the loader is [finished](Loader::finish), rows may be
+/// missing.
 pub struct Loader {
     kind: Kind,
     tables: Arc<[Table]>,
@@ -71,7 +73,7 @@ impl Loader {
         Self { kind, tables }
     }
 
-    /// Puts a row whose key is new.
+    /// Puts a row with a new key.
     pub async fn row(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
         match &mut self.kind {
             Kind::Session { session, rows } => {
@@ -112,7 +114,7 @@ impl Loader {
         }
     }
 
-    /// Everything that was put is there, and durable.
+    /// Completes the load: all rows are then in the tables, and durable.
     pub async fn finish(mut self) -> Result<(), Failure> {
         match &mut self.kind {
             Kind::Session { rows: 0, .. } => Ok(()),

@@ -1,6 +1,7 @@
-//! What workloads work on: a few tables, either in this process or behind a wire.
+//! The storage interface of workloads: a few tables, either in an engine of this process
+//! or on a server.
 //!
-//! A workload is written once, against [`Session`]. Behind it is one of two things:
+//! A workload is written once, against [`Session`], which has two backends:
 //!
 //! ```text
 //!                     Session: get, lock, update, insert, delete, scan
@@ -11,12 +12,11 @@
 //!     encoded keys and rows         SELECT, SELECT … FOR UPDATE, UPDATE, INSERT
 //! ```
 //!
-//! So the same transactions measure an engine alone and the whole server, and what a
-//! judge says of one can be compared with the other. The operations are those that
-//! both have: whole rows by key, rows locked before they are changed, ranges of an
-//! index.
+//! So the same transactions measure an engine alone and the whole server, and a judge's
+//! verdicts on both are comparable. The operations are those that both support: whole
+//! rows by key, rows locked before they are changed, ranges of an index.
 //!
-//! A transaction's way, of which a workload writes the middle:
+//! The steps of a transaction, of which a workload defines the middle ones:
 //!
 //! ```text
 //!   begin ─ lock account 7 ─ change its balance ─ update ─ … ─ commit ─ durable
@@ -24,13 +24,16 @@
 //! ```
 //!
 //! Invariants:
-//! - A row is updated or deleted only by the transaction that has it locked, so that
-//!   a read followed by a write is safe at every level of isolation.
-//! - A commit is answered when it is durable, and so is a read of what others have
-//!   committed: in this process by waiting for it, over the wire by the server.
-//! - No operation over the wire takes longer than the session's timeout: what gives no
-//!   answer by then has lost its connection, and a commit among it is unknown.
-//! - After any failure the transaction is aborted; nothing else is done with it.
+//! - A transaction updates or deletes a row only after locking it, so that a read
+//!   followed by a write is safe at every isolation level.
+//! - A commit is acknowledged when it is durable, and a read-only transaction when the
+//!   commits it has read are: in this process the session waits for that, over the wire
+//!   the server does.
+//! - No operation over the wire takes longer than the session's timeout: without an
+//!   answer by then, the session drops the connection, and a commit in progress has an
+//!   unknown outcome.
+//! - After any failure the transaction is aborted; the workload does nothing else with
+//!   it.
 
 pub mod contract;
 mod database;

@@ -1,4 +1,4 @@
-//! What one client's session notes of its transactions, for a history.
+//! History recorder of one client's session: it notes the operations of each transaction.
 //!
 //! ```text
 //!   transactions   T0: 2 operations   T1: 1       …
@@ -6,21 +6,21 @@
 //!   elements       5 6 …
 //! ```
 //!
-//! A recorder must not be what is measured. So nothing is allocated for a transaction:
-//! what it did goes to the ends of three buffers, which belong to its client alone (no
-//! lock, nothing shared) and have room from the beginning; a list that was read is
-//! copied, and its own memory goes back to where the next one will be taken from. The
-//! history is put together once, when the run is over.
+//! The recorder must not distort the measurement. So it allocates nothing per
+//! transaction: operations are appended to three preallocated buffers, which belong to
+//! one client alone (no lock, nothing shared); a list that was read is copied, and its
+//! own allocation is reused. The history is assembled once, when the run is over.
 //!
 //! Invariants:
-//! - A transaction's operations are those noted since the one before was closed.
+//! - A transaction's operations are those recorded since the previous transaction was
+//!   closed.
 
 use coeval_check::history::{Operation, Outcome, Register, Transaction};
 
-/// Room to begin with, in transactions, operations and elements.
+/// Initial capacity, in transactions, operations and elements.
 const ROOM: [usize; 3] = [1 << 14, 1 << 16, 1 << 18];
 
-/// An operation whose list, if it read one, is a piece of the elements.
+/// An operation; a list that it read is a range of the elements.
 #[derive(Clone, Copy, Debug)]
 enum Noted {
     Append { key: u64, element: i64 },
@@ -30,7 +30,7 @@ enum Noted {
 }
 
 impl Noted {
-    /// With its elements, which are the next ones.
+    /// Converts to a history's operation, taking the next elements for its list.
     fn whole(self, elements: &mut impl Iterator<Item = i64>) -> Operation {
         match self {
             Self::Append { key, element } => Operation::Append { key, element },
@@ -47,25 +47,26 @@ impl Noted {
     }
 }
 
-/// All of a transaction but its operations.
+/// A transaction without its operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// The process it belongs to.
+    /// Process of the transaction.
     pub process: u64,
-    /// When it began, in nanoseconds since the run did.
+    /// Start time, in nanoseconds since the start of the run.
     pub started: u64,
-    /// When its end was known, if ever.
+    /// Time at which the outcome was known, in nanoseconds since the start of the run;
+    /// `None` if it never was.
     pub finished: Option<u64>,
-    /// How it ended.
+    /// Outcome of the transaction.
     pub outcome: Outcome,
-    /// Whether it was declared to change nothing.
+    /// Whether the transaction was declared read-only.
     pub read_only: bool,
 }
 
-/// See the [module](self).
+/// Recorded transactions of one client; see the [module](self).
 #[derive(Debug)]
 pub struct Recording {
-    /// Each with where its operations end.
+    /// Each transaction with the end of its operations.
     transactions: Vec<(Head, usize)>,
     operations: Vec<Noted>,
     elements: Vec<i64>,
@@ -101,7 +102,7 @@ impl Recording {
         self.transactions.push((head, self.operations.len()));
     }
 
-    /// Takes back what was noted since the last transaction was closed.
+    /// Removes and returns the operations recorded since the last transaction was closed.
     pub(super) fn take(&mut self) -> Vec<Operation> {
         let from = self.transactions.last().map_or(0, |&(_, end)| end);
         let noted = self.operations.split_off(from);
@@ -118,7 +119,7 @@ impl Recording {
             .collect()
     }
 
-    /// Everything, as a history has it.
+    /// Converts to the transactions of a history.
     #[must_use]
     pub fn into_transactions(self) -> Vec<Transaction> {
         let mut elements = self.elements.into_iter();

@@ -1,22 +1,22 @@
-//! Rows, encoded as `coeval_types::row` has them, whichever way they came.
+//! Rows in the encoding of `coeval_types::row`, the same for both backends.
 //!
-//! A number is four or eight bytes by its column's kind, so that a number can be
-//! changed where it stands; a text is its bytes.
+//! A number takes four or eight bytes, by its column's kind, so that it can be changed in
+//! place; a text is its bytes.
 
 use coeval_types::{Rid, RowBuilder, RowRef};
 
 use super::schema::{Column, Kind, Table};
 
-/// What a row's cells hold. A cell that is null, or not of the kind asked for, reads
-/// as 0 or as the empty text: columns are known to whoever reads them.
+/// Access to a row's cells. A cell that is null, or of another kind than requested, reads
+/// as 0 or as the empty text: the caller knows the columns.
 pub trait Cells {
-    /// A number.
+    /// The number in a column.
     fn integer(&self, column: usize) -> i64;
 
-    /// A text.
+    /// The text in a column.
     fn text(&self, column: usize) -> &str;
 
-    /// Whether there is nothing.
+    /// Whether the cell is null.
     fn is_null(&self, column: usize) -> bool;
 }
 
@@ -47,16 +47,16 @@ impl Cells for RowRef<'_> {
     }
 }
 
-/// A row of one's own. Reused from one read to the next.
+/// An owned row, reusable for further reads.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// Nothing at all when it has no columns.
+    /// The encoded row; empty if it has no columns.
     bytes: Vec<u8>,
-    /// Which record it is of, where that is known.
+    /// Record id of the row, if known.
     pub(super) rid: Option<Rid>,
 }
 
-/// A row without columns.
+/// Encoding of a row without columns.
 const EMPTY: &[u8] = &[0; 2];
 
 impl Cells for Row {
@@ -75,7 +75,7 @@ impl Cells for Row {
 }
 
 impl Row {
-    /// The encoded row.
+    /// A reference to the encoded row.
     #[must_use]
     pub fn row(&self) -> RowRef<'_> {
         RowRef::trusted(match &*self.bytes {
@@ -84,21 +84,21 @@ impl Row {
         })
     }
 
-    /// Becomes a copy of a row that was read.
+    /// Replaces the row by a copy of one that was read.
     pub(super) fn take(&mut self, rid: Option<Rid>, row: RowRef<'_>) {
         self.rid = rid;
         self.bytes.clear();
         self.bytes.extend_from_slice(row.bytes());
     }
 
-    /// Changes a number. Where the cell is as wide it is overwritten in place.
+    /// Changes a number, in place if the cell has the right width.
     pub fn set_integer(&mut self, table: &Table, column: usize, value: i64) {
         let mut buffer = [0; 8];
         let bytes = encode(table.columns[column].kind, value, &mut buffer);
         self.set(column, bytes);
     }
 
-    /// Changes a text.
+    /// Changes the text in a column.
     pub fn set_text(&mut self, column: usize, text: &str) {
         self.set(column, text.as_bytes());
     }
@@ -118,7 +118,7 @@ impl Row {
         }
     }
 
-    /// Takes over these columns of another row.
+    /// Copies these columns of another row.
     pub(super) fn adopt(&mut self, other: &Self, columns: &[usize]) {
         for &column in columns {
             let cell = other.row().cell(column).unwrap_or_default();
@@ -138,7 +138,7 @@ fn encode(kind: Kind, value: i64, buffer: &mut [u8; 8]) -> &[u8] {
     }
 }
 
-/// Makes rows cell by cell.
+/// Builds rows cell by cell.
 #[derive(Debug)]
 pub struct Maker {
     builder: RowBuilder,
@@ -147,7 +147,7 @@ pub struct Maker {
 
 impl Default for Maker {
     fn default() -> Self {
-        // More than most rows have.
+        // Enough capacity for most rows.
         Self {
             builder: RowBuilder::with_capacity(32, 512),
             at: 0,
@@ -156,16 +156,16 @@ impl Default for Maker {
 }
 
 impl Maker {
-    /// Nothing yet.
+    /// A builder without cells.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next cell is a number.
+    /// Appends a number as the next cell.
     ///
     /// # Panics
-    /// When it does not fit its column: a mistake of the workload.
+    /// If the number does not fit its column, which is a bug of the workload.
     pub fn integer(&mut self, table: &Table, value: i64) -> &mut Self {
         let Column { kind, .. } = table.columns[self.at];
         let mut buffer = [0; 8];
@@ -174,21 +174,21 @@ impl Maker {
         self
     }
 
-    /// The next cell is a text.
+    /// Appends a text as the next cell.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.builder.push(Some(text.as_bytes()));
         self.at += 1;
         self
     }
 
-    /// The next cell is empty.
+    /// Appends a null as the next cell.
     pub fn null(&mut self) -> &mut Self {
         self.builder.push_null();
         self.at += 1;
         self
     }
 
-    /// The row is whole, and a new one begins.
+    /// Finishes the row and starts a new one.
     pub fn finish(&mut self, row: &mut Row) {
         self.at = 0;
         row.rid = None;

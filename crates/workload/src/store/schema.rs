@@ -1,18 +1,18 @@
-//! Tables, as a workload describes them to either backend.
+//! Table schemas: a workload's description of its tables, the same for both backends.
 
-/// What a column holds. Over the wire: `integer`, `bigint`, `text`.
+/// Type of a column. Over the wire: `integer`, `bigint`, `text`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number of 32 bits.
+    /// A 32-bit signed integer.
     Int,
-    /// A number of 64 bits.
+    /// A 64-bit signed integer.
     Bigint,
     /// Text without zero bytes.
     Text,
 }
 
 impl Kind {
-    /// Its name in SQL.
+    /// Name of the type in SQL.
     #[must_use]
     pub const fn sql(self) -> &'static str {
         match self {
@@ -23,44 +23,44 @@ impl Kind {
     }
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name in SQL.
+    /// Name of the column in SQL.
     pub name: String,
-    /// What it holds. Every column but those of the primary key may be null.
+    /// Type of the column. Every column except those of the primary key may be null.
     pub kind: Kind,
 }
 
-/// A secondary index: any number of rows with one key.
+/// A secondary index, which is not unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Its name in SQL.
+    /// Name of the index in SQL.
     pub name: String,
-    /// Which columns, in order. None of them is ever null.
+    /// Positions of the indexed columns, in order. None of them is ever null.
     pub columns: Vec<usize>,
 }
 
-/// A table. A workload knows its tables by their position in the list it gives.
+/// A table. A workload refers to its tables by their position in its list of tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name in SQL, which begins with that of the workload: nobody's own tables
-    /// are to be met.
+    /// Name of the table in SQL. It begins with the workload's name, so that it cannot
+    /// collide with a user's table.
     pub name: String,
-    /// Its columns, at most 64.
+    /// Columns of the table, at most 64.
     pub columns: Vec<Column>,
-    /// So many columns at the front are the primary key; 0 for none. They hold
+    /// Number of leading columns that form the primary key; 0 for none. They hold
     /// numbers.
     pub key: usize,
-    /// Its secondary indexes.
+    /// Secondary indexes of the table.
     pub indexes: Vec<Index>,
 }
 
 impl Table {
-    /// A table of these columns, the first `key` of which are the primary key.
+    /// A table with these columns, the first `key` of which form the primary key.
     ///
     /// # Panics
-    /// When there are more than 64 columns, or a column of the key holds text.
+    /// If there are more than 64 columns, or a column of the key holds text.
     #[must_use]
     pub fn new(name: &str, key: usize, columns: &[(&str, Kind)]) -> Self {
         assert!(columns.len() <= 64, "at most 64 columns");
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// The same with a further index.
+    /// Adds a secondary index.
     #[must_use]
     pub fn with_index(mut self, name: &str, columns: &[usize]) -> Self {
         self.indexes.push(Index {

@@ -1,4 +1,4 @@
-//! One client's session with either backend: a transaction at a time.
+//! A client's session with either backend, which runs one transaction at a time.
 
 use std::time::Duration;
 
@@ -15,29 +15,28 @@ use super::schema::Table;
 use super::wire::Wire;
 use super::{Failure, Row, Value};
 
-/// A range to read: rows that agree in the first columns of an order, from one value
-/// of the next column to another.
+/// A range scan: rows with equal values in the leading columns of an index, and a range
+/// of values in its next column.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
-    /// Which table, by its position.
+    /// Position of the table.
     pub table: usize,
-    /// In the order of this secondary index, by its position; of the primary key
-    /// when absent.
+    /// Position of the secondary index to scan; the primary key when absent.
     pub index: Option<usize>,
-    /// What the first columns of the order are.
+    /// Values of the index's leading columns.
     pub prefix: &'a [Value<'a>],
-    /// Where the next column begins, included. It holds numbers.
+    /// Lower bound of the next column, inclusive. The column holds numbers.
     pub from: Option<i64>,
-    /// Where it ends, included.
+    /// Upper bound of the next column, inclusive.
     pub to: Option<i64>,
-    /// From the end to the beginning.
+    /// Whether the scan runs in descending order.
     pub backward: bool,
-    /// At most so many rows.
+    /// Greatest number of rows.
     pub limit: Option<usize>,
 }
 
 impl<'a> Scan<'a> {
-    /// All rows whose primary key begins with these values.
+    /// A scan of all rows whose primary key begins with these values.
     #[must_use]
     pub const fn of(table: usize, prefix: &'a [Value<'a>]) -> Self {
         Self {
@@ -51,58 +50,59 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether it asks for everything, in no order.
+    /// Whether the scan returns the whole table in any order.
     pub(super) fn is_everything(&self) -> bool {
         self.prefix.is_empty() && self.from.is_none() && self.to.is_none() && self.limit.is_none()
     }
 }
 
-/// How a transaction goes.
+/// Mode of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// What it may see of others.
+    /// Isolation level of the transaction.
     pub isolation: Isolation,
-    /// It changes nothing.
+    /// Whether the transaction is read-only.
     pub read_only: bool,
-    /// It is one operation: over the wire, a statement without BEGIN and COMMIT.
+    /// Whether the transaction is one operation: over the wire, a statement without BEGIN
+    /// and COMMIT.
     pub single: bool,
 }
 
-/// What a session does between its statements, where an engine in the same process answers
-/// at once: to simulated time, or for the others of its thread.
+/// Pauses and CPU costs of a session's statements. An engine in the same process answers
+/// at once; the pace lets simulated time pass, or lets other sessions of the thread run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// The longest rest before a statement, of which chance decides, so that others come
-    /// between two statements.
+    /// The longest random pause before a statement, in which other sessions may run.
     pub think: Duration,
-    /// What a statement that reads costs on the processor.
+    /// CPU time of a statement that reads.
     pub read: Duration,
-    /// What one that locks or writes costs.
+    /// CPU time of a statement that locks or writes.
     pub write: Duration,
-    /// What beginning and committing cost together.
+    /// CPU time of begin and commit together.
     pub commit: Duration,
-    /// Before each statement, and within a scan of many rows, the others of the thread go
-    /// on: so many transactions overlap as there are clients, not threads.
+    /// Whether the session yields to the others of its thread before each statement and
+    /// within long scans: then as many transactions overlap as there are clients, not
+    /// threads.
     pub interleaved: bool,
 }
 
-/// Sees one row of a scan.
+/// Callback for one row of a scan.
 pub(super) type Visit<'v> = dyn FnMut(RowRef<'_>) + Send + 'v;
 
-/// What is behind a session.
+/// Backend of a session.
 #[derive(Debug)]
 pub(super) enum Backend {
     Contract(Contract),
     Wire(Wire),
 }
 
-/// A session. See the [module](super).
+/// A client's session; see the [module](super).
 #[derive(Debug)]
 pub struct Session {
     pub(super) backend: Backend,
     recording: Option<Recording>,
     tables: Arc<[Table]>,
-    /// What is noted of rows that are read and written.
+    /// Version columns that are recorded for rows that are read and written.
     versions: Vec<Versions>,
     pace: Pace,
 }
@@ -117,7 +117,7 @@ macro_rules! either {
 }
 
 impl Pace {
-    /// Before a statement.
+    /// Pauses before a statement and accounts for its cost.
     async fn wait(self, cost: Duration) {
         if self.interleaved {
             coeval_env::yield_now().await;
@@ -155,9 +155,9 @@ impl Session {
         self
     }
 
-    /// Over the wire, an operation that takes longer is given up together with its
-    /// connection: a server that is stopped or cut off keeps nobody for ever. How a
-    /// commit ended is not known then.
+    /// Sets the timeout of an operation over the wire. At the timeout the session drops
+    /// its connection, so that a stopped or partitioned server cannot block it for ever.
+    /// The outcome of a commit in progress is then unknown.
     #[must_use]
     pub fn with_timeout(mut self, limit: Option<Duration>) -> Self {
         if let Backend::Wire(wire) = &mut self.backend {
@@ -166,25 +166,25 @@ impl Session {
         self
     }
 
-    /// Notes what happens from now on, for a history.
+    /// Starts recording operations for a history.
     pub fn record(&mut self) {
         self.recording = Some(Recording::new());
     }
 
-    /// The same, and these columns of all rows that are read and written by key, or read
-    /// in a range.
+    /// Starts recording, including these version columns of all rows that are read and
+    /// written by key, or read in a range.
     pub fn record_versions(&mut self, versions: Vec<Versions>) {
         self.record();
         self.versions = versions;
     }
 
-    /// Whether anybody wants to know.
+    /// Whether the session is recording.
     #[must_use]
     pub const fn is_recording(&self) -> bool {
         self.recording.is_some()
     }
 
-    /// Takes part in a history, if there is one.
+    /// Records an operation, if the session is recording.
     #[inline]
     pub fn note(&mut self, operation: impl FnOnce() -> Operation) {
         if let Some(recording) = &mut self.recording {
@@ -192,7 +192,8 @@ impl Session {
         }
     }
 
-    /// What has been noted since the last time was a transaction.
+    /// Closes a transaction: it consists of the operations recorded since the previous
+    /// one was closed.
     #[inline]
     pub fn noted(&mut self, head: impl FnOnce() -> Head) {
         if let Some(recording) = &mut self.recording {
@@ -204,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Takes part in a history with a row that was read.
+    /// Records the version columns of a row that was read.
     #[inline]
     fn note_read(&mut self, table: usize, row: &Row) {
         if let Some(recording) = &mut self.recording {
@@ -214,8 +215,8 @@ impl Session {
         }
     }
 
-    /// What has been noted since the last time, of one transaction. A session is asked for
-    /// this, or for a whole recording, but not for both.
+    /// Removes and returns the operations recorded since the last call, which are those
+    /// of one transaction. A caller uses either this or a whole recording, not both.
     pub fn recorded(&mut self) -> Vec<Operation> {
         self.recording
             .as_mut()
@@ -223,18 +224,17 @@ impl Session {
             .unwrap_or_default()
     }
 
-    /// Everything that was noted; there is no more from now on.
+    /// Stops recording and returns the recording.
     pub fn end_recording(&mut self) -> Option<Recording> {
         self.recording.take()
     }
 
-    /// Begins a transaction. Over the wire connects again when the connection is
-    /// lost.
+    /// Begins a transaction. Over the wire, reconnects if the connection was lost.
     pub async fn begin(&mut self, way: Way) -> Result<(), Failure> {
         either!(self, session => session.begin(way).await, wire => wire.begin(way).await)
     }
 
-    /// Reads the row with this primary key, if there is one.
+    /// Reads the row with this primary key. Returns whether it exists.
     pub async fn get(&mut self, table: usize, key: &[i64], row: &mut Row) -> Result<bool, Failure> {
         self.pace.wait(self.pace.read).await;
         let found = either!(self,
@@ -246,8 +246,8 @@ impl Session {
         Ok(found)
     }
 
-    /// Reads the newest row with this primary key, if there is one, and keeps others
-    /// from changing it until the transaction ends.
+    /// Reads the newest row with this primary key and locks it until the transaction
+    /// ends. Returns whether it exists.
     pub async fn lock(
         &mut self,
         table: usize,
@@ -264,9 +264,9 @@ impl Session {
         Ok(found)
     }
 
-    /// Shows what is there of the rows with these primary keys, which stand one behind
-    /// the other, each with the position of its key. In this process the engine is asked
-    /// for all of them at once.
+    /// Reads the rows with these primary keys, which are concatenated in `keys`, and
+    /// passes each existing row to `visit` with the position of its key. In this process
+    /// the engine looks up all of them at once.
     pub async fn get_many(
         &mut self,
         table: usize,
@@ -308,8 +308,9 @@ impl Session {
         }
     }
 
-    /// [`Session::lock`] for many keys, which stand one behind the other, in their order:
-    /// as many rows. The position of the first key that no row has ends it.
+    /// Locks the rows with these primary keys, which are concatenated in `keys`, in
+    /// order, like [`Session::lock`], and fills `rows`. Stops at the first key without a
+    /// row and returns its position.
     pub async fn lock_many(
         &mut self,
         table: usize,
@@ -339,8 +340,8 @@ impl Session {
         }
     }
 
-    /// Writes a row that this transaction has locked, in which no other columns than
-    /// these have changed.
+    /// Writes a row that this transaction has locked, and in which only these columns
+    /// have changed.
     pub async fn update(
         &mut self,
         table: usize,
@@ -357,8 +358,8 @@ impl Session {
             wire => wire.update(table, row, columns).await.map(drop))
     }
 
-    /// Writes these columns of the row with the key that `row` has, without reading
-    /// it. Whether there is one.
+    /// Writes these columns of the row that has the primary key of `row`, without reading
+    /// it. Returns whether it exists.
     pub async fn put(
         &mut self,
         table: usize,
@@ -371,7 +372,7 @@ impl Session {
             wire => wire.update(table, row, columns).await)
     }
 
-    /// Inserts a row. That its key is there already is a failure.
+    /// Inserts a row. An existing row with the same key is a failure.
     pub async fn insert(&mut self, table: usize, row: &Row) -> Result<(), Failure> {
         self.pace.wait(self.pace.write).await;
         either!(self,
@@ -387,7 +388,7 @@ impl Session {
             wire => wire.delete(table, row).await)
     }
 
-    /// Shows the rows of a range, and says how many there were.
+    /// Passes the rows of a range to `visit`, and returns their number.
     pub async fn scan(
         &mut self,
         scan: &Scan<'_>,
@@ -413,7 +414,7 @@ impl Session {
             wire => wire.scan(scan, visit).await)
     }
 
-    /// Commits, and waits until it is durable.
+    /// Commits the transaction, and waits until it is durable.
     pub async fn commit(&mut self) -> Result<(), Failure> {
         if self.pace.interleaved {
             coeval_env::yield_now().await;
@@ -424,7 +425,7 @@ impl Session {
         either!(self, session => session.commit().await, wire => wire.commit().await)
     }
 
-    /// Undoes the transaction, if one runs.
+    /// Rolls the transaction back, if one is running.
     pub async fn abort(&mut self) {
         either!(self, session => session.abort(), wire => wire.abort().await);
     }

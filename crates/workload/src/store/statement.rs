@@ -1,4 +1,4 @@
-//! The few shapes of statements that workloads need, and their SQL.
+//! SQL statements of the workloads: a few statement shapes, and the SQL text of each.
 //!
 //! ```text
 //!   Get       SELECT id, balance FROM bank_account WHERE id = $1
@@ -23,7 +23,7 @@ pub enum Value<'a> {
     Integer(i64),
     /// A text.
     Text(&'a str),
-    /// Nothing.
+    /// The SQL null.
     Null,
 }
 
@@ -49,7 +49,8 @@ impl ToSql for Value<'_> {
     to_sql_checked!();
 }
 
-/// A statement but for its values. Tables by their position, columns as bits.
+/// The shape of a statement, without its parameter values. Tables are positions, sets of
+/// columns are bit masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shape {
     Begin(Isolation, bool),
@@ -62,18 +63,18 @@ pub(super) enum Shape {
     Range(Range),
 }
 
-/// A range of a table or of an index of it.
+/// The shape of a range scan of a table or a secondary index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Range {
     pub(super) table: usize,
     pub(super) index: Option<usize>,
-    /// So many columns are compared for equality.
+    /// Number of leading columns compared for equality.
     pub(super) equal: usize,
-    /// Whether the column behind them has a lower bound, and an upper.
+    /// Whether the next column has a lower bound, and an upper bound.
     pub(super) bounds: (bool, bool),
     pub(super) backward: bool,
     pub(super) limited: bool,
-    /// Whether the order matters.
+    /// Whether the rows must be ordered.
     pub(super) ordered: bool,
 }
 
@@ -85,13 +86,13 @@ fn level(isolation: Isolation) -> &'static str {
     }
 }
 
-/// What transactions of this connection have when nothing is said.
+/// Statement that sets the connection's default isolation level.
 pub(super) fn set_isolation(isolation: Isolation) -> String {
     let level = level(isolation);
     format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}")
 }
 
-/// The names of these columns, in a row.
+/// Comma-separated names of columns.
 fn names(table: &Table, columns: impl Iterator<Item = usize>) -> String {
     let names: Vec<&str> = columns
         .map(|column| table.columns[column].name.as_str())
@@ -99,7 +100,7 @@ fn names(table: &Table, columns: impl Iterator<Item = usize>) -> String {
     names.join(", ")
 }
 
-/// `a = $3 AND b = $4` for the first columns of an order.
+/// Condition for the first columns of an order, such as `a = $3 AND b = $4`.
 fn equal(table: &Table, columns: &[usize], first: usize) -> String {
     let parts: Vec<String> = columns
         .iter()
@@ -110,7 +111,7 @@ fn equal(table: &Table, columns: &[usize], first: usize) -> String {
 }
 
 impl Shape {
-    /// Its text.
+    /// SQL text of the statement.
     pub(super) fn sql(self, tables: &[Table]) -> String {
         match self {
             Self::Begin(isolation, read_only) => {
@@ -145,7 +146,7 @@ impl Shape {
         }
     }
 
-    /// The types of its values, for a statement that is not prepared.
+    /// Types of the parameters, for a statement that is not prepared.
     pub(super) fn types(self, tables: &[Table]) -> Vec<Type> {
         let of = |table: usize, columns: &[usize]| -> Vec<Type> {
             let kinds = columns.iter().map(|&at| tables[table].columns[at].kind);
@@ -230,17 +231,17 @@ impl Range {
     }
 }
 
-/// The positions of the bits that are set.
+/// Positions of the bits that are set.
 pub(super) fn bits(mask: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |bit| mask & (1 << bit) != 0)
 }
 
-/// The bits of some positions.
+/// Bit mask of some positions.
 pub(super) fn mask(columns: &[usize]) -> u64 {
     columns.iter().fold(0, |mask, column| mask | 1 << column)
 }
 
-/// What makes a table, but not its secondary indexes.
+/// Statement that creates a table without its secondary indexes.
 pub(super) fn create_table(table: &Table) -> String {
     let mut columns: Vec<String> = table
         .columns
@@ -253,7 +254,7 @@ pub(super) fn create_table(table: &Table) -> String {
     format!("CREATE TABLE {} ({})", table.name, columns.join(", "))
 }
 
-/// What makes its secondary indexes.
+/// Statements that create the secondary indexes of a table.
 pub(super) fn create_indexes(table: &Table) -> Vec<String> {
     let index = |index: &super::Index| {
         let columns = names(table, index.columns.iter().copied());

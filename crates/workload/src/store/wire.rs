@@ -1,13 +1,13 @@
-//! Sessions over the wire, through PostgreSQL's protocol: a connection each, every
-//! statement prepared once.
+//! Sessions over PostgreSQL's wire protocol: each has a connection of its own, and
+//! prepares every statement once.
 //!
-//! A connection that is lost is made again at the next begin, so that a load outlives
-//! the server that is killed under it. With a timeout, one that does not answer is given
-//! up like one that is lost:
+//! A session whose connection was lost reconnects at the next begin, so that a load
+//! outlives the server that is killed under it. With a timeout, a connection that gives
+//! no answer is handled like a lost one:
 //!
 //! ```text
-//!   UPDATE …   no answer in time    the transaction is undone: no commit was sent
-//!   COMMIT     no answer in time    nobody knows
+//!   UPDATE …   no answer in time    the transaction is aborted: no commit was sent
+//!   COMMIT     no answer in time    the outcome is unknown
 //! ```
 
 use std::collections::BTreeMap;
@@ -33,34 +33,36 @@ use super::session::{Scan, Visit, Way};
 use super::statement::{Range, Shape, bits, mask, set_isolation};
 use super::{Failure, Maker, Row, Value};
 
-/// How a server is reached.
+/// A server and how to connect to it.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) config: Config,
-    /// Through the env door alone, and without prepared statements, whose names no seed
-    /// decides.
+    /// Whether to connect through the environment abstraction alone, and without prepared
+    /// statements, whose names are not deterministic.
     pub(super) simulated: bool,
-    /// Counts connections, for whose turn it is among several hosts.
+    /// Number of connections so far, for round robin over several hosts.
     pub(super) turn: AtomicUsize,
 }
 
-/// A connection.
+/// A connection to a server.
 pub(super) struct Connection {
     pub(super) client: Client,
-    /// Moves its bytes. How it ends is told to whoever waits for an answer.
+    /// Task that moves the connection's bytes. Its error is returned to every caller that
+    /// awaits an answer.
     mover: env::JoinHandle<()>,
     is_simulated: bool,
 }
 
 impl Connection {
-    /// Closes it at once, whatever is still to be sent or answered.
+    /// Closes the connection at once, without sending pending messages or awaiting
+    /// answers.
     fn cut(self) {
         self.mover.abort();
     }
 }
 
 impl Drop for Connection {
-    /// A simulated one ends with its client. Else it says good-bye by itself.
+    /// A simulated connection is cut at once. A real one sends Terminate by itself.
     fn drop(&mut self) {
         if self.is_simulated {
             self.mover.abort();
@@ -68,8 +70,9 @@ impl Drop for Connection {
     }
 }
 
-/// Connects as the configuration says: through the env door when hosts are addresses. Of
-/// several it is the next one's turn each time; who is not there is passed over.
+/// Connects as the configuration says, through the environment abstraction if hosts are
+/// addresses. With several hosts, connections go round robin, and unreachable hosts are
+/// skipped.
 pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
     let config = &server.config;
     let is_simulated = server.simulated;
@@ -93,11 +96,12 @@ pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
                 });
             }
             Err(error) if is_simulated && is_last => return Err(Failure::lost(&error)),
-            // Nobody there, which what follows says in its own words.
+            // The host is unreachable; if it is the last, the code below returns the
+            // error.
             Err(_) => {}
         }
     }
-    // A name, a local socket.
+    // A host name or a local socket.
     let connected = config.connect(NoTls).await;
     let (client, connection) = connected.map_err(|error| Failure::statement(&error))?;
     let mover = env::spawn("connection", async move { drop(connection.await) });
@@ -108,7 +112,7 @@ pub(super) async fn connect(server: &Server) -> Result<Connection, Failure> {
     })
 }
 
-/// The addresses among the hosts, each with its port; one port may be for all.
+/// The addresses among the hosts, each with its port; a single port applies to all hosts.
 fn addresses(config: &Config) -> Vec<SocketAddr> {
     let ports = config.get_ports();
     let hosts = config.get_hosts().iter().enumerate();
@@ -124,13 +128,13 @@ fn addresses(config: &Config) -> Vec<SocketAddr> {
     hosts.filter_map(address).collect()
 }
 
-/// A connection with what has been prepared on it.
+/// A connection with its prepared statements.
 struct Connected {
     connection: Connection,
     statements: BTreeMap<Shape, Statement>,
 }
 
-/// Why there is no answer.
+/// Reason why an operation got no result: an error, or no answer within the timeout.
 enum Trouble {
     Said(tokio_postgres::Error),
     Silent(Duration),
@@ -142,7 +146,7 @@ impl From<tokio_postgres::Error> for Trouble {
     }
 }
 
-/// What comes of it, if anything does in time.
+/// Awaits `work`, at most for the timeout.
 async fn within<T>(
     limit: Option<Duration>,
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -157,14 +161,14 @@ async fn within<T>(
     }
 }
 
-/// A session.
+/// A session over the wire.
 pub struct Wire {
     server: Arc<Server>,
     tables: Arc<[Table]>,
     connected: Option<Connected>,
     way: Option<Way>,
     in_transaction: bool,
-    /// The longest that an operation may take.
+    /// Timeout of an operation.
     timeout: Option<Duration>,
     maker: Maker,
 }
@@ -206,7 +210,7 @@ impl Wire {
         self.timeout = limit;
     }
 
-    /// Connects, if it is not connected.
+    /// Connects, unless the session is connected already.
     pub(super) async fn connect(&mut self) -> Result<(), Failure> {
         if let Some(connected) = &self.connected
             && !connected.connection.client.is_closed()
@@ -260,7 +264,7 @@ impl Wire {
         self.connected.as_mut().ok_or_else(lost)
     }
 
-    /// What trouble with a statement that is no commit means to the transaction.
+    /// The failure that follows from trouble with a statement other than a commit.
     fn statement(&mut self, trouble: Trouble) -> Failure {
         match trouble {
             Trouble::Said(error) => Failure::statement(&error),
@@ -271,7 +275,7 @@ impl Wire {
         }
     }
 
-    /// What trouble with a commit means to it.
+    /// The failure that follows from trouble with a commit.
     fn committing(&mut self, trouble: Trouble) -> Failure {
         match trouble {
             Trouble::Said(error) => Failure::commit(&error),
@@ -282,8 +286,8 @@ impl Wire {
         }
     }
 
-    /// What trouble means to the transaction: of one without BEGIN, the statement is the
-    /// commit as well.
+    /// The failure that follows from trouble with a statement: without BEGIN, the
+    /// statement is the commit as well.
     fn failure(&mut self, trouble: Trouble) -> Failure {
         if !self.in_transaction && self.way.is_some_and(|way| way.single && !way.read_only) {
             self.committing(trouble)
@@ -370,7 +374,7 @@ impl Wire {
         Ok(found.is_some())
     }
 
-    /// Whether there was such a row.
+    /// Updates a row; returns whether it exists.
     pub(super) async fn update(
         &mut self,
         table: usize,
@@ -498,7 +502,7 @@ fn cell<'row>(table: &Table, row: &'row Row, column: usize) -> Value<'row> {
     }
 }
 
-/// A row from one that came over the wire.
+/// Builds a row from one that was received over the wire.
 fn make(
     table: &Table,
     found: &tokio_postgres::Row,
@@ -525,7 +529,7 @@ fn make(
     Ok(())
 }
 
-/// For loaders: a row as a line of COPY.
+/// For the loader: appends a row as a line of COPY.
 pub(super) fn copy_line(table: &Table, row: RowRef<'_>, line: &mut String) {
     use std::fmt::Write;
     for (at, column) in table.columns.iter().enumerate() {
@@ -551,7 +555,7 @@ pub(super) fn copy_line(table: &Table, row: RowRef<'_>, line: &mut String) {
     line.push('\n');
 }
 
-/// For loaders: a row as one of those that VALUES has.
+/// For the loader: appends a row to a list of VALUES.
 pub(super) fn values_of(table: &Table, row: RowRef<'_>, rows: &mut String) {
     use std::fmt::Write;
     rows.push_str(if rows.is_empty() { "(" } else { ", (" });

@@ -1,5 +1,5 @@
-//! Many keys of one table in one statement, so that an engine's waiting for memory
-//! overlaps.
+//! Batched key lookups: one statement for many keys of a table, so that the engine
+//! overlaps their cache misses.
 
 use coeval_txn::{Error, LockWait, LockedRow, Transaction};
 use coeval_types::{Rid, RowRef};
@@ -7,15 +7,15 @@ use coeval_types::{Rid, RowRef};
 use super::{Contract, index, storage};
 use crate::store::{Failure, Row};
 
-/// Keys that go to the engine together.
+/// Number of keys in one batch.
 const GROUP: usize = 32;
 
-/// Sees one row of many, with the position of its key.
+/// Callback for one row of many, with the position of its key.
 pub(in crate::store) type VisitMany<'v> = dyn FnMut(usize, RowRef<'_>) + Send + 'v;
 
 impl Contract {
-    /// Shows what is there of the rows with these primary keys, which stand one behind
-    /// the other.
+    /// Passes the existing rows with these primary keys, which are concatenated in
+    /// `keys`, to `visit`.
     pub(in crate::store) fn get_many(
         &mut self,
         table: usize,
@@ -32,8 +32,8 @@ impl Contract {
         read().map_err(|error| Failure::aborted(&error))
     }
 
-    /// Locks them one after the other, and takes what they hold then. The position of
-    /// the first key that no row has ends it.
+    /// Locks rows in order, and reads their contents once they are locked. Stops at the
+    /// first key without a row and returns its position.
     pub(in crate::store) async fn lock_many(
         &mut self,
         table: usize,
@@ -73,7 +73,8 @@ impl Contract {
         Ok(None)
     }
 
-    /// Encodes keys one behind the other. How long each is: numbers have a width.
+    /// Encodes and concatenates keys. Returns the length of each, which is constant
+    /// because keys are numbers.
     fn encode_many(&mut self, table: usize, keys: &[i64]) -> usize {
         let columns = self.tables[table].key;
         self.key.clear();
@@ -84,7 +85,7 @@ impl Contract {
     }
 }
 
-/// Shows which rows have these keys.
+/// Passes the rows that have these encoded keys to `visit`.
 fn find(
     transaction: &mut dyn Transaction,
     table: usize,
