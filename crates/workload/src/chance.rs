@@ -1,36 +1,37 @@
-//! Numbers that a seed decides.
+//! A seeded pseudo-random number generator (SplitMix64), so that a run of a workload can
+//! be replayed from its seed.
 //!
-//! SplitMix64: a counter that moves by a fixed odd step, and a mixer of its bits.
-//! Small, fast, the same on every machine and in every version, which is what
-//! replaying a load from its seed needs.
+//! SplitMix64 is a counter that advances by a fixed odd step, followed by a mixer of its
+//! bits. It is small, fast, and yields the same numbers on every machine and in every
+//! version.
 //!
 //! Source: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators
 //! (OOPSLA 2014).
 
 use std::ops::Range;
 
-/// A stream of numbers.
+/// A pseudo-random number generator: an endless stream of 64-bit numbers.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,
 }
 
 impl Chance {
-    /// The stream of a seed.
+    /// The generator for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The stream of a seed and a purpose: streams of different purposes have
-    /// nothing to do with each other.
+    /// The generator for `seed` and `purpose`: generators of different purposes are
+    /// independent of each other.
     #[must_use]
     pub fn of(seed: u64, purpose: u64) -> Self {
         let mut outer = Self::new(seed ^ purpose.wrapping_mul(0xA24B_AED4_963E_E407));
         Self::new(outer.next())
     }
 
-    /// The next number, any of 2⁶⁴.
+    /// The next number, uniform over all 64-bit values.
     #[expect(
         clippy::should_implement_trait,
         reason = "a stream without end is no iterator"
@@ -43,19 +44,19 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of a range.
+    /// A uniform random number in `range`.
     ///
     /// # Panics
-    /// When the range is empty.
+    /// If `range` is empty.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         assert!(range.start < range.end, "a number of an empty range");
-        // The upper half of the product: even to within 2⁻⁶⁴ × the range's length.
+        // The upper half of the product is uniform to within 2⁻⁶⁴ × the range's length.
         let length = u128::from(range.end - range.start);
         let scaled = (u128::from(self.next()) * length) >> 64;
         range.start + u64::try_from(scaled).unwrap_or(0)
     }
 
-    /// True once in `times`.
+    /// A random boolean that is true with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.within(0..times) == 0
     }
@@ -71,7 +72,7 @@ mod tests {
         let mut other = Chance::new(7);
         assert!((0..100).all(|_| one.next() == other.next()));
         assert_ne!(Chance::of(7, 1).next(), Chance::of(7, 2).next());
-        // The first numbers of seed 0, as the authors' own program prints them.
+        // The first numbers of seed 0, as printed by the authors' own program.
         let mut zero = Chance::new(0);
         assert_eq!(zero.next(), 0xE220_A839_7B1D_CDAF);
         assert_eq!(zero.next(), 0x6E78_9E6A_A1B9_65F4);

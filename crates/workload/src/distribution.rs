@@ -1,22 +1,24 @@
-//! Which keys a load meets how often.
+//! Key distributions (uniform and Zipfian): they decide how often a workload accesses
+//! each key.
 //!
-//! **Zipfian**: the key of rank *i* is met in proportion to 1 / *i*^θ. Drawn in constant
-//! time by the method of Gray et al., *Quickly Generating Billion-Record Synthetic
-//! Databases* (SIGMOD 1994), which approximates the tail by its integral; exact for the
-//! first two ranks. θ may be above 1, as in measurements of contention, but not 1.
+//! **Zipfian**: the key of rank *i* is accessed in proportion to 1 / *i*^θ. The sampler
+//! takes constant time by the method of Gray et al., *Quickly Generating Billion-Record
+//! Synthetic Databases* (SIGMOD 1994), which approximates the tail by its integral and is
+//! exact for the first two ranks. θ may be above 1, as in measurements of contention, but
+//! not 1.
 //!
-//! **Scrambled**: a permutation of the keys, so that those that are met often do not lie
-//! side by side: every key has a rank of its own, and is met as often as θ says. YCSB hashes
-//! ten thousand million ranks onto its keys instead, which keeps the share of the hottest at
-//! 3.8 % for θ = 0.99 however few keys there are; here it is 1 / Σ 1/*i*^θ over them, which
-//! is 7.8 % of a hundred thousand and 6.5 % of a million.
+//! **Scrambled**: a permutation of the keys, so that hot keys are not neighbours: every
+//! key has a rank of its own, and is accessed as often as θ says. YCSB hashes ten
+//! thousand million ranks onto its keys instead, which keeps the share of the hottest at
+//! 3.8 % for θ = 0.99 however few keys there are; here that share is 1 / Σ 1/*i*^θ over
+//! the keys, which is 7.8 % for a hundred thousand and 6.5 % for a million.
 
 use crate::chance::Chance;
 
-/// So many terms of a sum are added one by one.
+/// Number of leading terms of a sum that are added one by one; the rest is approximated.
 const ADDED: u64 = 10_000;
 
-/// A Zipfian distribution over the ranks 0..n, 0 the most frequent.
+/// A Zipfian distribution over the ranks `0..n`; rank 0 is the most frequent.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
     n: u64,
@@ -28,16 +30,17 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over `n` ranks, at least 1. Takes time in proportion to the smaller of `n` and ten
-    /// thousand, some ten nanoseconds for each.
+    /// A distribution over `n` ranks, at least 1. Construction takes time in proportion
+    /// to the smaller of `n` and ten thousand, about ten nanoseconds for each.
     ///
     /// # Panics
-    /// When there are no ranks, or θ is not at least 0.
+    /// If `n` is 0, or θ is not at least 0.
     #[must_use]
     pub fn new(n: u64, theta: f64) -> Self {
         assert!(n > 0, "no ranks");
         assert!(theta >= 0.0, "theta is at least 0");
-        // At 1 the formulas divide by zero; this near it nobody can tell.
+        // At θ = 1 the formulas divide by zero; a θ this near to 1 is indistinguishable
+        // from it.
         let theta = if (theta - 1.0).abs() < 1e-6 {
             1.0 - 1e-6
         } else {
@@ -56,12 +59,12 @@ impl Zipfian {
         }
     }
 
-    /// A rank.
+    /// Draws a random rank.
     pub fn rank(&self, chance: &mut Chance) -> u64 {
         if self.theta == 0.0 {
             return chance.within(0..self.n);
         }
-        // 53 bits, as a double has.
+        // 53 bits: the precision of a double.
         let u = (chance.next() >> 11) as f64 / (1u64 << 53) as f64;
         let scaled = u * self.zeta;
         if scaled < 1.0 || self.n == 1 {
@@ -75,27 +78,28 @@ impl Zipfian {
     }
 }
 
-/// The sum of 1 / i^θ for all i from 1 to `n`, of another θ than 1.
+/// The sum of 1 / i^θ for all i from 1 to `n`, for a θ other than 1.
 fn zeta(n: u64, theta: f64) -> f64 {
     if theta == 0.0 {
         return n as f64;
     }
     let added = n.min(ADDED);
     let term = |rank: u64| (rank as f64).powf(-theta);
-    // From the small ones up, which loses less.
+    // Adding the small terms first loses less precision.
     let sum: f64 = (1..=added).rev().map(term).sum();
     if n == added {
         return sum;
     }
-    // The others by the formula of Euler and Maclaurin: what it leaves out is smaller than
-    // what a double can tell.
+    // The other terms are approximated by the Euler–Maclaurin formula, whose error here
+    // is below the precision of a double.
     let (first, last) = (added as f64, n as f64);
     let integral = (last.powf(1.0 - theta) - first.powf(1.0 - theta)) / (1.0 - theta);
     let slopes = theta * (first.powf(-theta - 1.0) - last.powf(-theta - 1.0)) / 12.0;
     sum + integral + (term(n) - term(added)) / 2.0 + slopes
 }
 
-/// A Zipfian distribution over keys, the frequent ones anywhere among them.
+/// A Zipfian distribution over keys, in which the frequent keys are spread over the key
+/// space.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     ranks: Zipfian,
@@ -103,10 +107,10 @@ pub struct Scrambled {
 }
 
 impl Scrambled {
-    /// Over `keys` keys, at least 1.
+    /// A distribution over `keys` keys, at least 1.
     ///
     /// # Panics
-    /// When there are no keys, or θ is not at least 0.
+    /// If `keys` is 0, or θ is not at least 0.
     #[must_use]
     pub fn new(keys: u64, theta: f64) -> Self {
         Self {
@@ -115,21 +119,21 @@ impl Scrambled {
         }
     }
 
-    /// A key.
+    /// Draws a random key.
     pub fn key(&self, chance: &mut Chance) -> u64 {
         self.place(self.ranks.rank(chance))
     }
 
-    /// Where a rank lies among the keys: another place for each, because the step has no
-    /// divisor in common with the number of keys.
+    /// The key that a rank is mapped to. The mapping is one to one, because the step is
+    /// coprime to the number of keys.
     fn place(&self, rank: u64) -> u64 {
         let place = u128::from(rank) * u128::from(self.step) % u128::from(self.ranks.n);
         place as u64
     }
 }
 
-/// How far apart ranks that follow each other lie among `keys` keys: about the golden
-/// section of them, by which the first of all lie as far apart as so many can.
+/// Distance between the keys of two consecutive ranks, out of `keys` keys: about the
+/// golden section of the key space, which spreads the hottest keys as evenly as possible.
 fn step(keys: u64) -> u64 {
     let golden = (keys as f64 * 0.618_033_988_749_894_9) as u64;
     let mut step = golden.max(1);
@@ -139,7 +143,7 @@ fn step(keys: u64) -> u64 {
     step
 }
 
-/// The greatest that divides both.
+/// The greatest common divisor of two numbers.
 fn divisor(mut one: u64, mut other: u64) -> u64 {
     while other > 0 {
         (one, other) = (other, one % other);
@@ -175,7 +179,8 @@ mod tests {
                 let off = shares[rank] / expected - 1.0;
                 assert!(off.abs() < 0.05, "theta {theta}, rank {rank}: {off}");
             }
-            // The tail is an approximation; of the first hundred together it is near.
+            // The tail is an approximation; summed over the first hundred ranks it is
+            // close.
             let expected: f64 = (1..=100)
                 .map(|rank| f64::from(rank).powf(-theta) / zeta)
                 .sum();
@@ -186,7 +191,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_their_terms() {
-        // What YCSB has for ten thousand million, which it took a long time to add.
+        // The sum that YCSB ships for ten thousand million ranks, computed term by term.
         let known = 26.469_028_201_783_02;
         let off = zeta(10_000_000_000, 0.99) / known - 1.0;
         assert!(off.abs() < 1e-9, "{off}");

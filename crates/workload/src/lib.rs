@@ -1,31 +1,37 @@
-//! Loads that drive an engine or a server, as their users would.
+//! Workload generators that drive an engine in this process or a server over the wire, as
+//! its users would.
 //!
-//! Two families live here. **Workloads under one driver** are what measurements,
-//! simulations and long runs are made of: each runs over the transaction contract in this
-//! process and over the wire, without knowing which.
+//! The crate holds two families. **Workloads under one driver** serve measurements,
+//! simulations and long runs: each runs through the transaction contract in this process
+//! and over the wire, without knowing which.
 //!
-//! - [`workload`]: what a load is: tables, rows, transactions, a check at the end.
-//! - [`loads`]: YCSB, hybrid YCSB, bank, list-append, rw-register, SmallBank, TPC-C.
-//! - [`store`]: what they work on, an engine or a server.
-//! - [`driver`]: clients in closed or open loop, latencies, reports, histories.
-//! - [`distribution`]: which keys are met how often.
-//! - [`plot`]: charts of what came of it.
+//! - [`workload`]: the definition of a workload: tables, initial rows, transactions, a
+//!   final check.
+//! - [`loads`]: the workloads YCSB, hybrid YCSB, bank, list-append, rw-register,
+//!   SmallBank, TPC-C.
+//! - [`store`]: the database under load, an engine or a server.
+//! - [`driver`]: clients in a closed or open loop, latencies, reports, histories.
+//! - [`distribution`]: how often each key is accessed.
+//! - [`plot`]: charts of the results.
 //!
-//! **Loads of a purpose** drive a server over the wire, as a process that is started and
-//! killed, and know nothing of what is behind it: they run as well against any other
-//! server that speaks the protocol, which is how they themselves are tried.
+//! **Special-purpose loads** drive a server over the wire, as a process that is started
+//! and killed, and depend on nothing else of it: they run as well against any other
+//! server that speaks the protocol, which is how they are tested themselves.
 //!
-//! - [`server`]: a server as a process: start, wait until it answers, kill.
-//! - [`crash`]: clients that remember what they were told, a kill at a random
-//!   moment, a restart, and the ledger judge; again and again on one directory.
-//! - [`faults`]: the same with every other kind of fault that can be made from outside.
-//! - [`overload`]: more clients than a server can serve.
-//! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and whether the balances
-//!   it leaves behind add up.
-//! - [`soak`]: updates for a long time, a long scan inside, and what memory does.
+//! - [`server`]: a server as a child process: start, wait until it answers, kill.
+//! - [`crash`]: clients that record every acknowledgement, a kill at a random moment, a
+//!   restart, and the ledger judge, repeated on one data directory.
+//! - [`faults`]: the same with every other kind of fault that can be caused from
+//!   outside.
+//! - [`overload`]: a test with more clients than a server can serve.
+//! - [`pgbench`]: PostgreSQL's own `pgbench`, unmodified, and a check that its balances
+//!   add up.
+//! - [`soak`]: updates for a long time beside a long scan, and how the server's memory
+//!   use develops.
 //!
-//! What either bring back goes to the judges of `coeval-check`. [`chance`] has the numbers
-//! that a seed decides. They run in the world of `coeval-env`, inside a tokio runtime.
+//! The histories that both families record are passed to the judges of `coeval-check`.
+//! [`chance`] is the seeded random number generator. All of them use the environment of
+//! `coeval-env`, inside a tokio runtime.
 
 pub mod chance;
 pub mod crash;

@@ -1,18 +1,19 @@
-//! More clients than a server can serve: does it slow down, or fall over?
+//! An overload test: runs more clients than a server can serve, to see whether it slows
+//! down or collapses.
 //!
 //! ```text
 //!   clients     1  2  4  8 …   until more of them get no more done: saturation, s
 //!   then        s   2 s   4 s  each for some seconds
 //! ```
 //!
-//! Each client transfers money between two accounts in a transaction of its own, in
-//! five round trips, as an application would, and starts again at once. After a
-//! conflict (40001, 40P01) it tries anew, and that counts as the same transfer. What is
-//! reported is how many transfers committed in a second, how long they took, retries
-//! included, and how many failed in any other way, of which there may be none.
+//! Each client transfers money between two accounts in a transaction of its own, in five
+//! round trips, as an application would, and starts again at once. After a conflict
+//! (40001, 40P01) the client retries, and the retry counts as the same transfer. The
+//! report has the number of transfers committed per second, their latency including
+//! retries, and the number that failed in any other way, which must be 0.
 //!
-//! A server that stands overload gets as much done at 4 s as at s, and each client waits
-//! four times as long. One that does not gets less done the more it is asked to.
+//! A server that handles overload does as much work at 4 s as at s, and each client waits
+//! four times as long. A server that collapses does less work the more clients it has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,37 +26,37 @@ use tokio_postgres::error::SqlState;
 use crate::chance::Chance;
 use crate::{Connection, connect};
 
-/// What clients do.
+/// Parameters of the overload test.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The loopback port of the server.
+    /// TCP port of the server, on loopback.
     pub port: u16,
-    /// How many accounts there are.
+    /// Number of accounts.
     pub accounts: i32,
-    /// At which isolation level, in SQL.
+    /// Isolation level of the transfers, as SQL names it.
     pub isolation: String,
-    /// How long each step is measured.
+    /// Duration for which each step is measured.
     pub duration: Duration,
-    /// Where chance begins.
+    /// Seed of the random number generator.
     pub seed: u64,
 }
 
-/// What came of one step.
+/// Result of one step of the test.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// How many clients.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// How many transfers committed in a second.
+    /// Transfers committed per second.
     pub throughput: f64,
-    /// How often one had to be tried anew.
+    /// Number of times a client retried a transfer.
     pub retries: u64,
-    /// How many failed for good, and how the first did.
+    /// Number of transfers that failed for good.
     pub failures: u64,
-    /// What the first failure said.
+    /// Error message of the first failure.
     pub failure: Option<String>,
-    /// How long half of them took at most.
+    /// Median latency of a transfer.
     pub median: Duration,
-    /// How long 99 of 100 took at most.
+    /// 99th percentile of the latency of a transfer.
     pub percentile_99: Duration,
 }
 
@@ -68,7 +69,7 @@ struct Outcome {
 }
 
 impl Load {
-    /// Makes and fills the table.
+    /// Creates and fills the table.
     pub async fn set_up(&self) -> Result<(), Error> {
         let connection = connect(self.port).await?;
         connection
@@ -81,7 +82,7 @@ impl Load {
         connection.batch_execute(&fill).await
     }
 
-    /// The sum of all balances, which transfers do not change.
+    /// The sum of all balances, which transfers leave unchanged.
     pub async fn total(&self) -> Result<i64, Error> {
         let connection = connect(self.port).await?;
         let row = connection
@@ -90,13 +91,13 @@ impl Load {
         row.try_get(0)
     }
 
-    /// The sum there has to be.
+    /// The sum of all balances that the accounts were opened with.
     #[must_use]
     pub fn expected_total(&self) -> i64 {
         i64::from(self.accounts) * 1000
     }
 
-    /// Runs so many clients at once for the time of a step.
+    /// Runs `clients` clients at once for the duration of a step.
     pub async fn step(&self, clients: usize) -> Result<Step, Error> {
         let mut connections = Vec::new();
         for _ in 0..clients {

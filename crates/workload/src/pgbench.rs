@@ -1,4 +1,5 @@
-//! PostgreSQL's own `pgbench`, unmodified, and whether the balances add up after it.
+//! A runner for PostgreSQL's own `pgbench`, unmodified, which checks afterwards that the
+//! balances add up.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,32 +8,32 @@ use coeval_check::balance::{self, Moved, Script};
 
 use crate::{Connection, connect};
 
-/// Why a run of `pgbench` is no good run.
+/// Reason why a run of `pgbench` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be started.
     #[error("cannot start pgbench: {0}")]
     Start(#[from] std::io::Error),
-    /// It ended with an error.
+    /// `pgbench` exited with an error.
     #[error("pgbench {arguments:?} failed:\n{output}")]
     Failed {
-        /// What it was asked.
+        /// Its command-line arguments.
         arguments: Vec<String>,
-        /// What it said.
+        /// Its output.
         output: String,
     },
-    /// It ended well, after transactions that did not.
+    /// `pgbench` succeeded, but some of its transactions failed; holds its output.
     #[error("pgbench counts failed transactions, or none at all:\n{0}")]
     FailedTransactions(String),
-    /// The sums could not be read.
+    /// The sums of the balances could not be read.
     #[error("cannot read the balances: {0}")]
     Wire(#[from] tokio_postgres::Error),
-    /// The sums do not add up.
+    /// The sums of the balances do not add up.
     #[error(transparent)]
     Torn(#[from] balance::Torn),
 }
 
-/// A `pgbench` for the server on a loopback port.
+/// A `pgbench` that runs against the server on a loopback port.
 #[derive(Clone, Debug)]
 pub struct Pgbench {
     program: PathBuf,
@@ -40,7 +41,7 @@ pub struct Pgbench {
 }
 
 impl Pgbench {
-    /// The `pgbench` of the search path; `None` when this machine has none.
+    /// The `pgbench` on the search path; `None` if this machine has none.
     #[must_use]
     pub fn find(port: u16) -> Option<Self> {
         let program = PathBuf::from("pgbench");
@@ -54,15 +55,15 @@ impl Pgbench {
             .then_some(Self { program, port })
     }
 
-    /// Makes and fills the tables: 100,000 accounts for each unit of `scale`. Blocks
+    /// Creates and fills the tables: 100,000 accounts for each unit of `scale`. Blocks
     /// the thread.
     pub fn initialize(&self, scale: u32) -> Result<(), Error> {
         self.call(&["-i", "-q", "-s", &scale.to_string()]).map(drop)
     }
 
-    /// Runs it with these arguments (one of its own scripts, and not `-n`, so that it
-    /// empties its history first), and compares the balances with its history. What
-    /// it printed. Blocks the thread while it runs.
+    /// Runs `pgbench` with these arguments (one of its built-in scripts, and not `-n`, so
+    /// that it empties its history first), and compares the balances with its history.
+    /// Returns the output of `pgbench`. Blocks the thread while it runs.
     pub async fn run(&self, arguments: &[&str]) -> Result<String, Error> {
         let connection = connect(self.port).await?;
         let before = sums(&connection).await?;
@@ -84,7 +85,7 @@ impl Pgbench {
             accounts: after.accounts - before.accounts,
             tellers: after.tellers - before.tellers,
             branches: after.branches - before.branches,
-            // pgbench has emptied it at the start of the run.
+            // pgbench emptied the history table at the start of the run.
             history: after.history,
         };
         balance::judge(moved, script)?;
@@ -122,7 +123,7 @@ fn both(output: &Output) -> String {
     printed
 }
 
-/// The sums as they stand.
+/// Reads the current sums of the balances.
 async fn sums(connection: &Connection) -> Result<Moved, Error> {
     Ok(Moved {
         accounts: sum(connection, "abalance", "pgbench_accounts").await?,

@@ -1,4 +1,5 @@
-//! A server as a process: started, waited for, killed.
+//! The server as a child process: a test or benchmark starts it, waits until it is ready,
+//! and kills it.
 //!
 //! ```text
 //! Launch ──start──> Server ──ready──> clients connect
@@ -6,8 +7,8 @@
 //!    └────────────────┘ the same directory and port, again
 //! ```
 //!
-//! What the server writes to its outputs is kept in a file beside its data, and the
-//! end of it is part of every error.
+//! The server's output goes to a file beside its data, and every error includes the end
+//! of that file.
 #![expect(
     clippy::disallowed_methods,
     reason = "starts and kills real processes that write to a real disk; nothing of it is simulated"
@@ -26,56 +27,56 @@ use crate::faults::namespace::Namespace;
 use coeval_env as env;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How long a server may take to answer, recovery included.
+/// Longest time for a server to answer its first query, recovery included.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// How long it may take to stop when asked to.
+/// Longest time for a server to stop after SIGTERM.
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
-/// Between two looks at whether something has happened.
+/// Interval between two polls of the server's state.
 const POLL: Duration = Duration::from_millis(2);
-/// How much of the server's output an error shows, in bytes.
+/// How much of the server's output an error includes, in bytes.
 const LOG_SHOWN: usize = 4_000;
 
-/// A server that did not do what it was asked to.
+/// An error of the server process.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be started at all.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Which program.
+        /// Path of the program.
         program: String,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// It ended by itself.
+    /// The server exited by itself.
     #[error("the server ended by itself ({status}); it said:\n{log}")]
     Ended {
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
         /// The end of its output.
         log: String,
     },
-    /// It neither answers nor ends.
+    /// The server neither answers nor exits.
     #[error("the server does not answer; it said:\n{log}")]
     Silent {
         /// The end of its output.
         log: String,
     },
-    /// It goes on although it was told to stop.
+    /// The server is still running although it received SIGTERM.
     #[error("the server does not stop on SIGTERM; it said:\n{log}")]
     Stays {
         /// The end of its output.
         log: String,
     },
-    /// The binary does not build.
+    /// The build of the binary failed.
     #[error("the server does not build ({0})")]
     Build(ExitStatus),
-    /// Its directory, its output or a port is out of reach.
+    /// The server's directory, its output or a port is not accessible.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 impl Error {
-    /// Whether a server that runs is found wanting.
+    /// Whether the error is the server's fault, rather than the machine's or the test's.
     #[must_use]
     pub const fn is_the_servers(&self) -> bool {
         match self {
@@ -88,19 +89,19 @@ impl Error {
 /// How to start a server: always with the same directory and port.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The program.
+    /// Path of the server's program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Command-line arguments.
     pub arguments: Vec<String>,
-    /// Where it will listen: on loopback, but for one in a network namespace.
+    /// Address that the server listens on: loopback, except in a network namespace.
     pub host: IpAddr,
-    /// At which port.
+    /// TCP port that the server listens on.
     pub port: u16,
-    /// Where its output goes.
+    /// File that receives the server's output.
     pub log: PathBuf,
-    /// Where its checkpoints are, if that is known.
+    /// Directory of the server's checkpoints, if it is known.
     pub checkpoints: Option<PathBuf>,
-    /// What its environment has beside what this process's has.
+    /// Environment variables of the server beside those of this process.
     pub environment: Vec<(String, OsString)>,
 }
 
@@ -126,7 +127,7 @@ impl Launch {
         })
     }
 
-    /// The same with these settings, by name and value.
+    /// Adds `settings` to the command line, as pairs of name and value.
     #[must_use]
     pub fn with(mut self, settings: &[(&str, u64)]) -> Self {
         for (name, value) in settings {
@@ -136,8 +137,8 @@ impl Launch {
         self
     }
 
-    /// The same in a network namespace, where it listens at the namespace's address to
-    /// whoever comes.
+    /// Moves the server into a network namespace, where it listens on the namespace's
+    /// address and accepts any client.
     #[must_use]
     pub fn within(mut self, namespace: &Namespace) -> Self {
         self.host = namespace.server().into();
@@ -156,7 +157,7 @@ impl Launch {
         self
     }
 
-    /// The files of checkpoints that there are, unfinished ones included.
+    /// Names of the checkpoint files in the data directory, unfinished ones included.
     pub fn checkpoint_files(&self) -> Result<Vec<String>, Error> {
         let Some(folder) = &self.checkpoints else {
             return Ok(Vec::new());
@@ -168,7 +169,7 @@ impl Launch {
         Ok(names)
     }
 
-    /// A shell command in which `{folder}` and `{port}` stand for what they say. For
+    /// Starts a shell command in which `{folder}` and `{port}` are substituted. For
     /// trying a workload on any other server.
     pub fn shell(template: &str, folder: &Path, port: u16) -> Result<Self, Error> {
         fs::create_dir_all(folder)?;
@@ -186,7 +187,7 @@ impl Launch {
         })
     }
 
-    /// Starts it, in a process group of its own. Does not wait until it answers.
+    /// Starts the server, in a process group of its own. Does not wait until it answers.
     pub fn start(&self) -> Result<Server, Error> {
         let log = OpenOptions::new()
             .create(true)
@@ -213,7 +214,7 @@ impl Launch {
     }
 }
 
-/// A running server. Killed when it is dropped.
+/// A running server process. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -223,7 +224,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Waits until it answers a query, recovery included.
+    /// Waits until the server answers a query, recovery included.
     pub async fn ready(&mut self) -> Result<crate::Connection, Error> {
         let started = env::now();
         while started.elapsed() < READY_WITHIN {
@@ -245,9 +246,9 @@ impl Server {
         })
     }
 
-    /// Kills it and everything it started, and waits until it is gone.
+    /// Kills the server and every process it started, and waits until it has exited.
     ///
-    /// An error is one the server has brought on itself: it had ended before.
+    /// Returns an error if the server had exited by itself before the kill.
     pub fn kill(mut self) -> Result<(), Error> {
         if let Some(status) = self.child.try_wait()? {
             return Err(Error::Ended {
@@ -257,7 +258,7 @@ impl Server {
         }
         self.kill_group();
         let status = self.child.wait()?;
-        // Between the look and the kill it may still have ended in its own way.
+        // Between the poll and the kill the server may still have exited by itself.
         if status.signal() == Some(Signal::KILL.as_raw()) {
             Ok(())
         } else {
@@ -268,12 +269,12 @@ impl Server {
         }
     }
 
-    /// Stops it as a machine that does not get to run: SIGSTOP.
+    /// Pauses the server process with SIGSTOP, like a machine that is not scheduled.
     pub fn pause(&self) -> Result<(), Error> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on after [`Server::pause`]: SIGCONT.
+    /// Continues the server after [`Server::pause`], with SIGCONT.
     pub fn resume(&self) -> Result<(), Error> {
         self.signal(Signal::CONT)
     }
@@ -287,7 +288,8 @@ impl Server {
         }
     }
 
-    /// Waits until it has ended by itself, at most for so long; how, if it did.
+    /// Waits at most `within` for the server to exit by itself; returns its exit status
+    /// if it did.
     pub async fn ended(&mut self, within: Duration) -> Result<Option<ExitStatus>, Error> {
         let began = env::now();
         while began.elapsed() < within {
@@ -299,7 +301,8 @@ impl Server {
         Ok(None)
     }
 
-    /// Asks it to stop, and waits until it has. It is to end with success.
+    /// Sends SIGTERM and waits until the server has exited. The exit status must be
+    /// success.
     pub async fn stop(mut self) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
         let asked = env::now();
@@ -321,13 +324,13 @@ impl Server {
         })
     }
 
-    /// The loopback port it listens on.
+    /// TCP port that the server listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its number among the machine's processes.
+    /// Process id of the server.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -339,7 +342,7 @@ impl Server {
 
     fn kill_group(&self) {
         if let Some(id) = self.process() {
-            // A group that is gone already needs no signal.
+            // A process group that is gone already needs no signal.
             let _ = kill_process_group(id, Signal::KILL);
         }
     }
@@ -360,13 +363,14 @@ impl Drop for Server {
     }
 }
 
-/// Builds the `coeval` binary the way the running program was built, and says where it
-/// lies: beside that program.
+/// Builds the `coeval` binary with the profile of the running program, and returns its
+/// path: the directory of that program.
 pub fn build_coeval() -> Result<PathBuf, Error> {
     build_coeval_with(&[])
 }
 
-/// The same, with these features of `coeval-server`.
+/// Builds the `coeval` binary with these features of `coeval-server`, and returns its
+/// path.
 pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
@@ -394,19 +398,19 @@ pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
     Ok(std::env::current_exe()?.with_file_name("coeval"))
 }
 
-/// Ports that systems give to nobody who does not ask for one: to those who connect they give
-/// higher ones.
+/// Ports below the ephemeral range: the operating system assigns none of these to a
+/// connecting socket.
 const PORTS: std::ops::Range<u16> = 10_240..32_768;
 
-/// How many are tried.
+/// Number of ports that are tried.
 const TRIES: usize = 1000;
 
-/// A loopback port that nobody listens on at the moment, and that this process has not given
-/// out before. Whoever only connects does not take it meanwhile, so that a server finds it
-/// free, also when it starts again.
+/// A loopback port without a listener at the moment, which this process has not given out
+/// before. No connecting socket takes the port in the meantime, so a server finds it
+/// free, also at a restart.
 pub async fn free_port() -> Result<u16, Error> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Processes that run at the same time begin at places of their own.
+    // Concurrent processes begin their search at different ports.
     let begin = std::process::id().wrapping_mul(331);
     for _ in 0..TRIES {
         let number = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -456,8 +460,8 @@ mod tests {
             env::sleep(POLL).await;
         };
         server.kill().expect("was running");
-        // A zombie at last, until its new parent looks after it. Were it still asleep,
-        // this would wait for ever.
+        // The process becomes a zombie until its new parent reaps it. If it were still
+        // asleep, this loop would wait for ever.
         let stat = format!("/proc/{}/stat", id.as_raw_nonzero());
         while fs::read_to_string(&stat).is_ok_and(|state| !state.contains(") Z")) {
             env::sleep(POLL).await;

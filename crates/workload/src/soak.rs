@@ -1,4 +1,5 @@
-//! Updates for a long time with a long scan inside: does memory stay where it is?
+//! A soak test: updates for a long time beside a long scan, to see whether the server's
+//! memory use stays constant.
 //!
 //! ```text
 //!   fill │ warm up, with a short scan │ updates ………………………………………………………………………………
@@ -7,17 +8,17 @@
 //! ```
 //!
 //! Clients update rows at random, all the time. The scan reads the whole table again and
-//! again in one REPEATABLE READ transaction; every pass has to see the same rows, of
-//! which all are gone from everybody else's sight after a while. While it lasts the
-//! server keeps one old version of each row for it, and no more: what the hundreds of
-//! versions between leave behind has to go.
+//! again in one REPEATABLE READ transaction; every pass has to see the same rows, all of
+//! which are overwritten for every newer snapshot after a while. During the scan the
+//! server must keep one old version of each row for it, and no more: the garbage
+//! collector has to reclaim the hundreds of versions in between.
 //!
-//! An allocator keeps room that it has once needed. What a scan needs at most is one
-//! more version of each row, and the warm-up has a scan of its own until every row has
-//! that; so the baseline has this room already, and what comes on top is growth.
+//! An allocator keeps memory that it once needed. A scan needs at most one more version
+//! of each row, and the warm-up has a scan of its own until every row has that version;
+//! so the baseline includes this memory already, and any increase over it is growth.
 //!
-//! Each sample compares what the kernel says the process occupies with what the server
-//! says it has taken, by class.
+//! Each sample compares the process's resident memory, as the kernel reports it, with the
+//! memory that the server accounts for, by class.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,44 +30,44 @@ use tokio_postgres::Error;
 use crate::chance::Chance;
 use crate::{Connection, connect};
 
-/// What is done, and for how long.
+/// Parameters of the soak test.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The loopback port of the server.
+    /// TCP port of the server, on loopback.
     pub port: u16,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: i32,
-    /// How many bytes of text each has.
+    /// Length of the text in each row, in bytes.
     pub width: usize,
-    /// How many clients update them.
+    /// Number of clients that update the rows.
     pub clients: u64,
-    /// How many updates they make together in a second at most; 0 for no such limit.
+    /// Most updates per second, of all clients together; 0 for no limit.
     pub rate: u64,
-    /// Where chance begins.
+    /// Seed of the random number generator.
     pub seed: u64,
 }
 
-/// What takes memory, in bytes, as the server says.
+/// The server's own memory accounting, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// By class, in the server's order.
+    /// Bytes of each class of memory, in the server's order.
     pub classes: Vec<(String, u64)>,
 }
 
 impl Accounts {
-    /// Everything together.
+    /// Sum of all classes, in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.classes.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// By how many per cent all classes together differ from what is occupied.
+    /// Difference between the sum of all classes and the resident memory, in per cent.
     #[must_use]
     pub fn disagreement(&self, resident: u64) -> f64 {
         (self.total() as f64 / resident as f64 - 1.0) * 1e2
     }
 
-    /// What one class takes.
+    /// Bytes of one class.
     #[must_use]
     pub fn of(&self, class: &str) -> u64 {
         let mut classes = self.classes.iter();
@@ -75,7 +76,7 @@ impl Accounts {
     }
 }
 
-/// Asks the server for its accounts.
+/// Reads the server's memory accounting.
 pub async fn accounts(connection: &Connection) -> Result<Accounts, Error> {
     let rows = connection
         .query(
@@ -93,7 +94,7 @@ pub async fn accounts(connection: &Connection) -> Result<Accounts, Error> {
     Ok(accounts)
 }
 
-/// Clients that update until they are stopped.
+/// Clients that update rows until they are stopped.
 pub struct Updates {
     stop: Arc<AtomicBool>,
     count: Arc<AtomicU64>,
@@ -101,13 +102,14 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// How many rows have been updated.
+    /// Number of updates so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Stops them. An error is the first that one of them met.
+    /// Stops the clients. Returns the number of updates, or the first error of any
+    /// client.
     pub async fn stop(self) -> Result<u64, Error> {
         self.stop.store(true, Ordering::Relaxed);
         for client in self.clients {
@@ -120,14 +122,14 @@ impl Updates {
 }
 
 impl Load {
-    /// Makes and fills the table.
+    /// Creates and fills the table.
     pub async fn set_up(&self, connection: &Connection) -> Result<(), Error> {
         connection
             .batch_execute(
                 "CREATE TABLE soak (id int PRIMARY KEY, n bigint NOT NULL, filler text NOT NULL)",
             )
             .await?;
-        /// Rows of one statement.
+        /// Rows per INSERT statement.
         const PORTION: i32 = 10_000;
         for first in (1..=self.rows).step_by(PORTION as usize) {
             let last = self.rows.min(first.saturating_add(PORTION - 1));
@@ -141,7 +143,7 @@ impl Load {
         Ok(())
     }
 
-    /// How often rows have been updated, by their own account.
+    /// Number of updates according to the rows themselves.
     pub async fn updates(&self, connection: &Connection) -> Result<i64, Error> {
         let row = connection
             .query_one("SELECT sum(n)::bigint FROM soak", &[])
@@ -149,7 +151,7 @@ impl Load {
         row.try_get(0)
     }
 
-    /// Starts the clients that update.
+    /// Starts the clients that update rows.
     #[must_use]
     pub fn start(&self) -> Updates {
         let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::default());
@@ -181,7 +183,8 @@ impl Load {
         let mut next = env::now();
         while !stop.load(Ordering::Relaxed) {
             if !between.is_zero() {
-                // What was late is not made up for: a pause of the machine's is no burst.
+                // A client does not make up for updates that were late: a pause of the
+                // machine must not become a burst.
                 next = (next + between).max(env::now());
                 env::sleep_until(next).await;
             }
@@ -194,10 +197,10 @@ impl Load {
         Ok(())
     }
 
-    /// Reads the table again and again in one snapshot until `done` says so, a little at
-    /// a time. Returns how many passes there were; `None` when two of them differ.
+    /// Reads the table again and again in one snapshot, a portion at a time, until `done`
+    /// returns true. Returns the number of passes; `None` if two passes differ.
     pub async fn scan(&self, done: impl Fn() -> bool) -> Result<Option<u64>, Error> {
-        /// Rows of one statement.
+        /// Rows per SELECT statement.
         const PORTION: i32 = 1_000;
         let connection = connect(self.port).await?;
         connection

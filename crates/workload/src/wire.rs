@@ -1,4 +1,4 @@
-//! One connection over the wire.
+//! A client connection over PostgreSQL's protocol.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Deref;
@@ -6,7 +6,8 @@ use std::ops::Deref;
 use coeval_env as env;
 use tokio_postgres::{Client, Config, Error, NoTls};
 
-/// A client with the task that moves its bytes. Closed when it is dropped.
+/// A client together with the task that moves its bytes. Dropping it closes the
+/// connection.
 pub struct Connection {
     client: Client,
     _mover: env::JoinHandle<()>,
@@ -25,7 +26,7 @@ pub async fn connect(port: u16) -> Result<Connection, Error> {
     connect_to(Ipv4Addr::LOCALHOST.into(), port).await
 }
 
-/// Connects to the server that listens somewhere.
+/// Connects to the server that listens on `host` and `port`.
 pub async fn connect_to(host: IpAddr, port: u16) -> Result<Connection, Error> {
     let (client, connection) = Config::new()
         .host(host.to_string())
@@ -35,7 +36,8 @@ pub async fn connect_to(host: IpAddr, port: u16) -> Result<Connection, Error> {
         .connect(NoTls)
         .await?;
     let mover = env::spawn("connection", async move {
-        // How a connection ends is told to whoever waits for an answer on it.
+        // The error that ends a connection is returned to every caller that awaits an
+        // answer on it.
         let _ = connection.await;
     });
     Ok(Connection {

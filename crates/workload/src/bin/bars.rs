@@ -1,11 +1,12 @@
-//! Draws what runs came to, beside what they should come to.
+//! The bars command: draws a bar chart of measured values beside their targets.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin bars -- --title TPC-C --axis µs FILE.csv FILE.svg
 //! ```
 //!
-//! The file has a head and a line for each round of each run: its name, what the round came
-//! to, and the aim, which may be empty. A bar is as long as the median of a run's rounds.
+//! The file has a header and a line for each round of each run: the run's name, the
+//! round's value, and the target, which may be empty. The length of a bar is the median
+//! of a run's rounds.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,18 +15,18 @@ use std::process::ExitCode;
 use clap::Parser;
 use coeval_workload::plot::{Bar, Bars};
 
-/// Draws bars.
+/// Draws a bar chart of measurements.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What the chart shows.
+    /// Title of the chart.
     #[arg(long)]
     title: String,
-    /// What lengths count, with their unit.
+    /// Label of the value axis, with its unit.
     #[arg(long)]
     axis: String,
-    /// Lines of run, number, aim.
+    /// Input file: lines of run, number, target.
     csv: PathBuf,
-    /// The chart.
+    /// Output file: the chart.
     svg: PathBuf,
 }
 
@@ -57,7 +58,8 @@ fn run(arguments: Arguments) -> io::Result<()> {
     std::fs::write(&arguments.svg, chart.svg())
 }
 
-/// Bars in the order of their first rounds, or the line that is none.
+/// Parses the bars, in the order of their first rounds; the error is the first line that
+/// is malformed.
 fn read(text: &str) -> Result<Vec<Bar>, &str> {
     let mut bars: Vec<Bar> = Vec::new();
     for line in text.lines().skip(1) {

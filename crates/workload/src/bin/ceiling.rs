@@ -1,19 +1,19 @@
-//! A server that does nothing: what is left of a load over the wire when the server costs
-//! no more than receiving and sending, which no database can go below.
+//! The ceiling command: a server that does nothing but receive and send. It measures the
+//! throughput of a load over the wire that no database can exceed.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin ceiling -- --listen 127.0.0.1:7700
 //! pgbench -h 127.0.0.1 -p 7700 -n -M prepared -c 8 -j 2 -T 5 -D scale=10 -f bench/tpcb.sql
 //! ```
 //!
-//! It speaks as much of PostgreSQL's protocol as `pgbench` with a script and `psql` need. A
-//! statement that begins with `SELECT` answers with one row of one number, any other says
-//! that it is done; nothing is read of them, nothing kept, and no disk waited for. Threads,
-//! sockets and sends are as a real server of ours has them: an executor for each thread,
-//! whose sessions stay there, one receive and one send for each batch of messages. So the
-//! transactions in a second that `pgbench` reaches here are the most that it could reach
-//! with a server of this make, and their ratio to another server's the most that a ratio
-//! can be. `bench/pgbench.sh` runs it beside the others.
+//! The server speaks as much of PostgreSQL's protocol as `pgbench` with a script and
+//! `psql` need. It answers a statement that begins with `SELECT` with one row of one
+//! number, and any other with its completion; it neither parses nor stores anything, and
+//! waits for no disk. Threads, sockets and sends are those of the real server: an
+//! executor for each thread, whose sessions stay there, one receive and one send for each
+//! batch of messages. So the transactions per second that `pgbench` reaches here are an
+//! upper bound for a server of this architecture, and their ratio to another server's is
+//! the greatest ratio possible. `bench/pgbench.sh` runs it beside the others.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,18 +25,19 @@ use coeval_env as env;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// Answers clients of PostgreSQL without doing anything.
+/// Answers PostgreSQL clients without doing any work.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long)]
     listen: SocketAddr,
-    /// How many threads.
+    /// Number of worker threads.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
 }
 
-/// What encryption is asked for with, by the number in the place of the version.
+/// Request codes that a client sends in place of a protocol version to ask for
+/// encryption.
 const REQUESTS_OF_ENCRYPTION: [u32; 2] = [1234 << 16 | 5679, 1234 << 16 | 5680];
 
 const PARSE_COMPLETE: &[u8] = b"1\0\0\0\x04";
@@ -45,7 +46,7 @@ const NO_DATA: &[u8] = b"n\0\0\0\x04";
 const READY: &[u8] = b"Z\0\0\0\x05I";
 const DONE: &[u8] = b"C\0\0\0\x0dUPDATE 1\0";
 const SELECTED: &[u8] = b"C\0\0\0\x0dSELECT 1\0";
-/// A column of int4 in text.
+/// RowDescription of one int4 column in text format.
 const COLUMN: &[u8] =
     b"T\0\0\0\x21\0\x01abalance\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
 const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x010";
@@ -60,7 +61,7 @@ async fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Gives connections out in turns.
+/// Accepts connections and distributes them over the workers in turn.
 async fn serve(arguments: Arguments) -> io::Result<std::convert::Infallible> {
     let listener = env::listen(arguments.listen).await?;
     let mut workers = Vec::new();
@@ -69,7 +70,7 @@ async fn serve(arguments: Arguments) -> io::Result<std::convert::Infallible> {
         let thread = env::spawn_executor("worker", async move {
             while let Some(stream) = streams.recv().await {
                 env::spawn("session", async move {
-                    // A client that goes is no fault of anybody's.
+                    // A client that disconnects is not an error.
                     let _ = session(stream).await;
                 });
             }
@@ -84,7 +85,7 @@ async fn serve(arguments: Arguments) -> io::Result<std::convert::Infallible> {
     }
 }
 
-/// Whether the statements that a client has prepared, and the one bound last, are queries.
+/// Whether each statement that a client has prepared, and the one bound last, is a query.
 #[derive(Default)]
 struct Statements {
     prepared: HashMap<Vec<u8>, bool>,
@@ -161,7 +162,7 @@ impl Statements {
     }
 }
 
-/// Lets everybody in, without encryption.
+/// Accepts every client, without authentication or encryption.
 async fn greet(stream: &mut env::Stream) -> io::Result<()> {
     loop {
         let mut header = [0; 8];
@@ -185,13 +186,13 @@ async fn greet(stream: &mut env::Stream) -> io::Result<()> {
     stream.write_all(&output).await
 }
 
-/// What stands in front of a message's contents, itself included.
+/// A message's length field, which counts itself.
 fn length(bytes: &[u8]) -> usize {
     let bytes = bytes.first_chunk().copied().unwrap_or_default();
     (u32::from_be_bytes(bytes) as usize).max(4)
 }
 
-/// A text up to its zero byte, and what follows.
+/// Splits `contents` after the first zero-terminated string: the string and the rest.
 fn cut(contents: &[u8]) -> (&[u8], &[u8]) {
     let end = contents.iter().position(|&byte| byte == 0);
     let (text, rest) = contents.split_at(end.unwrap_or(contents.len()));

@@ -1,14 +1,14 @@
-//! The corruption command: every kind of file of a data directory, of a backup and beside
-//! them, edited in every way, and what a server makes of it.
+//! The corruption command: edits every kind of file of a data directory, of a backup and
+//! of the configuration in every way, and reports how a server handles it.
 //!
 //! ```text
 //! cargo run -p coeval-workload --bin corruption
 //! cargo run -p coeval-workload --bin corruption -- --trials 20 --verify --seed 7
 //! ```
 //!
-//! Prints a table in Markdown. Ends with 0 when everything was refused by name, repaired
-//! or harmless; with 1 when something was served wrong, or refused without saying which
-//! file; with 2 when no verdict was reached.
+//! The command prints a table in Markdown. It exits with 0 if the server refused (naming
+//! the file), repaired or tolerated every edit; with 1 if the server returned wrong data,
+//! or refused without naming the file; with 2 if no verdict was reached.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,16 +18,17 @@ use coeval_env as env;
 use coeval_workload::faults::corruption::{self, Edit, Options};
 use coeval_workload::server::build_coeval;
 
-/// Edits files, starts servers, and says what they made of it.
+/// Edits files, starts servers, and reports how they handled the edits.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How often each edit is made of each kind of file, each time elsewhere.
+    /// How often each edit is made of each kind of file, each time at another offset.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     trials: u32,
-    /// Decides where files are edited.
+    /// Seed that decides where files are edited.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Asks `coeval verify` as well: it may call nothing sound that a start refuses.
+    /// Runs `coeval verify` as well: it must not accept a file that the server refuses at
+    /// start.
     #[arg(long)]
     verify: bool,
     /// The server's binary; built from this workspace when absent.

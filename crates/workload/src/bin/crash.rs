@@ -1,12 +1,12 @@
-//! The crash command: kills a server under load, again and again, and compares what
-//! it kept with what its clients were told.
+//! The crash command: kills a server under load, again and again, and compares the data
+//! that it kept with the acknowledgements that its clients received.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin crash -- --rounds 200
 //! ```
 //!
-//! Ends with 0 when nothing was lost, invented or torn; with 1 when something was,
-//! and then the directory is kept; with 2 when no verdict was reached.
+//! Exits with 0 if no transfer was lost, invented or torn; with 1 if one was, in which
+//! case the data directory is kept; with 2 if no verdict was reached.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program of its own that drives processes; nothing of it is simulated"
@@ -21,42 +21,42 @@ use clap::Parser;
 use coeval_workload::crash::{self, Options};
 use coeval_workload::server::{Launch, build_coeval, free_port};
 
-/// Kills a server under load, restarts it, and compares what it kept with what its
-/// clients were told.
+/// Kills a server under load, restarts it, and compares its data with its clients'
+/// acknowledgements.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How often to kill it.
+    /// How often to kill the server.
     #[arg(long, default_value_t = 200)]
     rounds: u32,
-    /// How many clients load it.
+    /// Number of concurrent clients.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
-    /// Decides the load and the moments of the kills. Drawn from the clock when absent.
+    /// Seed that decides the load and the moments of the kills. Taken from the clock when
+    /// absent.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many accounts there are; few make conflicts.
+    /// Number of accounts; few accounts cause conflicts.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=100_000))]
     accounts: u32,
     /// The longest time under load before a kill, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     load: u64,
-    /// How much log makes the server take a checkpoint, in bytes; little, so that
-    /// many kills meet one.
+    /// Log volume after which the server takes a checkpoint, in bytes; small, so that
+    /// many kills hit one.
     #[arg(long, default_value_t = 50_000)]
     checkpoint_log: u64,
-    /// How long a file of its log is, in bytes; short, so that checkpoints remove
-    /// some.
+    /// Length of a log segment, in bytes; short, so that checkpoints remove some.
     #[arg(long, default_value_t = 65_536)]
     log_segment: u64,
-    /// Where to make the server's directory; the system's folder for temporary files
-    /// when absent.
+    /// Parent folder for the server's data directory; the system's temporary folder when
+    /// absent.
     #[arg(long)]
     folder: Option<PathBuf>,
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
     /// A shell command that starts some other server instead, in which {folder} and
-    /// {port} are filled in.
+    /// {port} are substituted.
     #[arg(long, conflicts_with = "binary")]
     launch: Option<String>,
 }

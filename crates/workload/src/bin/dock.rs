@@ -1,5 +1,6 @@
-//! The dock command: a server process under every kind of fault that can be made from
-//! outside, with every workload, at every isolation level.
+//! The dock command: the fault harness for server processes. It runs a server under every
+//! kind of fault that can be caused from outside, with every workload, at every isolation
+//! level.
 //!
 //! ```text
 //! cargo run -p coeval-workload --bin dock -- --quick
@@ -12,10 +13,10 @@
 //! cargo run -p coeval-workload --bin dock -- --planted
 //! ```
 //!
-//! Ends with 0 when nothing was lost, invented, torn or served wrong; with 1 when
-//! something was, or a server did not start, stop, end or answer as it must; with 2 when no
-//! verdict was reached. Faults of disk and clock need a
-//! debug build, which this makes when it is one itself.
+//! Exits with 0 if nothing was lost, invented, torn or returned wrong; with 1 if
+//! something was, or a server did not start, stop, exit or answer as it must; with 2 if
+//! no verdict was reached. Faults of disk and clock need a debug build of the server,
+//! which the command builds if it is a debug build itself.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -36,39 +37,38 @@ use coeval_workload::faults::namespace::Namespace;
 use coeval_workload::server::{build_coeval, build_coeval_with};
 use tokio::sync::mpsc;
 
-/// Puts a server process under faults, and judges what its clients were told.
+/// Runs a server process under faults, and judges the histories of its clients.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Only this kind, or several: kill, stop, pause, network, cut, partition, one-way,
+    /// Only these kinds of fault: kill, stop, pause, network, cut, partition, one-way,
     /// loss, power, sync, slow, write, full, clock or combined.
     #[arg(long)]
     kind: Vec<String>,
-    /// Only this level, or several, as SQL names them.
+    /// Only these isolation levels, as SQL names them.
     #[arg(long)]
     level: Vec<String>,
-    /// Only this workload, or several: ledger, bank, list-append, rw-register, ycsb,
-    /// smallbank or tpcc.
+    /// Only these workloads: ledger, bank, list-append, rw-register, ycsb, smallbank or
+    /// tpcc.
     #[arg(long)]
     workload: Vec<String>,
-    /// Each kind at each level with one workload only, another each time.
+    /// Runs each kind at each level with only one workload, a different one each time.
     #[arg(long)]
     quick: bool,
-    /// How often the fault happens, for each workload, level and kind; 0 for a run in which
-    /// nothing goes wrong.
+    /// How often the fault happens, for each workload, level and kind; 0 for a run
+    /// without faults.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// How many nodes there are: a server alone, or a cluster, whose clients connect to all
-    /// of them.
+    /// Number of nodes: one server, or a cluster whose clients connect to all nodes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=9))]
     nodes: u64,
-    /// Of a cluster, whom the faults are for: leader, follower or all; several make a run
-    /// each.
+    /// Of a cluster, the nodes that the faults hit: leader, follower or all; several
+    /// values make a run each.
     #[arg(long, default_value = "leader")]
     whom: Vec<String>,
-    /// How many clients load it.
+    /// Number of concurrent clients.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     clients: u64,
-    /// Decides the load and the moments of faults.
+    /// Seed that decides the load and the moments of faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The longest time under load before and after a fault, in milliseconds.
@@ -77,32 +77,33 @@ struct Arguments {
     /// How long a client waits for an answer, in milliseconds.
     #[arg(long, default_value_t = 2000)]
     timeout: u64,
-    /// Loses packets by no firewall, even where network namespaces are to be had.
+    /// Drops no packets by firewall, even where network namespaces are available.
     #[arg(long)]
     loopback: bool,
-    /// A setting of the server, such as log-segment-bytes=65536, or several.
+    /// Settings of the server, such as log-segment-bytes=65536.
     #[arg(long, value_parser = setting)]
     set: Vec<(&'static str, u64)>,
-    /// A fault that is in force until the first of the kind is over, such as 'sync takes
-    /// 30', or several.
+    /// Faults that are in force until the first fault of the kind is over, such as 'sync
+    /// takes 30'.
     #[arg(long)]
     fault: Vec<String>,
-    /// How long the server may take after a fault until clients commit again, in
-    /// milliseconds.
+    /// Longest time after a fault until clients commit again, in milliseconds.
     #[arg(long, default_value_t = PATIENCE.as_millis() as u64)]
     patience: u64,
-    /// How long nobody may be able to write after a node of a cluster was taken away, in
-    /// milliseconds; any time when absent.
+    /// Longest write outage after a node of a cluster is taken away, in milliseconds;
+    /// unlimited when absent.
     #[arg(long)]
     outage_at_most: Option<u64>,
-    /// How many runs go on at a time: most of each is waiting.
+    /// Number of concurrent runs: most of each run is waiting.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     jobs: u64,
-    /// A bug that the server is to have, for which it is built with the feature `planted`.
+    /// A known bug to inject into the server, which is then built with the feature
+    /// `planted`.
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
-    /// Puts known bugs to the test, one under each kind of fault or each that is asked
-    /// for, instead of a sound server. Ends with 1 when one is not caught.
+    /// Tests the harness itself: injects known bugs, one under each requested kind of
+    /// fault, instead of running a sound server. Exits with 1 if one of them is not
+    /// caught.
     #[arg(long)]
     planted: bool,
     /// The server's binary; built from this workspace when absent.
@@ -117,7 +118,7 @@ fn bug(name: &str) -> Result<Bug, String> {
     Bug::named(name).ok_or_else(|| format!("there are {}", all.join(", ")))
 }
 
-/// A name and a number, kept for as long as the process lives.
+/// Parses a setting: a name, leaked to live as long as the process, and a number.
 fn setting(text: &str) -> Result<(&'static str, u64), String> {
     let (name, value) = text.split_once('=').ok_or("a setting is NAME=NUMBER")?;
     let value = value.parse().map_err(|error| format!("{value}: {error}"))?;
@@ -135,7 +136,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// What is asked for, by the names that there are.
+/// Resolves the requested names among all known ones; all if none is requested.
 fn chosen<T: Copy>(
     what: &str,
     wanted: &[String],
@@ -152,7 +153,7 @@ fn chosen<T: Copy>(
     Ok(all.map(|(value, _)| *value).collect())
 }
 
-/// Everything to be done, in its order.
+/// All runs to do, in order.
 fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
     let kinds = chosen("kind", &arguments.kind, &Kind::ALL)?;
     let levels = chosen("level", &arguments.level, &LEVELS)?;
@@ -162,18 +163,19 @@ fn plan(arguments: &Arguments) -> Result<Vec<Options>, String> {
         &WORKLOADS.map(|name| (name, name)),
     )?;
     let whom = match arguments.nodes {
-        // Who else.
+        // A single node is its own leader.
         1 => vec![Whom::Leader],
         _ => chosen("whom", &arguments.whom, &Whom::ALL)?,
     };
-    // Few, and for the whole run.
+    // Leaking is fine: the faults are few and needed for the whole run.
     let faults = arguments.fault.iter().map(|fault| &*fault.clone().leak());
     let faults: Vec<&'static str> = faults.collect();
     let mut all = Vec::new();
     for (at, &kind) in kinds.iter().enumerate() {
         for (beside, &level) in levels.iter().enumerate() {
             for (which, &workload) in workloads.iter().enumerate() {
-                // Coprime steps, so that kinds, levels and workloads all meet in time.
+                // Coprime steps, so that all combinations of kinds, levels and workloads
+                // occur in time.
                 let turn = (at + 3 * beside) % workloads.len();
                 if arguments.quick && which != turn {
                     continue;
@@ -242,7 +244,7 @@ async fn run(arguments: Arguments) -> Result<u8, Failure> {
     Ok(total.code())
 }
 
-/// What came of all runs.
+/// Summary over all runs of the command.
 #[derive(Default)]
 struct Total {
     sum: Summary,
@@ -270,7 +272,7 @@ impl Total {
         self.sum.committed += summary.committed;
         self.sum.aborted += summary.aborted;
         self.sum.unknown += summary.unknown;
-        // Of namespaces the number does not matter.
+        // The numbers of namespaces do not matter.
         let number = |end: char| end.is_ascii_digit() || end == '-';
         let way = summary.reached.trim_end_matches(number);
         if !way.is_empty() && !self.ways.iter().any(|known| known == way) {
@@ -304,14 +306,14 @@ impl fmt::Display for Total {
     }
 }
 
-/// What is printed of a run, and what came of it.
+/// The printed line of a run, and the run's result.
 struct Line {
     text: String,
     result: Result<Summary, Undecided>,
 }
 
-/// All runs, so many at a time. Lines come in the order of the plan, each as soon as it
-/// and those before it are there.
+/// Performs all runs, `at_once` of them concurrently. The lines arrive in the order of
+/// the plan, each as soon as it and its predecessors are complete.
 fn at_once_in_order(
     binary: PathBuf,
     plan: Vec<Options>,
@@ -351,7 +353,7 @@ fn at_once_in_order(
     lines
 }
 
-/// One run. What is not sound is kept.
+/// Performs one run. The data directory of a run that is not clean is kept.
 async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
     let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
     let result = dock::run(binary, folder.path(), options).await;
@@ -392,8 +394,8 @@ async fn one(binary: &Path, options: &Options) -> Result<Line, Failure> {
     Ok(Line { text, result })
 }
 
-/// Each known bug, the same run without it, and the bug without the fault; a table in
-/// Markdown.
+/// Runs each known bug under its fault, the same run without the bug, and the bug without
+/// the fault; prints a table in Markdown.
 async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
     if !cfg!(debug_assertions) {
         return Err("faults of disk and clock need a debug build".into());
@@ -412,7 +414,7 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
         }
         let folder = tempfile::Builder::new().prefix("coeval-dock-").tempdir()?;
         let with = catch.test(&binary, &folder.path().join("with")).await?;
-        // One without a verdict keeps none of the others from theirs.
+        // A run without a verdict does not stop the other runs.
         let said = |done: Result<Vec<String>, dock::Error>| {
             done.unwrap_or_else(|error| vec![format!("no verdict: {error}")])
         };
@@ -455,7 +457,7 @@ async fn planted(arguments: &Arguments) -> Result<u8, Failure> {
 mod tests {
     use super::*;
 
-    /// The words of a command, as a shell takes them.
+    /// Splits a command into words, as a shell does.
     fn words(command: &str) -> Vec<String> {
         let parts = command.split('\'').enumerate();
         parts

@@ -1,13 +1,13 @@
-//! What a connection costs that does nothing.
+//! The idle command: measures the cost of an idle connection.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin idle -- --connections 10000
 //! ```
 //!
-//! Opens so many sessions, and says what the server's memory has grown by for each,
-//! how long a new session and a statement take among them, and whether every one of
-//! them still answers. Ends with 1 when one does not. The limit on open files
-//! (`ulimit -n`) has to leave room for them, here and in the server.
+//! The command opens `--connections` sessions, and reports how much the server's memory
+//! has grown for each, how long a new session and a statement take beside them, and
+//! whether every one of them still answers. It exits with 1 if one does not. The limit on
+//! open files (`ulimit -n`) must allow for the sessions, here and in the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// Measures connections that do nothing.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many.
+    /// Number of connections.
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
     /// The server's binary; built from this workspace when absent.
@@ -101,7 +101,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A session, as small as it can be at this end.
+/// Opens a session with the least possible client-side state.
 async fn session(address: SocketAddr) -> Result<env::Stream, Failure> {
     let mut stream = env::connect(address).await?;
     let parameters = b"\0\x03\0\0user\0idle\0database\0idle\0\0";
@@ -113,13 +113,13 @@ async fn session(address: SocketAddr) -> Result<env::Stream, Failure> {
     Ok(stream)
 }
 
-/// Has a session answer a query.
+/// Runs a query in a session and waits for its answer.
 async fn answers(stream: &mut env::Stream) -> Result<(), Failure> {
     stream.write_all(b"Q\0\0\0\x0dselect 1\0").await?;
     until_ready(stream).await
 }
 
-/// Reads up to ReadyForQuery.
+/// Reads messages up to and including ReadyForQuery.
 async fn until_ready(stream: &mut env::Stream) -> Result<(), Failure> {
     loop {
         let kind = stream.read_u8().await?;
@@ -134,7 +134,7 @@ async fn until_ready(stream: &mut env::Stream) -> Result<(), Failure> {
     }
 }
 
-/// The memory a process occupies, in bytes.
+/// Resident memory of a process, in bytes.
 #[expect(
     clippy::disallowed_methods,
     reason = "asks the kernel about a process; nothing of it is simulated"

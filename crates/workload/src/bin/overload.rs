@@ -1,14 +1,15 @@
-//! What a server does with two and four times the clients that saturate it.
+//! The overload command: measures a server under two and four times the clients that
+//! saturate it.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin overload
 //! cargo run --release -p coeval-workload --bin overload -- --isolation serializable
 //! ```
 //!
-//! Prints a line for each step, and ends with 1 when the server collapses: when, at
-//! twice or four times saturation, it gets less done than `--least` of what it did at
-//! saturation, when a transfer fails for any other reason than a conflict, or when money
-//! has come or gone.
+//! The command prints a line for each step, and exits with 1 if the server collapses: if
+//! its throughput at twice or four times saturation is less than `--least` of that at
+//! saturation, if a transfer fails for any other reason than a conflict, or if the sum of
+//! the balances has changed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,29 +19,30 @@ use clap::Parser;
 use coeval_workload::overload::{Load, Step};
 use coeval_workload::server::{Launch, build_coeval, free_port};
 
-/// One more doubling of the clients has to bring so much for the server not to be
-/// saturated.
+/// Factor by which doubling the clients must raise the throughput; with less, the server
+/// counts as saturated.
 const WORTHWHILE: f64 = 1.1;
 
 /// Measures a server beyond its saturation.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many accounts there are: the fewer, the more conflicts.
+    /// Number of accounts: the fewer, the more conflicts.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(i32).range(1..))]
     accounts: i32,
     /// The isolation level of the transfers.
     #[arg(long, default_value = "read committed")]
     isolation: String,
-    /// Seconds of each step.
+    /// Duration of each step, in seconds.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// The most clients that are tried on the way to saturation.
+    /// The greatest number of clients that are tried in search of saturation.
     #[arg(long, default_value_t = 64)]
     most: usize,
-    /// The share of the throughput at saturation that has to be left beyond it.
+    /// The least share of the throughput at saturation that the server must keep beyond
+    /// it.
     #[arg(long, default_value_t = 0.8)]
     least: f64,
-    /// Where chance begins.
+    /// Seed of the random number generator.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The server's binary; built from this workspace when absent.
@@ -124,7 +126,7 @@ async fn run(arguments: Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(sound)
 }
 
-/// Prints a step, and notes if something failed.
+/// Prints a step, and clears `sound` if a transfer failed in it.
 fn show(name: &str, step: Step, sound: &mut bool) -> Step {
     println!(
         "{name:<12} {:>8} {:>12.0} {:>10.2} {:>10.2} {:>10} {:>9}",

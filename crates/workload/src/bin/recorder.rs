@@ -1,15 +1,15 @@
-//! What recording a history costs, over the wire.
+//! The recorder command: measures the cost of recording a history, over the wire.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin recorder
 //! cargo run --release -p coeval-workload --bin recorder -- --rounds 20 --seconds 3
 //! ```
 //!
-//! Runs list-append against one server again and again, with and without a recorder, in
-//! pairs whose order changes each time, so that a machine that gets slower or faster
-//! meanwhile does not count. Of each pair the quotient of the two throughputs is taken,
-//! and of all quotients the median, told with how far they lie apart; ends with 1 when
-//! the median says more than `--most` per cent.
+//! The command runs list-append against one server again and again, with and without a
+//! recorder, in pairs whose order alternates, so that a drift of the machine's speed
+//! cancels out. For each pair it takes the quotient of the two throughputs, and reports
+//! the median of all quotients and their spread; it exits with 1 if the median is a loss
+//! of more than `--most` per cent.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,16 +27,16 @@ use coeval_workload::workload::Workload;
 /// Measures what a recorder costs.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Pairs of runs.
+    /// Number of pairs of runs.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seconds of each run.
+    /// Duration of each run, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// How many clients there are.
+    /// Number of concurrent clients.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     clients: u64,
-    /// Per cent that it may cost.
+    /// Greatest allowed cost of recording, in per cent.
     #[arg(long, default_value_t = 5.0)]
     most: f64,
     /// The server's binary; built from this workspace when absent.

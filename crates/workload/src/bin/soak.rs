@@ -1,14 +1,15 @@
-//! Whether a server's memory stays where it is under updates, with a long scan inside.
+//! The soak command: tests whether a server's memory use stays constant under updates
+//! beside a long scan.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin soak                        an hour
 //! cargo run --release -p coeval-workload --bin soak -- --minutes 1 --scan-minutes 0.2
 //! ```
 //!
-//! Prints a sample now and then, and ends with 1 when the process has grown by more than
-//! `--growth` per cent at the end, when what the server says it has taken differs in any
-//! sample by more than `--agreement` per cent from what it occupies, when the scan sees
-//! anything but its snapshot, or when an update is lost.
+//! The command prints a sample now and then, and exits with 1 if the process has grown by
+//! more than `--growth` per cent at the end, if the server's memory accounting differs in
+//! any sample by more than `--agreement` per cent from the resident memory, if the scan
+//! sees anything but its snapshot, or if an update is lost.
 #![expect(
     clippy::disallowed_methods,
     reason = "asks the kernel about another process; nothing of it is simulated"
@@ -26,35 +27,36 @@ use coeval_workload::Connection;
 use coeval_workload::server::{Launch, build_coeval, free_port};
 use coeval_workload::soak::{Accounts, Load, accounts};
 
-/// Soaks a server.
+/// Runs a soak test of a server.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How long to update after the warm-up, in minutes.
+    /// Duration of the updates after the warm-up, in minutes.
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
-    /// How long the scan in the middle of that takes, in minutes.
+    /// Duration of the scan in the middle of the updates, in minutes.
     #[arg(long, default_value_t = 10.0)]
     scan_minutes: f64,
-    /// How many rows there are.
+    /// Number of rows.
     #[arg(long, default_value_t = 500_000, value_parser = clap::value_parser!(i32).range(1_000..))]
     rows: i32,
-    /// Bytes of text in each.
+    /// Length of the text in each row, in bytes.
     #[arg(long, default_value_t = 200)]
     width: usize,
-    /// How many clients update.
+    /// Number of clients that update rows.
     #[arg(long, default_value_t = 4)]
     clients: u64,
-    /// Updates per second at most after the warm-up, of all clients together; 0 for as many
-    /// as they can.
+    /// Most updates per second after the warm-up, of all clients together; 0 for no
+    /// limit.
     #[arg(long, default_value_t = 0)]
     rate: u64,
-    /// Per cent that the process may grow.
+    /// Greatest allowed growth of the process, in per cent.
     #[arg(long, default_value_t = 5.0)]
     growth: f64,
-    /// Per cent by which the accounts may differ from what the process occupies.
+    /// Greatest allowed difference between the memory accounting and the resident memory,
+    /// in per cent.
     #[arg(long, default_value_t = 10.0)]
     agreement: f64,
-    /// Where chance begins.
+    /// Seed of the random number generator.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The server's binary; built from this workspace when absent.
@@ -79,14 +81,14 @@ async fn main() -> ExitCode {
     }
 }
 
-/// One look at the server.
+/// One sample of the server's memory use and the machine's load.
 #[derive(Debug)]
 struct Sample {
-    /// What it occupies, in bytes.
+    /// Resident memory of the server, in bytes.
     resident: u64,
-    /// What it says it has taken.
+    /// The server's own memory accounting.
     accounts: Accounts,
-    /// How many processes of the machine want a processor, as a mean of the last minute.
+    /// Load average of the machine over the last minute.
     load: f64,
 }
 
@@ -108,13 +110,14 @@ impl Sample {
         })
     }
 
-    /// By how many per cent the accounts differ from what is occupied.
+    /// Difference between the memory accounting and the resident memory, in per cent.
     fn disagreement(&self) -> f64 {
         self.accounts.disagreement(self.resident)
     }
 }
 
-/// Between what the accounts have differed from what was occupied, in per cent.
+/// Range of the differences between the memory accounting and the resident memory, in per
+/// cent.
 #[derive(Debug)]
 struct Agreement {
     least: f64,
@@ -185,7 +188,7 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     };
     load.set_up(&connection).await?;
     let started = env::now();
-    // As fast as they can until every row has been updated.
+    // The clients update at full speed until every row has been updated.
     let hasty = Load {
         rate: 0,
         ..load.clone()
@@ -195,15 +198,16 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     print_head(&sample.accounts);
     print_sample("filled", 0.0, 0, &sample);
 
-    // The warm-up's scan, until nearly every row has been updated.
+    // The warm-up's scan lasts until nearly every row has been updated.
     let enough = 3 * u64::from(arguments.rows.unsigned_abs());
     if load.scan(|| updates.count() > enough).await?.is_none() {
-        println!("the scan has seen what is not its own");
+        println!("the scan has seen rows of another snapshot");
         return Ok(false);
     }
     let warm = updates.stop().await?;
     let updates = load.start();
-    // What it kept goes within a round of the sweep or two.
+    // The garbage collector reclaims the versions that the scan kept within a round or
+    // two.
     let patience = env::now();
     let mut baseline = Sample::take(process, &connection).await?;
     while patience.elapsed() < Duration::from_secs(60)
@@ -261,12 +265,12 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
         match scanning.await?? {
             Some(passes) => println!("the scan has read its snapshot {passes} times"),
             None => {
-                println!("the scan has seen what is not its own");
+                println!("the scan has seen rows of another snapshot");
                 sound = false;
             }
         }
     }
-    // A moment for the last round of the sweep.
+    // Leaves time for the last round of the garbage collector.
     env::sleep(Duration::from_secs(2)).await;
     let end = Sample::take(process, &connection).await?;
     let made = warm + updates.stop().await?;

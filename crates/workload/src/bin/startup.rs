@@ -1,12 +1,13 @@
-//! How long a server takes from its start to its first answer, with nothing in it.
+//! The startup command: measures the time from the start of an empty server to its first
+//! answer.
 //!
 //! ```text
 //! cargo run --release -p coeval-workload --bin startup
 //! ```
 //!
-//! Starts it again and again: in a new directory each time, in one directory that it
-//! has left in order, and in one where it was killed. Each first answer is compared
-//! with what it must be. Ends with 1 when one is wrong.
+//! The command starts the server again and again: in a new directory each time, in one
+//! directory after a clean shutdown, and in one after a kill. It compares each first
+//! answer with the expected one, and exits with 1 if one is wrong.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,13 +17,13 @@ use clap::Parser;
 use coeval_env as env;
 use coeval_workload::server::{Launch, build_coeval, free_port};
 
-/// What a start of an empty server is to stay under.
+/// Upper bound for the start of an empty server.
 const AIM: Duration = Duration::from_millis(100);
 
 /// Measures the start of an empty server.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many starts of each kind.
+    /// Number of starts of each kind.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     starts: u32,
     /// The server's binary; built from this workspace when absent.
@@ -30,7 +31,7 @@ struct Arguments {
     binary: Option<PathBuf>,
 }
 
-/// How the start before has ended.
+/// How the previous run of the server ended, before a start that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -87,8 +88,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             } else {
                 server.stop().await?;
             }
-            // The first start reads the binary from the disk, and makes the directory
-            // that later ones find.
+            // The first start does not count: it reads the binary from the disk, and
+            // creates the directory for the later ones.
             if start > 0 {
                 took.push(elapsed);
             }

@@ -1,17 +1,18 @@
-//! One client: transfers until the connection breaks, and what it was told.
+//! One client of the crash test: it runs transfers until the connection breaks, and
+//! records the outcome that the server reported for each.
 //!
-//! A transfer is four writes in one transaction: a debit, a credit, a line in the
-//! ledger, and the client's own row, which always carries the number of its newest
-//! line. Shapes vary, because they take different ways through a server:
+//! A transfer is four writes in one transaction: a debit, a credit, a line in the ledger,
+//! and the client's own row, which always carries the number of its newest line. The
+//! shapes of the transactions vary, so that they take different paths through a server:
 //!
 //! - statement by statement in a transaction block, with prepared statements, at any
 //!   of the three isolation levels;
-//! - the same with a detour that a savepoint takes back;
+//! - the same with a detour that a savepoint rolls back;
 //! - all in one simple query, which is one implicit transaction;
-//! - a block that is rolled back on purpose, and must leave nothing.
+//! - a block that is rolled back on purpose, and must have no effect.
 //!
-//! Between transfers a client reads the row of another one: what it is shown there
-//! may not be gone after a crash.
+//! Between transfers a client reads the row of another one: a transfer that it saw there
+//! must survive a crash.
 
 use coeval_check::ledger::{Account, Client, Sequence, Told, Transfer, TransferId};
 use tokio_postgres::types::Type;
@@ -21,36 +22,36 @@ use super::Error;
 use crate::Connection;
 use crate::chance::Chance;
 
-/// How long a client waits for room on a full disk.
+/// Pause before a client retries after the disk was full.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// What a client will do.
+/// Parameters of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Which client it is.
+    /// Number of this client.
     pub client: u32,
-    /// How many there are.
+    /// Number of clients.
     pub clients: u32,
-    /// How many accounts there are.
+    /// Number of accounts.
     pub accounts: u32,
-    /// The first number that this client has not used yet.
+    /// The first sequence number that this client has not used yet.
     pub first_sequence: u64,
-    /// Decides what it does.
+    /// Seed of the client's random choices.
     pub seed: u64,
-    /// The isolation level of every transaction, as SQL names it; by chance if `None`.
+    /// The isolation level of every transaction, as SQL names it; random if `None`.
     pub level: Option<&'static str>,
 }
 
-/// What a client did and was told.
+/// The transfers of a client, with the outcomes that the server reported.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Its transfers, in order.
+    /// The client's transfers, in order.
     pub transfers: Vec<(TransferId, Transfer, Told)>,
-    /// Other clients' transfers that it was shown.
+    /// Other clients' transfers that this client has read.
     pub seen: Vec<TransferId>,
 }
 
-/// How a transfer goes over the wire.
+/// How a transfer is sent over the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Block,
@@ -59,12 +60,12 @@ enum Shape {
     RolledBack,
 }
 
-/// Runs transfers until the connection breaks. A server that dies before the client
-/// has connected makes an empty history.
+/// Runs transfers until the connection breaks. If the server dies before the client has
+/// connected, the history is empty.
 ///
 /// # Errors
-/// When the server refuses a statement for a reason that is neither a conflict nor
-/// its death.
+/// If the server refuses a statement for a reason that is neither a conflict nor its
+/// death.
 pub async fn run(port: u16, plan: Plan) -> Result<History, Error> {
     let mut history = History::default();
     let Ok(connection) = crate::connect(port).await else {
@@ -93,7 +94,7 @@ pub async fn run(port: u16, plan: Plan) -> Result<History, Error> {
             if !is_conflict(&source) {
                 return Err(refused(source));
             }
-            // The block, if it was one, is still open.
+            // The transaction block, if it was one, is still open.
             if connection.batch_execute("ROLLBACK").await.is_err() {
                 return Ok(history);
             }
@@ -118,19 +119,20 @@ fn refused(source: WireError) -> Error {
     }
 }
 
-/// Whether an error is one that a server leaves behind when it dies.
+/// Whether the error is one that a dying server causes.
 fn is_death(error: &WireError) -> bool {
     match error.code() {
         None => true,
-        // Shutting down, or crashed beside us: the 57P class, and connection exceptions.
-        // Stopped by its disk: the 58 class.
+        // SQLSTATE classes 57P (shutdown or crash) and 08 (connection exception), and 58
+        // (the server stopped because of its disk).
         Some(code) => ["57P", "08", "58"]
             .iter()
             .any(|class| code.code().starts_with(class)),
     }
 }
 
-/// Whether an error is part of life among concurrent transactions.
+/// Whether the error is a conflict between concurrent transactions, or a temporarily full
+/// disk.
 fn is_conflict(error: &WireError) -> bool {
     error
         .code()
@@ -138,12 +140,13 @@ fn is_conflict(error: &WireError) -> bool {
         || is_full(error)
 }
 
-/// Whether the disk has no room: nothing is written then, and later there may be.
+/// Whether the disk is full: the server wrote nothing, and a retry may succeed.
 fn is_full(error: &WireError) -> bool {
     error.code().is_some_and(|code| code.code() == "53100")
 }
 
-/// What a client knows when its commit, or its only query, ended so.
+/// The outcome of a transfer, as far as the client can derive it from the result of its
+/// commit or its only query.
 fn told(result: &Result<(), WireError>) -> Told {
     match result {
         Ok(()) => Told::Acknowledged,
@@ -156,7 +159,8 @@ impl Plan {
     fn transfer(&self, chance: &mut Chance) -> Transfer {
         let accounts = u64::from(self.accounts);
         let from = chance.within(0..accounts);
-        // Never the same twice: the judge could not tell a torn one from none.
+        // Two different accounts: the judge could not detect a torn transfer from an
+        // account to itself.
         let to = (from + chance.within(1..accounts)) % accounts;
         let account = |number: u64| Account(u32::try_from(number).unwrap_or(0));
         Transfer {
@@ -166,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// A client that is not this one.
+    /// A random client other than this one.
     fn other(&self, chance: &mut Chance) -> Client {
         let offset = chance.within(1..u64::from(self.clients));
         let other = (u64::from(self.client) + offset) % u64::from(self.clients);
@@ -212,7 +216,7 @@ impl<'connection> Session<'connection> {
         })
     }
 
-    /// Sends one transfer; what its client knows afterwards, and the error if any.
+    /// Sends one transfer; returns the outcome known to the client, and the error if any.
     async fn transfer(
         &self,
         id: TransferId,
@@ -222,7 +226,7 @@ impl<'connection> Session<'connection> {
         let shape = match chance.within(0..16) {
             0 => Shape::RolledBack,
             1..4 => Shape::BlockWithDetour,
-            // At the session's own level.
+            // A single query runs at the session's default level.
             4..8 if self.level.is_none() => Shape::OneQuery,
             _ => Shape::Block,
         };
@@ -234,7 +238,7 @@ impl<'connection> Session<'connection> {
             return (told(&result), result.err());
         }
         if let Err(error) = self.block(id, transfer, shape, chance).await {
-            // No commit was sent.
+            // The client sent no commit.
             return (Told::Failed, Some(error));
         }
         if shape == Shape::RolledBack {
@@ -245,7 +249,7 @@ impl<'connection> Session<'connection> {
         (told(&result), result.err())
     }
 
-    /// Everything of a transaction block but its end.
+    /// Sends all statements of a transaction block except its end.
     async fn block(
         &self,
         id: TransferId,
@@ -264,8 +268,8 @@ impl<'connection> Session<'connection> {
         let (client, sequence) = (number(id.client.0), long(id.sequence.0));
         connection.batch_execute(begin).await?;
         let debit: [(i64, i32); 2] = [(-transfer.amount, from), (transfer.amount, to)];
-        // In account order, or two clients would wait for each other all the time;
-        // now and then not, because that too must end well.
+        // Updates in account order avoid deadlocks between clients; a few transfers break
+        // the order, because deadlocks too must be handled.
         let mut moves = debit;
         if !chance.once_in(16) {
             moves.sort_by_key(|(_, account)| *account);
@@ -331,12 +335,12 @@ fn one_query(id: TransferId, transfer: Transfer) -> String {
     )
 }
 
-/// As SQL's `int`. Accounts and clients are few.
+/// Converts to SQL's `int`. Accounts and clients are few.
 fn number(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
-/// As SQL's `bigint`.
+/// Converts to SQL's `bigint`.
 fn long(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

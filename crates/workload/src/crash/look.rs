@@ -1,4 +1,5 @@
-//! The tables of the crash workload: made once, and read whole in one snapshot.
+//! Queries of the crash test: they create its tables, and read them whole in one
+//! snapshot.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use tokio_postgres::{Error as WireError, Row};
 use super::Error;
 use crate::Connection;
 
-/// Makes the tables, in one transaction, and opens the accounts.
+/// Creates the tables, in one transaction, and opens the accounts.
 pub async fn create(
     connection: &Connection,
     accounts: u32,
@@ -43,7 +44,7 @@ pub async fn create(
         })
 }
 
-/// Everything, in one snapshot; and what the indexes say of it, which must agree.
+/// Reads all tables in one snapshot, and checks that the indexes agree with them.
 pub async fn everything(connection: &Connection) -> Result<Shown, Error> {
     let (shown, newest, by_index) = read(connection).await.map_err(|source| Error::Statement {
         doing: "reading everything",
@@ -115,7 +116,8 @@ fn number(row: &Row, column: usize) -> Result<u32, WireError> {
     Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
 }
 
-/// Each client's row carries the number of its newest line: they are written together.
+/// Checks that each client's row carries the number of its newest ledger line: both are
+/// written in one transaction.
 fn compare_newest(shown: &Shown, newest: &Newest) -> Result<(), Error> {
     let mut expected: Newest = newest.keys().map(|client| (*client, Sequence(0))).collect();
     for (id, _) in &shown.lines {
@@ -130,7 +132,7 @@ fn compare_newest(shown: &Shown, newest: &Newest) -> Result<(), Error> {
     )))
 }
 
-/// A count through the secondary index finds what a scan of the table finds.
+/// Checks that a count through the secondary index equals a count by a table scan.
 fn compare_index(shown: &Shown, by_index: &BySource) -> Result<(), Error> {
     let mut by_scan: BySource = by_index.keys().map(|account| (*account, 0)).collect();
     for (_, transfer) in &shown.lines {

@@ -1,4 +1,5 @@
-//! Kill, restart, compare: does a server keep what it promised?
+//! The crash test: kills a server under load, restarts it, and checks that every
+//! acknowledged transaction survived.
 //!
 //! ```text
 //! start ─ ready ─ look, judge ─ load by clients ──┬── SIGKILL ─┐
@@ -6,15 +7,15 @@
 //!   └─────── the same directory, again ───────────┴────────────┘
 //! ```
 //!
-//! In each round several clients move money between accounts ([`client`]), each
-//! remembering what it was told, until the server is killed under them. After the
-//! restart everything is read in one snapshot ([`look`]) and handed to the ledger
-//! judge (`coeval_check::ledger`). Some rounds kill the server a second time while it
-//! is recovering. At the end it is stopped politely, and looked at once more.
+//! In each round several clients move money between accounts ([`client`]), each recording
+//! the acknowledgements it received, until the server is killed. After the restart all
+//! tables are read in one snapshot ([`look`]) and passed to the ledger judge
+//! (`coeval_check::ledger`). Some rounds kill the server a second time during recovery.
+//! At the end the server is shut down cleanly, and its tables are checked once more.
 //!
-//! A kill takes the process and leaves the operating system: what was written but
-//! not synced survives it. Loss of power is tried where the disk is simulated, in
-//! the log's own tests.
+//! A kill ends the process but not the operating system: data written but not synced
+//! survives it. Loss of power is tested where the disk is simulated, in the log's own
+//! tests.
 
 pub mod client;
 pub(crate) mod look;
@@ -32,17 +33,17 @@ use crate::Connection;
 use crate::chance::Chance;
 use crate::server::{self, Launch};
 
-/// What to do, and how much of it.
+/// Parameters of the crash test.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How often the server is killed.
     pub rounds: u32,
-    /// How many clients load it at a time.
+    /// Number of concurrent clients.
     pub clients: u32,
-    /// Decides the load and the moments of the kills. Threads and the disk decide
-    /// the rest, so a seed repeats the attempt and not the outcome.
+    /// Seed that decides the load and the moments of the kills. Threads and the disk
+    /// decide the rest, so a seed repeats the attempt but not the outcome.
     pub seed: u64,
-    /// How many accounts there are. Few make conflicts.
+    /// Number of accounts. Few accounts cause conflicts.
     pub accounts: u32,
     /// The longest time under load before a kill.
     pub load_at_most: Duration,
@@ -60,38 +61,38 @@ impl Default for Options {
     }
 }
 
-/// The balance every account opens with.
+/// The opening balance of every account.
 const OPENING: i64 = 1_000_000;
 
-/// One in so many restarts is killed again before it answers.
+/// One in this many restarts is killed again before it answers.
 const KILL_RECOVERY_ONCE_IN: u64 = 8;
 
-/// Why no verdict was reached.
+/// Reason why no verdict was reached.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server did not start, answer or stop as it must.
     #[error(transparent)]
     Server(#[from] server::Error),
-    /// A statement failed while nothing was being killed.
+    /// A statement failed while no kill was in progress.
     #[error("{doing}: {}", describe(source))]
     Statement {
-        /// What the statement was for.
+        /// Purpose of the statement.
         doing: &'static str,
-        /// What the server said.
+        /// The client library's error.
         source: tokio_postgres::Error,
     },
-    /// The server shows something that is wrong by itself.
+    /// The server returned data that contradicts itself.
     #[error("{0}")]
     Inconsistent(String),
-    /// The machine refuses something that a test needs.
+    /// The machine refuses an operation that the test needs.
     #[error(transparent)]
     Io(io::Error),
-    /// So few transfers went through that the run has shown nothing.
+    /// Too few transfers were acknowledged for the run to show anything.
     #[error("only {acknowledged} transfers were acknowledged in {rounds} rounds")]
     Idle {
-        /// How many went through.
+        /// Number of acknowledged transfers.
         acknowledged: usize,
-        /// In how many rounds.
+        /// Number of rounds.
         rounds: u32,
     },
     /// The progress could not be written.
@@ -99,7 +100,7 @@ pub enum Error {
     Progress(#[from] io::Error),
 }
 
-/// The server's own words, where there are any.
+/// The server's own error message, if there is one.
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} {}", said.code().code(), said.message()),
@@ -107,8 +108,8 @@ fn describe(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Runs all rounds on the directory of `launch`, which is to be empty, and tells
-/// `progress` of each. Ends early when a verdict is not clean.
+/// Runs all rounds on the directory of `launch`, which must be empty, and writes a line
+/// for each to `progress`. Ends early if a verdict is not clean.
 pub async fn run(
     launch: &Launch,
     options: &Options,
@@ -147,13 +148,14 @@ struct Run<'run> {
     options: &'run Options,
     ledger: Ledger,
     chance: Chance,
-    /// The first number that no client has used yet.
+    /// The first sequence number that no client has used yet.
     next_sequence: u64,
     summary: Summary,
 }
 
 impl Run<'_> {
-    /// Start, look, load, kill. The verdict is on the rounds before.
+    /// One round: start the server, check its tables, load it, kill it. The verdict is on
+    /// the rounds before.
     async fn round(&mut self, round: u32) -> Result<Verdict, Error> {
         let (server, connection) = self.start(round).await?;
         if round == 1 {
@@ -210,7 +212,7 @@ impl Run<'_> {
         }
     }
 
-    /// Starts the server, now and then killing it before it answers.
+    /// Starts the server; in some rounds kills it once before it answers.
     async fn start(&mut self, round: u32) -> Result<(server::Server, Connection), Error> {
         if round > 1 && self.chance.once_in(KILL_RECOVERY_ONCE_IN) {
             let recovering = self.launch.start()?;
@@ -232,8 +234,8 @@ impl Run<'_> {
         Ok(verdict)
     }
 
-    /// Hands what clients were told to the judge; gives back what they were shown and
-    /// nobody had sent.
+    /// Passes the clients' outcomes to the judge; returns the transfers that clients read
+    /// although no client had sent them.
     fn record(&mut self, histories: Vec<client::History>) -> Vec<Invention> {
         for history in &histories {
             for (id, transfer, told) in &history.transfers {
@@ -253,7 +255,8 @@ impl Run<'_> {
             .collect()
     }
 
-    /// After the last kill: look, stop politely, start, look.
+    /// After the last kill: checks the tables, shuts down cleanly, restarts, and checks
+    /// again.
     async fn last_looks(&mut self) -> Result<Verdict, Error> {
         let (server, connection) = self.start(self.options.rounds).await?;
         let verdict = self.look(&connection).await?;

@@ -1,42 +1,44 @@
-//! What a run came to, in numbers.
+//! The summary of a crash test, in numbers.
 
 use std::fmt;
 use std::time::Duration;
 
 use coeval_check::ledger::{Ledger, Told, Verdict};
 
-/// Everything a run came to.
+/// Totals of a crash test.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How often the server was killed under load.
+    /// Number of kills under load.
     pub kills: usize,
-    /// How often it was killed while recovering.
+    /// Number of kills during recovery.
     pub killed_recovering: usize,
-    /// Transfers whose clients were told that they had committed.
+    /// Transfers that the server acknowledged as committed.
     pub acknowledged: usize,
-    /// Transfers whose clients were told, or had asked, that they had not.
+    /// Transfers that did not commit: the server reported a failure, or the client rolled
+    /// back.
     pub failed: usize,
-    /// Transfers whose clients were told nothing.
+    /// Transfers whose clients received no answer.
     pub unknown: usize,
-    /// Unknown ones that turned out to have committed.
+    /// Transfers of unknown outcome that turned out to have committed.
     pub unknown_committed: usize,
-    /// Reads that showed a client another one's newest transfer.
+    /// Reads that returned another client's newest transfer.
     pub seen: usize,
-    /// How long the server was under load, all rounds together.
+    /// Total time under load, over all rounds.
     pub load: Duration,
-    /// From start to the first answer: all restarts together, and the longest.
+    /// Total time from start to first answer, over all restarts.
     pub restart: Duration,
-    /// The longest of them.
+    /// Longest time from start to first answer.
     pub restart_longest: Duration,
-    /// How many starts there were.
+    /// Number of starts.
     pub starts: u32,
-    /// How many kills found another checkpoint in force than the kill before.
+    /// Number of kills after which the newest checkpoint was another than after the
+    /// previous kill.
     pub checkpoints: usize,
-    /// How many kills came while a checkpoint was being written.
+    /// Number of kills while a checkpoint was being written.
     pub killed_in_checkpoint: usize,
     /// The last verdict. A run ends with the first that is not clean.
     pub verdict: Verdict,
-    /// The checkpoint that the last kill found.
+    /// Name of the newest checkpoint after the last kill.
     checkpoint: Option<String>,
     last_load: Duration,
     last_restart: Duration,
@@ -78,7 +80,7 @@ impl Summary {
         self.still_unknown = ledger.unknown();
     }
 
-    /// These files of checkpoints were left by a kill.
+    /// Counts the checkpoint files that a kill left.
     pub(super) fn kept(&mut self, files: Vec<String>) {
         let unfinished = |name: &String| name.ends_with(".new");
         self.killed_in_checkpoint += usize::from(files.iter().any(unfinished));
@@ -93,7 +95,7 @@ impl Summary {
         self.verdict = verdict;
     }
 
-    /// One line on the round that has just ended.
+    /// Progress line for the round that has just ended.
     pub(super) fn line(&self, round: u32, rounds: u32) -> String {
         format!(
             "round {round:>4}/{rounds}: up in {:>4} ms with {:>7} lines, killed after {:>4} ms; \

@@ -1,46 +1,46 @@
-//! Charts of bars that lie: what was measured several times, in the middle and from the
-//! least to the most, beside what was aimed at.
+//! Horizontal bar charts: for each of several measurements the median and range of its
+//! rounds, beside a target.
 //!
 //! ```text
 //!   one client    ████████████|████   31       █ median   | aim
 //!   sixteen       ██████████        |   22
 //! ```
 //!
-//! Bars lie because names of runs are long. They begin at 0, so that a length is a length;
-//! runs that are far apart belong into charts of their own.
+//! Bars are horizontal because names of runs are long. They begin at 0, so that lengths
+//! are comparable; runs of very different magnitude belong in separate charts.
 
 use super::ticks::Scale;
 use super::{Anchor, COLOURS, GRID, INK, SIZE, Shape, line, png, svg, text};
 
-/// What is around the plot: left, top, right, bottom. On the left are names.
+/// Margins around the plot: left, top, right, bottom. The names are on the left.
 const MARGIN: (f64, f64, f64, f64) = (290.0, 70.0, 90.0, 60.0);
-/// The most that a bar takes of its row, and of anything.
+/// Greatest thickness of a bar: as a share of its row, and in pixels.
 const THICK: (f64, f64) = (0.6, 24.0);
 
-/// One bar.
+/// One bar of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: String,
-    /// What each round came to.
+    /// Value of each round.
     pub rounds: Vec<f64>,
-    /// What it should come to.
+    /// Target value, drawn as a mark.
     pub aim: Option<f64>,
 }
 
-/// A chart of bars, from top to bottom.
+/// A bar chart; the bars are listed from top to bottom.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// What lengths count, with their unit.
+    /// Label of the value axis, with its unit.
     pub axis: String,
-    /// What is drawn.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 impl Bar {
-    /// The least, the one in the middle, and the most.
+    /// Minimum, median and maximum of the rounds.
     fn range(&self) -> Option<(f64, f64, f64)> {
         let finite = |round: &f64| round.is_finite();
         let mut rounds: Vec<f64> = self.rounds.iter().copied().filter(finite).collect();
@@ -54,16 +54,16 @@ impl Bar {
 }
 
 impl Bars {
-    /// As SVG.
+    /// The chart as SVG.
     #[must_use]
     pub fn svg(&self) -> String {
         svg::write(&self.shapes())
     }
 
-    /// As PNG.
+    /// The chart as PNG.
     ///
     /// # Errors
-    /// None that the picture could cause; those of the encoder.
+    /// Only errors of the encoder; the chart itself cannot cause one.
     pub fn png(&self) -> std::io::Result<Vec<u8>> {
         png::write(&self.shapes())
     }
@@ -99,7 +99,7 @@ impl Bars {
                 let (at, half) = (scale.place(aim), (row / 2.0).min(thick));
                 shapes.push(line(vec![(at, y - half), (at, y + half)], COLOURS[1], 3.0));
             }
-            // Behind whatever else is there.
+            // To the right of the bar and the target.
             let last = scale.place(most.max(bar.aim.unwrap_or(0.0)));
             let value = number_of(middle);
             shapes.push(text(
@@ -125,7 +125,7 @@ impl Bars {
     }
 }
 
-/// A number to three digits, without what says nothing.
+/// Formats a number to about three significant digits.
 fn number_of(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Ends of lines of this width and colour.
+    /// The end points of all lines of this width and colour.
     fn lines(shapes: &[Shape], wide: f64, of: super::super::Colour) -> Vec<Vec<(f64, f64)>> {
         let these = shapes.iter().filter_map(|shape| match shape {
             Shape::Line {

@@ -1,14 +1,14 @@
-//! Charts of lines and of bars, as SVG and as PNG.
+//! Charts of lines and of bars, rendered as SVG and as PNG.
 //!
 //! ```text
 //!   Chart, Bars ── shapes ──▶ lines, dots, texts at places ──┬──▶ SVG
 //!   (points, axes)                                           └──▶ PNG
 //! ```
 //!
-//! A chart is laid out once, into a handful of shapes, so that both files show the same.
-//! The name of the y-axis stands above it, where it can be read without turning the
-//! head; a series has a colour and is named beside its last points. Colours are those
-//! of Okabe and Ito, which people who see colours differently can tell apart.
+//! A chart is laid out once, into a few kinds of shapes, so that both files show the
+//! same. The label of the y-axis is above it, where it is horizontal; a series has a
+//! colour and is labelled beside its last point. The colours are those of Okabe and Ito,
+//! which colour-blind people can distinguish.
 
 mod bars;
 mod png;
@@ -18,12 +18,12 @@ mod ticks;
 pub use bars::{Bar, Bars};
 use ticks::Scale;
 
-/// Width and height in pixels.
+/// Width and height of a chart, in pixels.
 pub(crate) const SIZE: (f64, f64) = (960.0, 540.0);
-/// What is around the plot: left, top, right, bottom.
+/// Margins around the plot: left, top, right, bottom.
 const MARGIN: (f64, f64, f64, f64) = (90.0, 70.0, 230.0, 60.0);
 
-/// The colours of series, in turn.
+/// Colours of the series, in turn.
 const COLOURS: [Colour; 8] = [
     Colour(0, 114, 178),
     Colour(213, 94, 0),
@@ -37,42 +37,42 @@ const COLOURS: [Colour; 8] = [
 const INK: Colour = Colour(40, 40, 40);
 const GRID: Colour = Colour(225, 225, 225);
 
-/// Red, green and blue.
+/// A colour, as red, green and blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Colour(pub(crate) u8, pub(crate) u8, pub(crate) u8);
 
-/// One axis.
+/// One axis of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
-    /// What it counts, with its unit.
+    /// Label of the axis, with its unit.
     pub name: String,
-    /// By powers of ten; what is not above 0 is left out.
+    /// Whether the axis is logarithmic; then values that are not above 0 are left out.
     pub logarithmic: bool,
 }
 
-/// Points that belong together.
+/// A series of points, drawn as one line.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// Its name.
+    /// Name of the series.
     pub name: String,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart.
+/// A line chart of several series.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// From left to right.
+    /// Horizontal axis, from left to right.
     pub x: Axis,
-    /// From bottom to top.
+    /// Vertical axis, from bottom to top.
     pub y: Axis,
-    /// What is drawn.
+    /// The series to draw.
     pub series: Vec<Series>,
 }
 
-/// Which end of a text is at its place.
+/// Which end of a text is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -80,7 +80,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// What is drawn in the end. Places are pixels from the top left.
+/// A shape to draw. Positions are in pixels from the top left.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     Line {
@@ -102,21 +102,21 @@ pub(crate) enum Shape {
 }
 
 impl Chart {
-    /// As SVG.
+    /// The chart as SVG.
     #[must_use]
     pub fn svg(&self) -> String {
         svg::write(&self.shapes())
     }
 
-    /// As PNG.
+    /// The chart as PNG.
     ///
     /// # Errors
-    /// None that the picture could cause; those of the encoder.
+    /// Only errors of the encoder; the chart itself cannot cause one.
     pub fn png(&self) -> std::io::Result<Vec<u8>> {
         png::write(&self.shapes())
     }
 
-    /// Points that the axes can show.
+    /// The points of a series that the axes can show.
     fn shown<'c>(&'c self, series: &'c Series) -> impl Iterator<Item = (f64, f64)> + 'c {
         let shows =
             |axis: &Axis, value: f64| value.is_finite() && (!axis.logarithmic || value > 0.0);
@@ -133,7 +133,7 @@ impl Chart {
             (left, SIZE.0 - right),
         );
         let y = Scale::new(
-            // A length that begins at 0 is read as a length.
+            // A linear axis begins at 0, so that lengths are comparable.
             all()
                 .map(|(_, y)| y)
                 .chain((!self.y.logarithmic).then_some(0.0)),

@@ -1,5 +1,5 @@
-//! Shapes as PNG: drawn pixel by pixel, texts in a font of fixed width that the library
-//! brings along, so that no font of the machine is needed.
+//! PNG renderer: draws the shapes pixel by pixel, with the drawing library's own
+//! fixed-width font, so that no font of the machine is needed.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,7 +19,7 @@ use super::{Anchor, Colour, SIZE, Shape};
 const WIDTH: usize = SIZE.0 as usize;
 const HEIGHT: usize = SIZE.1 as usize;
 
-/// Three bytes a pixel.
+/// An RGB image, three bytes per pixel.
 struct Picture(Vec<u8>);
 
 impl OriginDimensions for Picture {
@@ -65,8 +65,7 @@ fn draw(shape: &Shape, picture: &mut Picture) -> Result<(), Infallible> {
             width,
         } => {
             let style = PrimitiveStyle::with_stroke(rgb(*colour), width.round() as u32);
-            // Piece by piece: where long pieces of a polyline meet the library multiplies
-            // beyond its numbers.
+            // Segment by segment, because the library's join of long segments overflows.
             points.windows(2).try_for_each(|ends| {
                 let piece = Line::new(point(ends[0]), point(ends[1]));
                 piece.into_styled(style).draw(picture)
@@ -113,7 +112,7 @@ pub(super) fn write(shapes: &[Shape]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The pixels of a picture, for tests.
+/// Decodes the pixels of a PNG, for tests.
 #[cfg(test)]
 pub(super) fn read(bytes: &[u8]) -> Vec<u8> {
     let mut reader = png::Decoder::new(io::Cursor::new(bytes))

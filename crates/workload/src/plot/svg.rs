@@ -1,4 +1,4 @@
-//! Shapes as SVG.
+//! SVG renderer: writes the shapes as SVG elements.
 
 use std::fmt::Write;
 

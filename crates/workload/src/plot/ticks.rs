@@ -1,6 +1,6 @@
-//! Where values lie on an axis, and which of them are named.
+//! Axis scales: they map values to pixels, and choose the labelled ticks.
 
-/// From values to pixels.
+/// A mapping from values to pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     low: f64,
@@ -10,7 +10,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// That shows all of these values, from the first pixel to the second.
+    /// A scale that covers all of these values, from the first pixel to the second.
     pub(super) fn new(
         values: impl Iterator<Item = f64>,
         logarithmic: bool,
@@ -42,7 +42,7 @@ impl Scale {
         }
     }
 
-    /// Where a value lies.
+    /// The pixel of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -52,7 +52,7 @@ impl Scale {
         self.pixels.0 + share * (self.pixels.1 - self.pixels.0)
     }
 
-    /// The values that are named, and their names.
+    /// The labelled values, and their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         let mut ticks = Vec::new();
         if self.logarithmic {
@@ -73,7 +73,8 @@ impl Scale {
     }
 }
 
-/// One, two or five times a power of ten, so that there are four to ten of them.
+/// The distance between ticks: one, two or five times a power of ten, so that there are
+/// four to ten of them.
 fn step(low: f64, high: f64) -> f64 {
     let rough = (high - low) / 8.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -82,7 +83,7 @@ fn step(low: f64, high: f64) -> f64 {
     enough.unwrap_or(10.0) * power
 }
 
-/// A number for people, exact to the step.
+/// Formats a number with the precision of the step.
 fn name(value: f64, step: f64) -> String {
     let scaled = |by: f64, unit: &str| {
         let digits = decimals(step / by);
