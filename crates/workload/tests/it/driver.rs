@@ -1,4 +1,4 @@
-//! The driver itself: what it counts, when it begins, what it keeps.
+//! Tests of the driver itself: its counters, its timing, its history.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::support::{database, hybrid, options, run, tpcc, ycsb};
 async fn a_history_has_every_transaction_and_its_elements_once() {
     let outcome = run(ListAppend::new(4, 10, 4), &options(200)).await;
     let history = outcome.history.expect("it was recorded");
-    // And the look at everything in the end.
+    // Plus the final check.
     assert_eq!(history.transactions.len(), 200 + 1);
     let mut elements = BTreeSet::new();
     let mut read = 0;
@@ -45,7 +45,8 @@ async fn a_history_has_every_transaction_and_its_elements_once() {
         }
     }
     assert!(read > 0, "somebody has seen something");
-    // Of one process none overlap: sorted by their beginnings, they end before the next.
+    // Transactions of one process never overlap: sorted by start, each ends before the
+    // next.
     for process in 0..4 {
         let mut end = 0;
         for transaction in &history.transactions {
@@ -94,7 +95,8 @@ async fn json_and_csv_say_the_same() {
     assert!(lines[3].contains(",all,100,"), "{csv}");
 }
 
-/// The reads of a register, and its writes, of a transaction's operations.
+/// The reads of a register among a transaction's operations, and the number of its
+/// writes.
 fn accesses(operations: &mut [Operation], of: u64) -> (Vec<&mut Option<Register>>, usize) {
     let (mut reads, mut writes) = (Vec::new(), 0);
     for operation in operations {
@@ -107,8 +109,8 @@ fn accesses(operations: &mut [Operation], of: u64) -> (Vec<&mut Option<Register>
     (reads, writes)
 }
 
-/// As if the second of two transactions that have changed a register had not seen the
-/// first.
+/// Edits a history as if the second of two transactions that changed a register had not
+/// seen the first.
 fn lose_an_update(history: &mut History, key: u64) -> bool {
     let mut seen = None;
     for transaction in &mut history.transactions {
@@ -127,7 +129,7 @@ fn lose_an_update(history: &mut History, key: u64) -> bool {
     false
 }
 
-/// Judges a run of it, whole and with an update lost.
+/// Judges a run of the workload, first unmodified and then with an update lost.
 async fn is_judged<W: Workload>(workload: W) {
     let name = workload.name();
     let outcome = run(workload, &options(300)).await;
@@ -172,7 +174,7 @@ async fn a_scan_has_read_what_it_has_shown() {
     assert_eq!(empty(&history), 0, "every scan begins where there are rows");
 }
 
-/// A run on what is there.
+/// A run on existing tables.
 async fn resumed<W: Workload>(workload: W, database: &Database) -> Result<Vec<String>, Failure> {
     let options = Options {
         load: false,
@@ -186,7 +188,7 @@ async fn resumed<W: Workload>(workload: W, database: &Database) -> Result<Vec<St
     Ok(report.violations)
 }
 
-/// Runs again and again on tables that are filled once.
+/// Runs the workload again and again on tables that are filled once.
 async fn goes_on<W: Workload>(make: impl Fn() -> W) -> Database {
     let workload = Arc::new(make());
     let database = database(&*workload);
@@ -210,11 +212,11 @@ async fn a_run_goes_on_from_the_tables_of_a_run_before() {
     }
     goes_on(hybrid).await;
     let database = goes_on(|| tpcc(2).with_rewards(15)).await;
-    // What rewards have changed is told apart.
+    // The check distinguishes what rewards have changed.
     assert_eq!(resumed(tpcc(2), &database).await, Ok(Vec::new()));
 }
 
-/// What is said of tables of another size.
+/// The error for tables of another size.
 async fn refused<W: Workload>(workload: W, database: &Database) -> String {
     match resumed(workload, database).await {
         Err(Failure::Wrong(said)) => said,
@@ -299,7 +301,7 @@ async fn a_run_that_is_stopped_says_so_and_is_checked() {
     assert!(report.interrupted && report.checked && report.is_sound());
     assert!(report.text(options.length).contains("interrupted"));
     assert!(outcome.history.expect("it was recorded").transactions.len() > 100);
-    // One that was stopped before its tables were filled measures nothing.
+    // A run that was stopped before its tables were filled measures nothing.
     let (workload, database) = (Arc::new(ycsb(Letter::A)), database(&ycsb(Letter::A)));
     let again = driver::run(&workload, &database, &options, &mut |_| {}).await;
     let said = again.expect_err("nothing was measured").to_string();

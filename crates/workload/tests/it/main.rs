@@ -1,7 +1,7 @@
-//! Workloads on the serial engine, in this process, in the real world and in a simulated
-//! one.
+//! Tests of the workloads on the serial engine, in this process, in the real environment
+//! and in a simulated one.
 //!
-//! The same on `occ` and over the wire is in the tests of the server, which names them.
+//! The server's tests cover the workloads on `occ` and over the wire.
 
 mod driver;
 mod many;

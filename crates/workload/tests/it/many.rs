@@ -1,4 +1,4 @@
-//! Many keys in one statement. (Over the wire each is a statement of its own.)
+//! Tests of batched key lookups. (Over the wire each key is a statement of its own.)
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn begun() -> Session {
 #[tokio::test]
 async fn each_row_is_shown_with_the_position_of_its_key() {
     let mut session = begun().await;
-    // More than go to the engine together; some twice, one of them not there.
+    // More keys than one batch has; some occur twice, one of them does not exist.
     let keys: Vec<i64> = (0..80).map(|at| at * 7 % 50).chain([1_000, 3]).collect();
     let mut shown = Vec::new();
     session
@@ -51,7 +51,7 @@ async fn rows_are_locked_until_one_is_missing() {
         row.set_text(1, &format!("row {key}"));
         session.update(0, row, &[1]).await.unwrap();
     }
-    // What this transaction has written is what is locked now.
+    // The lock returns what this transaction has written.
     assert_eq!(session.lock_many(0, &keys, &mut rows).await, Ok(None));
     for (key, row) in keys.iter().zip(&rows) {
         assert_eq!(row.text(1), format!("row {key}"));

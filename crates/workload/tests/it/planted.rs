@@ -1,5 +1,5 @@
-//! Each check sees what is wrong when something has been changed behind the workload's
-//! back.
+//! Tests of the final checks: each detects a change of the tables that the workload did
+//! not make.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use coeval_workload::workload::Workload;
 
 use crate::support::{database, hybrid, options, tpcc, ycsb};
 
-/// Runs a workload, lets somebody meddle with the tables, and asks the check.
+/// Runs a workload, changes its tables by `meddle`, and runs the check.
 async fn after<W: Workload>(workload: W, meddle: impl AsyncFnOnce(&mut Session)) -> Vec<String> {
     let workload = Arc::new(workload);
     let database = database(&*workload);
@@ -33,7 +33,7 @@ async fn after<W: Workload>(workload: W, meddle: impl AsyncFnOnce(&mut Session))
     driver::check(&*workload, &database).await.unwrap()
 }
 
-/// Adds to a number of a row.
+/// Adds to a number in a row.
 async fn add<W: Workload>(
     workload: &W,
     session: &mut Session,
@@ -60,7 +60,7 @@ async fn money_from_nowhere() {
         add(&model, session, 1, &[7], 1).await;
     });
     assert_eq!(found.await.len(), 1);
-    // What one account loses another has got.
+    // One account gains exactly what another loses.
     let found = after(SmallBank::new(50, 5, 90), async |session| {
         for (customer, by) in [(7, 1), (8, -1)] {
             let mut row = Row::default();
@@ -139,8 +139,8 @@ async fn a_write_more_or_less_and_a_row_too_few() {
     assert_eq!(found[0], "299 rows instead of 300");
 }
 
-/// Of what customers have beyond payments and deliveries, only rewards are explained, and
-/// those only that were given.
+/// An excess of a customer's balance and payments over deliveries is explained only by
+/// rewards that were acknowledged.
 #[tokio::test]
 async fn rewards_that_nobody_gave() {
     let rewarding = || tpcc(1).with_rewards(10);
@@ -170,7 +170,7 @@ async fn rewards_that_nobody_gave() {
     );
 }
 
-/// What was taken from stock, or noted of it, without an order.
+/// Changes the stock columns without an order.
 #[tokio::test]
 async fn stock_that_nobody_ordered() {
     for column in [13, 14] {
@@ -186,8 +186,8 @@ async fn stock_that_nobody_ordered() {
     }
 }
 
-/// Tables, keys and columns of TPC-C, and which condition sees it when the number there
-/// is one more. (Each of the twelve is tried on its own beside the judge.)
+/// Tables, keys and columns of TPC-C, with the condition that detects an increment there.
+/// (The judge's own tests cover each of the twelve conditions.)
 #[tokio::test]
 async fn damage_in_tpcc() {
     for (table, key, column, condition) in [
@@ -200,7 +200,7 @@ async fn damage_in_tpcc() {
         (2, &[1, 2, 3], 19, "3.3.2.11 "),
         (5, &[1, 2, 3], 6, "3.3.2.4 "),
         (5, &[1, 2, 3], 6, "3.3.2.6 "),
-        // A line that was delivered at the beginning, for nothing.
+        // A line that was delivered initially, for nothing.
         (6, &[1, 2, 3, 1], 8, "3.3.2.12 "),
     ] {
         let model = tpcc(1);
@@ -211,7 +211,8 @@ async fn damage_in_tpcc() {
         let seen = found.iter().any(|complaint| complaint.contains(condition));
         assert!(seen, "{condition}: {found:?}");
     }
-    // A new order long after it was delivered: between it and the others there is a gap.
+    // A new order for an order that was delivered long ago: that leaves a gap before the
+    // other new orders.
     let model = tpcc(1);
     let found = after(tpcc(1), async |session| {
         let new_order = &model.tables()[4];

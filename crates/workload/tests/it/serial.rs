@@ -1,5 +1,5 @@
-//! Every workload runs on the engine that is right by inspection, and finds nothing
-//! wrong.
+//! Tests of every workload on the serial engine, the reference: no check may find a
+//! violation.
 
 use coeval_workload::loads::bank::Bank;
 use coeval_workload::loads::list_append::ListAppend;
@@ -17,7 +17,7 @@ async fn sound<W: Workload>(workload: W, transactions: u64) {
     assert!(report.checked);
     assert_eq!(report.completed, transactions, "{name}");
     assert_eq!(report.backend, "serial");
-    // One at a time, nobody has to give way.
+    // Transactions run one at a time, so none is aborted.
     assert_eq!((report.aborted, report.unknown), (0, 0), "{name}");
     for kind in &report.kinds {
         assert!(kind.completed > 0, "{name}: no {}", kind.name);

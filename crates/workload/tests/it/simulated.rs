@@ -1,5 +1,5 @@
-//! The same driver in a simulated world: one thread, a clock of its own, and a seed that
-//! decides everything. So what it does over time can be said exactly.
+//! Tests of the driver in a simulation: one thread, a virtual clock, and a seed that
+//! decides everything, so that its timing is deterministic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use coeval_workload::workload::{Client, Nature, Parameters, Workload};
 
 use crate::support::{database, options};
 
-/// Five minutes after one of warm-up, in which a transaction arrives every second and a
-/// quarter.
+/// Simulates one minute of warm-up and five of measurement, with an arrival every second
+/// and a quarter.
 fn simulate(seed: u64) -> (u64, Report, History) {
     let world = World::new(seed);
     let node = world.node();
@@ -45,7 +45,7 @@ fn a_seed_repeats_five_minutes() {
     let (trace, _, history) = simulate(5);
     let (again, _, the_same) = simulate(5);
     assert_eq!(trace, again);
-    // Not assert_eq, which would print both.
+    // Not `assert_eq`, which would print both histories.
     assert!(the_same == history, "another history");
     assert!(simulate(6).2 != history, "the same history");
 }
@@ -61,13 +61,14 @@ fn an_open_loop_keeps_its_rate_and_a_warm_up_does_not_count() {
         (report.arrival_rate, report.unserved_arrivals),
         (Some(0.8), 0)
     );
-    // In simulated time a transaction in memory takes none, and a sleep is exact to a millisecond.
+    // In virtual time a transaction in memory takes no time, and a sleep is exact to a
+    // millisecond.
     assert!(report.latency.max < 2_000.0, "{:?}", report.latency);
     assert!(report.timeline.len() >= 290);
 }
 
-/// Transactions that take no time, until one moment: what runs then stands still until
-/// another.
+/// A workload whose transactions take no time until one moment; a transaction that runs
+/// then stalls until another moment.
 struct Stall {
     from: env::Instant,
     until: Duration,
@@ -120,8 +121,8 @@ impl Workload for Stall {
     }
 }
 
-/// Eighty seconds, ten transactions in each, of which the first ten are the warm-up; the
-/// last twenty nothing moves, and then not for so long.
+/// Simulates eighty seconds with ten arrivals each, of which the first ten are the
+/// warm-up; in the last twenty, and for `longer` after that, all transactions stall.
 fn stalled(longer: Duration, operation_timeout: Option<Duration>) -> Report {
     let world = World::new(1);
     let node = world.node();
@@ -150,15 +151,16 @@ fn stalled(longer: Duration, operation_timeout: Option<Duration>) -> Report {
 fn a_stall_that_reaches_the_end_counts_in_full() {
     let seconds = Duration::from_secs;
     let near = |micros: f64, seconds: f64| (micros / 1e6 - seconds).abs() < 0.2;
-    // It ends five seconds after the run: the three that were under way are done then.
+    // The stall ends five seconds after the run: the three transactions in progress
+    // complete then.
     let report = stalled(seconds(5), Some(seconds(30)));
     assert_eq!((report.completed, report.unserved_arrivals), (503, 197));
     assert!(near(report.latency.max, 25.0), "{:?}", report.latency);
     assert!(near(report.kinds[0].latency.max, 25.0));
-    // Of those that nobody took, half had waited for ten seconds and more.
+    // Of the arrivals that no client took, half had waited for ten seconds or more.
     assert!(report.latency.p50 < 200_000.0, "{:?}", report.latency);
     assert!(near(report.latency.p90, 13.0), "{:?}", report.latency);
-    // It does not end while anybody waits: what is known is how long they did.
+    // The stall outlasts every wait: only the time waited so far is known.
     for (timeout, waited) in [(Some(seconds(30)), 50.0), (None, 80.0)] {
         let report = stalled(seconds(3600), timeout);
         assert_eq!((report.completed, report.unserved_arrivals), (500, 200));

@@ -1,4 +1,4 @@
-//! Small workloads, and short runs of them.
+//! Test support: small workloads, and short runs of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn database<W: Workload>(workload: &W) -> Database {
     Database::in_process(Arc::new(Serial::new()), workload.tables())
 }
 
-/// Runs it on the serial engine.
+/// Runs a workload on the serial engine.
 pub async fn run<W: Workload>(workload: W, options: &Options) -> Outcome {
     let workload = Arc::new(workload);
     let database = database(&*workload);
