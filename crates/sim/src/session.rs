@@ -1,7 +1,8 @@
-//! What a client can do, whichever way it reaches the database.
+//! Client sessions of the simulator's own workloads, with one interface for every way to
+//! reach the database.
 //!
-//! There is one table, of numbers to rows, and a row is a list of numbers. Each call is
-//! a statement of its own, so that READ COMMITTED means something.
+//! There is one table, from numbers to rows, and a row is a list of numbers. Each call is
+//! a statement of its own, so that READ COMMITTED takes a new snapshot for each.
 
 mod contract;
 mod wire;
@@ -11,38 +12,38 @@ pub use wire::{Wire, prepare};
 
 use coeval_txn::Isolation;
 
-/// A row: numbers.
+/// A row: a list of numbers.
 pub type Row = Vec<i64>;
 
-/// Why a statement has no answer.
+/// Reason why a statement failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The transaction will not commit; another may.
+    /// The transaction will not commit; a retry may succeed.
     Failed(String),
-    /// Nobody answers any more. The transaction will not commit, for nobody has asked
-    /// it to.
+    /// The server no longer answers. The transaction will not commit, because the client
+    /// has sent no commit.
     Lost(String),
 }
 
-/// How a commit ended.
+/// Outcome of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It committed, durably.
+    /// The transaction committed durably.
     Committed,
-    /// It did not, and will not.
+    /// The transaction did not commit, and never will.
     Failed(String),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(String),
-    /// Nobody knows, and what a server says of it cannot be.
+    /// The outcome is unknown, and a server's answer about it is wrong.
     Wrong(String),
 }
 
-/// A client's way to the database.
+/// A client's session with the database.
 #[derive(Debug)]
 pub enum Session {
-    /// By the contract, in the engine's process.
+    /// Through the transaction contract, in the engine's process.
     Contract(Contract),
-    /// Over the wire.
+    /// Over the wire protocol.
     Wire(Box<Wire>),
 }
 
@@ -61,17 +62,17 @@ impl Session {
         either!(self, session => session.begin(isolation, read_only).await)
     }
 
-    /// The row under a key.
+    /// Reads the row under a key.
     pub async fn get(&mut self, key: u64) -> Result<Option<Row>, Failure> {
         either!(self, session => session.get(key).await)
     }
 
-    /// The rows from one key to another, both included.
+    /// Reads the rows from one key to another, both included.
     pub async fn scan(&mut self, first: u64, last: u64) -> Result<Vec<(u64, Row)>, Failure> {
         either!(self, session => session.scan(first, last).await)
     }
 
-    /// Locks the row under a key and puts another in its place.
+    /// Locks the row under a key and replaces it by the result of `change`.
     pub async fn change(
         &mut self,
         key: u64,
@@ -80,27 +81,27 @@ impl Session {
         either!(self, session => session.change(key, change).await)
     }
 
-    /// Puts a row under a key, whatever is there.
+    /// Writes a row under a key, whether or not one exists.
     pub async fn put(&mut self, key: u64, row: &[i64]) -> Result<(), Failure> {
         either!(self, session => session.put(key, row).await)
     }
 
-    /// Appends a number to the row under a key, or makes it.
+    /// Appends a number to the row under a key, or creates the row.
     pub async fn append(&mut self, key: u64, number: i64) -> Result<(), Failure> {
         either!(self, session => session.append(key, number).await)
     }
 
-    /// Deletes the row under a key; says whether there was one.
+    /// Deletes the row under a key; returns whether it existed.
     pub async fn delete(&mut self, key: u64) -> Result<bool, Failure> {
         either!(self, session => session.delete(key).await)
     }
 
-    /// Commits, and waits until that is durable.
+    /// Commits the transaction, and waits until it is durable.
     pub async fn commit(&mut self) -> Ended {
         either!(self, session => session.commit().await)
     }
 
-    /// Gives the transaction up, if one runs.
+    /// Rolls the transaction back, if one is running.
     pub async fn abort(&mut self) -> Result<(), Failure> {
         either!(self, session => session.abort().await)
     }

@@ -1,7 +1,8 @@
-//! What clients do, and what must hold of what they were told.
+//! Simulated workloads: the clients' transactions, the recorded answers, and the judges
+//! of both.
 //!
-//! A workload is a step that a client repeats, what it remembers of the answers, and a
-//! last look at the database, after which it says what cannot be. Some are made for the
+//! A workload is a step that a client repeats, a record of the answers, and a final read
+//! of the database, after which the workload reports violations. Some are specific to the
 //! simulator: their keys are numbers from 0 in one table, which holds nothing else.
 //! Others are those that [measurements run too](shared), with tables of their own.
 
@@ -32,35 +33,37 @@ use histories::Histories;
 use seats::Seats;
 use shared::Shared;
 
-/// How many clients there are.
+/// Number of clients.
 pub const CLIENTS: usize = 4;
-/// A client rests up to so long after one transaction in four, and hardly after others.
+/// Longest pause of a client after one transaction in four; after the others it is much
+/// shorter.
 const REST: Duration = Duration::from_millis(60);
-/// After each, once the run is as long as it was to be and waits for the last fault only:
-/// what a fault of twenty seconds may do it does to few transactions as well.
+/// Longest pause after each transaction once the regular length of the run is over and
+/// only the last fault is awaited: a fault of twenty seconds needs few transactions to
+/// show its effect.
 const LONG_REST: Duration = Duration::from_millis(500);
-/// And so long before it looks for a server again.
+/// Pause before a client looks for a server again.
 const RETRY: Duration = Duration::from_millis(50);
-/// How many wrong things are told.
+/// How many violations are reported.
 const TOLD: usize = 3;
 
-/// A client that so many steps in a row have brought nothing tries less often.
+/// Number of fruitless steps in a row after which a client retries less often.
 const IDLE: u32 = 10;
-/// So long it rests between two of them.
+/// Pause of such a client between two steps.
 const IDLE_REST: Duration = Duration::from_millis(500);
 
-/// What a client remembers of a transaction.
+/// Outcome of a transaction, as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It committed.
+    /// The transaction committed.
     Committed,
-    /// It did not.
+    /// The transaction did not commit.
     Failed,
-    /// It may have.
+    /// The transaction may have committed.
     Unknown,
 }
 
-/// A transaction from its first statement to its last answer.
+/// The period of a transaction, from its first statement to its last answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     started: u64,
@@ -77,27 +80,27 @@ enum Kind {
     Tpcc(Shared<Tpcc>),
 }
 
-/// What all clients of a run share.
+/// State shared by all clients of a run.
 pub struct Clients {
     isolation: Isolation,
     kind: Kind,
     stop: AtomicBool,
-    /// Only the last fault is waited for.
+    /// Whether only the last fault is awaited.
     at_leisure: AtomicBool,
     committed: AtomicU64,
     failed: AtomicU64,
     unknown: AtomicU64,
-    /// By client: how many of its transactions have committed that may write.
+    /// Number of committed transactions that may write, by client.
     progress: Vec<AtomicU64>,
-    /// By client: where it got in first, over links.
+    /// The first server that each client entered, over links.
     entered: Mutex<BTreeMap<usize, SocketAddr>>,
-    /// What servers said that cannot be, of which no load knows.
+    /// Wrong answers of servers that no load checks itself.
     wrong: Mutex<Vec<String>>,
-    /// When the first client began: the zero of all times.
+    /// Time at which the first client began: the origin of all times.
     origin: Mutex<Option<Instant>>,
 }
 
-/// Of a load of the simulator's own, or else of one that it shares with measurements.
+/// Dispatches to one of the simulator's own loads, or to one shared with measurements.
 macro_rules! each {
     ($kind:expr, $load:ident => $call:expr, $shared:ident => $other:expr) => {
         match $kind {
@@ -111,7 +114,7 @@ macro_rules! each {
     };
 }
 
-/// So few rows that clients meet, and letters by turns.
+/// YCSB with so few rows that clients conflict; the seed decides the mix.
 fn ycsb(seed: u64) -> Ycsb {
     let letters = [
         Letter::A,
@@ -122,7 +125,7 @@ fn ycsb(seed: u64) -> Ycsb {
         Letter::F,
     ];
     Ycsb::new(ycsb::Settings {
-        // Odd and even seeds are of different modes, and each meets every letter.
+        // Odd and even seeds have different modes, and both must have every mix.
         letter: letters[(seed / 2 % 6) as usize],
         records: 12,
         fields: 2,
@@ -139,13 +142,13 @@ const WAREHOUSE: Scale = Scale {
     customers: 10,
 };
 
-/// A number below `bound` that the seed decides.
+/// A random number below `bound` that the seed decides.
 fn below(bound: u64) -> u64 {
     coeval_env::random_u64() % bound
 }
 
 impl Clients {
-    /// Those of a scenario.
+    /// The clients of a scenario.
     #[must_use]
     pub fn new(scenario: Scenario, seed: u64) -> Self {
         let kind = match scenario.load {
@@ -179,7 +182,7 @@ impl Clients {
         }
     }
 
-    /// The tables of a load that has its own.
+    /// Tables of a load that has its own.
     #[must_use]
     pub fn tables(&self) -> Option<Vec<Table>> {
         each!(&self.kind, _load => None, shared => Some(shared.tables()))
@@ -207,11 +210,11 @@ impl Clients {
         }
     }
 
-    /// One client, until it is to stop or the door is closed for good.
+    /// Runs one client until it is to stop or its access is closed for good.
     pub async fn run(&self, door: Door, client: usize) {
         each!(&self.kind, _load => {}, shared => return shared.run(self, &door, client).await);
         let progress = || self.progress[client].load(Ordering::Relaxed);
-        // Steps since something was written.
+        // Number of steps since the last committed write.
         let mut idle = 0;
         while !self.is_stopping() {
             let Ok(mut session) = door.open().await else {
@@ -247,7 +250,7 @@ impl Clients {
         }
     }
 
-    /// Reads everything in the end.
+    /// Reads all data at the end.
     pub async fn look(&self, door: &Door) -> Result<(), Failure> {
         each!(&self.kind, _load => {}, shared => return shared.look(self, door).await);
         let mut session = door.open().await?;
@@ -262,7 +265,7 @@ impl Clients {
         }
     }
 
-    /// Says what cannot be.
+    /// Returns the violations that the workload and its judges find.
     #[must_use]
     pub fn judge(&self) -> Vec<String> {
         let mut objections = each!(&self.kind, load => load.judge(), shared => shared.judge());
@@ -272,13 +275,13 @@ impl Clients {
         objections
     }
 
-    /// By client: where it got in first, over links.
+    /// The first server that each client entered, over links.
     pub(crate) fn entered(&self) -> BTreeMap<usize, SocketAddr> {
         let entered = self.entered.lock().expect("no panic while it was held");
         entered.clone()
     }
 
-    /// What passes between two transactions of a client.
+    /// Pauses between two transactions of a client.
     async fn rest(&self) {
         let longest = match self.at_leisure.load(Ordering::Relaxed) {
             true => LONG_REST,
@@ -289,31 +292,31 @@ impl Clients {
         coeval_env::sleep(Duration::from_micros(rest)).await;
     }
 
-    /// From now on clients take their time.
+    /// Makes clients pause longer from now on.
     pub fn slow_down(&self) {
         self.at_leisure.store(true, Ordering::Relaxed);
     }
 
-    /// Ends what clients do, after their present transactions.
+    /// Stops the clients after their current transactions.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether clients come to their end.
+    /// Whether the clients are to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How many transactions of each client have committed, those that only read not
-    /// counted: a database that takes no writes makes no progress.
+    /// Number of committed transactions of each client, excluding read-only ones: a
+    /// database that accepts no writes makes no progress.
     #[must_use]
     pub fn progress(&self) -> Vec<u64> {
         let progress = self.progress.iter();
         progress.map(|done| done.load(Ordering::Relaxed)).collect()
     }
 
-    /// How many were committed, failed, and are unknown.
+    /// Number of committed, failed and unknown transactions.
     #[must_use]
     pub fn counts(&self) -> [u64; 3] {
         [&self.committed, &self.failed, &self.unknown].map(|count| count.load(Ordering::Relaxed))
@@ -338,7 +341,7 @@ impl Clients {
         })
     }
 
-    /// Commits it.
+    /// Commits a transaction of a client.
     async fn commit(&self, session: &mut Session, client: usize, span: &mut Span) -> Answer {
         let answer = match session.commit().await {
             Ended::Committed => Answer::Committed,
@@ -360,7 +363,7 @@ impl Clients {
         answer
     }
 
-    /// A transaction of a client has committed.
+    /// Counts a committed transaction of a client.
     fn committed(&self, client: usize) {
         self.progress[client].fetch_add(1, Ordering::Relaxed);
         self.count(Answer::Committed);

@@ -1,4 +1,4 @@
-//! A client in the engine's process.
+//! A client in the engine's process, which uses the transaction contract.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::{Ended, Failure, Row};
 const STORAGE: StorageId = StorageId(1);
 const PRIMARY: IndexId = IndexId(1);
 const SCHEMA: u64 = 1;
-/// Records looked at in one step of a scan.
+/// Number of records visited in one step of a scan.
 const CHUNK: usize = 16;
-/// At most, between two statements.
+/// Longest pause between two statements.
 pub const THINK: Duration = Duration::from_millis(2);
-/// How often a key is tried that comes and goes.
+/// Number of attempts on a key whose row is inserted and deleted concurrently.
 const TRIES: usize = 4;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl KeyExtractor for FirstCell {
     }
 }
 
-/// The one table: rows of key and numbers, by key.
+/// Definition of the one table: rows of key and numbers, indexed by key.
 #[must_use]
 pub fn storage() -> StorageDefinition {
     StorageDefinition {
@@ -71,7 +71,7 @@ fn decode(row: RowRef<'_>) -> (u64, Row) {
     )
 }
 
-/// What passes between two statements of a session, so that others come in between.
+/// Pauses between two statements of a session, so that other sessions run in between.
 async fn think() {
     let micros = coeval_env::random_u64() % THINK.as_micros() as u64;
     coeval_env::sleep(Duration::from_micros(micros)).await;
@@ -88,7 +88,7 @@ fn failure(error: Error) -> Failure {
 pub struct Contract {
     engine: Arc<dyn Engine>,
     transaction: Option<Box<dyn Transaction>>,
-    /// Whether the transaction has changed anything.
+    /// Whether the transaction has written anything.
     wrote: bool,
 }
 
@@ -241,7 +241,7 @@ fn find(transaction: &mut dyn Transaction, key: u64) -> Result<Option<(Rid, Row)
     Ok(found)
 }
 
-/// The newest row of a record, locked.
+/// Locks a record and returns its newest row.
 async fn locked(transaction: &mut dyn Transaction, rid: Rid) -> Result<Option<Row>, Error> {
     let mut newest = None;
     let mut visit = |_: Rid, row: RowRef<'_>| newest = Some(decode(row).1);

@@ -1,7 +1,7 @@
 //! A client with a machine of its own, which speaks PostgreSQL's protocol.
 //!
-//! Only simple queries: prepared statements get their names from a counter of the
-//! process, which no seed decides.
+//! It sends only simple queries, because the names of prepared statements come from a
+//! process-wide counter, which is not deterministic.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use super::{Ended, Failure, Row};
 
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client asks what became of a commit that had no answer.
+/// How long a client inquires about a commit that had no answer.
 const ASKS_FOR: Duration = Duration::from_secs(20);
-/// How long it waits before it asks again.
+/// Pause before it inquires again.
 const ASKS_AGAIN: Duration = Duration::from_millis(200);
-/// How a server says that it gave nobody a number.
+/// SQLSTATE of a server for a transaction id that it never assigned.
 const NEVER_GIVEN: &str = "22023";
-/// What the table is made by.
+/// Statement that creates the table.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS pair (k bigint PRIMARY KEY, v text NOT NULL)";
 
 /// A client with a connection.
 pub struct Wire {
-    /// Of all servers; it is connected to the first.
+    /// Addresses of all servers; the client is connected to the first.
     addresses: Vec<SocketAddr>,
-    /// Whether it takes numbers of transactions, to ask what became of them.
+    /// Whether the client requests transaction ids, to inquire about outcomes later.
     takes_numbers: bool,
-    /// Of the present transaction.
+    /// Id of the current transaction.
     number: Option<u64>,
     client: Client,
     mover: JoinHandle<()>,
-    /// What was sent of the present transaction; of a planted bug.
+    /// Statements of the current transaction, for an injected bug.
     sent: Vec<String>,
 }
 
@@ -45,13 +45,13 @@ impl std::fmt::Debug for Wire {
 }
 
 impl Drop for Wire {
-    /// A connection that nobody listens to is not kept open for its answer.
+    /// Closes the connection without awaiting further answers.
     fn drop(&mut self) {
         self.mover.abort();
     }
 }
 
-/// Makes the table.
+/// Creates the table of the simulator's own workloads.
 pub async fn prepare(wire: &mut Wire) -> Result<(), Failure> {
     wire.query(TABLE).await.map(|_| ())
 }
@@ -89,7 +89,8 @@ impl Wire {
                 .await;
             let (client, connection) = connected.map_err(|error| failure(&error))?;
             let mover = coeval_env::spawn("connection", async move {
-                // How it ends is told to whoever waits for an answer on it.
+                // The error that ends a connection is returned to every caller that
+                // awaits an answer on it.
                 let _ = connection.await;
             });
             Ok(Self {
@@ -105,15 +106,15 @@ impl Wire {
         connected.unwrap_or_else(|late| Err(Failure::Lost(late.to_string())))
     }
 
-    /// The same, and it takes the number of each transaction that writes, and asks what
-    /// became of that when a commit had no answer.
+    /// Makes the client request the id of each writing transaction, and inquire about its
+    /// outcome if a commit had no answer.
     #[must_use]
     pub fn taking_numbers(mut self) -> Self {
         self.takes_numbers = true;
         self
     }
 
-    /// Of the server that it is connected to.
+    /// Address of the server that the client is connected to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
@@ -127,7 +128,7 @@ impl Wire {
         }
     }
 
-    /// The one value that this selects.
+    /// The single value that a SELECT returns.
     async fn value(&self, select: &str) -> Result<Option<String>, Failure> {
         let messages = self.send(select).await?;
         Ok(messages.iter().find_map(|message| match message {
@@ -234,11 +235,12 @@ impl Wire {
         }
     }
 
-    /// What a server says of a transaction whose commit had no answer: each in turn is asked
-    /// until one knows. `None` without a number.
+    /// Inquires about a transaction whose commit had no answer: asks each server in turn
+    /// until one knows the outcome. `None` without a transaction id.
     ///
-    /// The number was given to this client, and outcomes are kept for longer than any run
-    /// lasts. So no server may say that it was never given, or that nothing is known of it.
+    /// The id was assigned to this client, and outcomes are retained for longer than any
+    /// run lasts. So no server may answer that the id was never assigned, or that its
+    /// outcome is unknown.
     async fn became(&self) -> Option<Ended> {
         let status = format!("SELECT txid_status({})", self.number?);
         loop {
@@ -249,7 +251,7 @@ impl Wire {
                 match asking.value(&status).await {
                     Ok(Some(said)) if said == "committed" => return Some(Ended::Committed),
                     Ok(Some(said)) if said == "aborted" => return Some(Ended::Failed(status)),
-                    // In progress: it is asked again.
+                    // The transaction is in progress: the client asks again.
                     Ok(Some(_)) => {}
                     Ok(None) => return Some(wrong(address, &status, "nothing")),
                     Err(Failure::Failed(reason)) if reason.starts_with(NEVER_GIVEN) => {
@@ -262,7 +264,8 @@ impl Wire {
         }
     }
 
-    /// A planted bug: the whole transaction once more, on another connection.
+    /// An injected bug: the client sends the whole transaction once more, on another
+    /// connection.
     async fn send_again(&mut self) -> Result<(), Failure> {
         let sent = std::mem::take(&mut self.sent);
         *self = Self::connect(self.addresses.clone()).await?;
@@ -277,16 +280,16 @@ impl Wire {
     }
 }
 
-/// A server's answer that cannot be.
+/// A violation: a wrong answer of a server.
 fn wrong(address: SocketAddr, asked: &str, said: &str) -> Ended {
     Ended::Wrong(format!(
         "the server at {address} answers {asked} with {said}"
     ))
 }
 
-/// Whether an error at a commit says that it has not happened and will not: conflicts
-/// and limits. What stops the server says nothing of what the disk has, and 40003 is how a
-/// node says that it does not know what became of a commit under a leader that is lost.
+/// Whether the error of a commit proves that it has not happened and never will:
+/// conflicts and limits. An error that stops the server says nothing about the contents
+/// of its disk, and with 40003 a node reports an unknown outcome under a lost leader.
 fn is_final(reason: &str) -> bool {
     if reason.starts_with("40003") {
         return false;

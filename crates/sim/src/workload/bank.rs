@@ -1,7 +1,8 @@
-//! Transfers between accounts, each with a line in a ledger.
+//! Simulated bank workload: transfers between accounts, each with a line in a ledger.
 //!
-//! Judged by `coeval_check::ledger`; and whoever reads all accounts in one statement
-//! sees all the money, at every level, which is for `coeval_check::bank` to say.
+//! The history is judged by `coeval_check::ledger`; and at every isolation level, a
+//! statement that reads all accounts must see the total amount, which
+//! `coeval_check::bank` verifies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -15,13 +16,13 @@ use crate::session::{Failure, Row, Session};
 
 const ACCOUNTS: u32 = 5;
 const OPENING: i64 = 1000;
-/// Lines of client n begin at (n + 1) times this.
+/// The ledger lines of client n begin at key (n + 1) times this.
 const LINES: u64 = 1 << 32;
 
 #[derive(Default)]
 struct State {
     next: [u64; CLIENTS],
-    /// With the last answer; unknown until there is one.
+    /// Transfers with their last answers; unknown until there is one.
     sent: BTreeMap<TransferId, (Transfer, Told)>,
     seen: BTreeSet<TransferId>,
     /// Reads of all accounts.
@@ -29,7 +30,7 @@ struct State {
     shown: Option<Shown>,
 }
 
-/// The bank.
+/// The bank workload, with the answers its clients received.
 pub(super) struct Bank(Mutex<State>);
 
 fn line_key(id: TransferId) -> u64 {
@@ -105,7 +106,7 @@ impl Bank {
                 client: Client(client as u32),
                 sequence: Sequence(state.next[client]),
             };
-            // Until its commit is sent it cannot happen.
+            // Before its commit is sent, the transfer cannot take effect.
             state.sent.insert(id, (transfer, Told::Failed));
             id
         };
@@ -137,7 +138,7 @@ impl Bank {
         }
     }
 
-    /// All accounts, in one statement.
+    /// Reads all accounts in one statement.
     async fn sum(
         &self,
         clients: &Clients,
@@ -166,7 +167,7 @@ impl Bank {
         Ok(())
     }
 
-    /// The lines of another client.
+    /// Reads the ledger lines of another client.
     async fn read(
         &self,
         clients: &Clients,
@@ -211,7 +212,7 @@ impl Bank {
         }
         for &id in &state.seen {
             if !ledger.saw(id) {
-                objections.push(format!("ledger: a client saw {id}, which nobody sent"));
+                objections.push(format!("ledger: a client saw {id}, which no client sent"));
             }
         }
         if let Some(shown) = &state.shown {

@@ -1,14 +1,15 @@
-//! Lists appended to and read, or registers written and read.
+//! Simulated history workloads: lists that are appended to and read, or registers that
+//! are written and read.
 //!
-//! Elements and values are used once, so that what is read says whose it is. Everything
-//! that clients did and were told becomes a history, with a last transaction that reads
-//! everything in the end, and the judges of `coeval_check` say what of it cannot be: by
-//! the level that was asked for, and, at every level, that nobody misses what was
-//! acknowledged before he began, that no client goes back behind what it saw, and that
-//! each register by itself is linearizable.
+//! Elements and values are unique, so that a read identifies the write it observed. All
+//! operations and answers form a history, ending with a transaction that reads
+//! everything, and the judges of `coeval_check` report violations: of the requested
+//! isolation level, and, at every level, of read recency (a transaction sees all commits
+//! acknowledged before it began), of session guarantees (a client never reads an older
+//! state than before), and of the linearizability of each single register.
 //!
-//! Some of those who only read take their time, so that much is committed after the
-//! snapshot that they see.
+//! Some read-only transactions are slow, so that many commits happen after their
+//! snapshots.
 
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
@@ -24,11 +25,11 @@ use super::{Answer, Clients, below};
 use crate::Load;
 use crate::session::{Failure, Row, Session};
 
-/// How many lists or registers there are.
+/// Number of lists or registers.
 const KEYS: u64 = 5;
-/// A reader that takes its time rests up to so long after each statement.
+/// Longest pause of a slow reader after each statement.
 const SLOW: Duration = Duration::from_millis(200);
-/// How many findings of one kind are told.
+/// How many violations of one kind are reported.
 const TOLD: usize = 3;
 
 #[derive(Default)]
@@ -39,14 +40,14 @@ struct State {
     looked: bool,
 }
 
-/// Lists, or registers.
+/// The workload, on lists or on registers.
 pub(super) struct Histories {
     lists: bool,
     level: Level,
     state: Mutex<State>,
 }
 
-/// What an engine on one node promises with each of its levels.
+/// The consistency level that the engine guarantees for each isolation level.
 pub(super) fn promised(isolation: Isolation) -> Level {
     match isolation {
         Isolation::ReadCommitted => Level::ReadCommitted,
@@ -90,7 +91,8 @@ impl Histories {
         }
     }
 
-    /// Notes a change before it is made: what fails may not be seen either.
+    /// Records a write before it is made, because a failed write must not be visible
+    /// either.
     fn change(&self, number: usize, key: u64) -> i64 {
         let mut state = self.state();
         state.latest += 1;
@@ -124,7 +126,7 @@ impl Histories {
                 process: client as u64,
                 started: span.started,
                 finished: None,
-                // Until its commit is sent it cannot take effect.
+                // Before its commit is sent, the transaction cannot take effect.
                 outcome: Outcome::Aborted,
                 read_only,
                 operations: Vec::new(),
@@ -183,7 +185,7 @@ impl Histories {
     }
 }
 
-/// Adds what a read-only transaction after all others has read.
+/// Appends the final read-only transaction to a history.
 pub(super) fn add_last_look(history: &mut History, operations: Vec<Operation>) {
     let times = |transaction: &Transaction| transaction.finished.unwrap_or(transaction.started);
     let after = history.transactions.iter().map(times).max().unwrap_or(0) + 1;
@@ -201,7 +203,7 @@ pub(super) fn add_last_look(history: &mut History, operations: Vec<Operation>) {
     });
 }
 
-/// What of a history cannot be at a level; of registers, whether each is linearizable.
+/// Violations of a level in a history; for registers, also of linearizability.
 pub(super) fn objections(history: &History, level: Level, are_registers: bool) -> Vec<String> {
     judged(history, level, are_registers)
         .unwrap_or_else(|error| vec![format!("the recorder is at fault: {error}")])
@@ -234,7 +236,8 @@ fn judged(
     Ok(objections)
 }
 
-/// What the level forbids, each with the levels that forbid it, weaker ones included.
+/// Anomalies that the level forbids, each with all levels that forbid it, weaker ones
+/// included.
 fn anomalies(history: &History, level: Level) -> Result<Vec<String>, Unjudgeable> {
     if transactions::judge(history, &[level])?.permits(level) {
         return Ok(Vec::new());

@@ -1,9 +1,9 @@
-//! Bookings as long as there are seats, and cancellations.
+//! Simulated booking workload: bookings while seats are available, and cancellations.
 //!
-//! Who books reads all bookings of a flight and adds one if there are seats left, so
-//! only a predicate stands between two clients and the same last seat: at SERIALIZABLE
-//! no flight is ever overbooked. A cancelled booking does not come back. At every level
-//! nothing is there that failed, nothing acknowledged is missing.
+//! A booking transaction reads all bookings of a flight and adds one if seats are left,
+//! so only predicate validation keeps two clients from booking the same last seat: at
+//! SERIALIZABLE no flight may be overbooked. A cancelled booking must not reappear. At
+//! every level no failed booking may exist, and no acknowledged one may be missing.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -15,14 +15,14 @@ use crate::session::{Failure, Row, Session};
 
 const FLIGHTS: u64 = 3;
 const SEATS: usize = 3;
-/// Bookings of flight n begin at n times this.
+/// The bookings of flight n begin at key n times this.
 const FLIGHT: u64 = 1 << 32;
 
-/// What is known of a booking.
+/// Known history of a booking.
 #[derive(Clone, Debug)]
 struct Booking {
     made: Answer,
-    /// Attempts to cancel it.
+    /// Outcomes of the attempts to cancel the booking.
     cancelled: Vec<Answer>,
 }
 
@@ -34,7 +34,7 @@ struct State {
     last: Option<Vec<u64>>,
 }
 
-/// The flights.
+/// The booking workload, with the answers its clients received.
 pub(super) struct Seats {
     isolation: Isolation,
     state: Mutex<State>,
@@ -116,11 +116,11 @@ impl Seats {
         }
     }
 
-    /// Notes an attempt to cancel; its number.
+    /// Records an attempt to cancel; returns its index.
     fn cancelling(&self, key: u64) -> Option<usize> {
         let mut state = self.state();
         let Some(booking) = state.bookings.get_mut(&key) else {
-            let shown = format!("seats: booking {key} was shown, and nobody made it");
+            let shown = format!("seats: booking {key} was read, but no client made it");
             state.wrong.push(shown);
             return None;
         };
@@ -165,7 +165,7 @@ impl Seats {
             }
         }
         for key in last.iter().filter(|key| !state.bookings.contains_key(key)) {
-            objections.push(format!("seats: booking {key} is there, and nobody made it"));
+            objections.push(format!("seats: booking {key} exists; no client made it"));
         }
         objections
     }

@@ -1,25 +1,27 @@
-//! The loads of `coeval_workload`, which measurements run too: YCSB, SmallBank, TPC-C.
+//! Workloads shared with measurements: YCSB, SmallBank and TPC-C of `coeval_workload`,
+//! run in a simulation.
 //!
-//! A load is tables, requests and a check of everything at the end; who runs it is the
-//! driver there, in real time, and this module here. Each client is one task that begins
-//! a transaction, runs a request in it, commits, and tries again when it has to:
+//! A workload is tables, requests and a final check of all data; the driver runs it in
+//! real time, and this module in a simulation. Each client is one task that begins a
+//! transaction, runs a request in it, commits, and retries after a conflict:
 //!
 //! ```text
 //!   draw ─▶ begin ─ run ─ (pending) ─ commit ─▶ ended(Committed | Perhaps)
 //!             ▲      │ conflict                     ▲
 //!             └──────┘ the same request again,      │ the process died meanwhile
-//!                      so many times
+//!                      a limited number of times
 //! ```
 //!
 //! Between its run and the answer to its commit a transaction is *pending*: a kill drops
-//! the client in the middle of it, and whoever looks next counts it as perhaps done.
+//! the client in the middle of it, and the next reader of the shared state counts it as
+//! perhaps committed.
 //!
-//! What judges:
+//! Checks:
 //!
-//! | load | at every level | besides |
+//! | load | at every level | in addition |
 //! | --- | --- | --- |
-//! | YCSB | every row that is read is whole, every acknowledged insert is there | each field is a register whose versions are unique: the judges of histories, by the level |
-//! | SmallBank | each account holds what it was opened with and changed by since | |
+//! | YCSB | every row that is read is whole, every acknowledged insert is there | each field is a register with unique versions: the judges of histories |
+//! | SmallBank | each account holds its opening balance plus all changes | |
 //! | TPC-C | the twelve conditions; orders, payments and deliveries that were acknowledged | |
 //!
 //! SmallBank and TPC-C lock every row before they change it, so their invariants hold at
@@ -37,55 +39,56 @@ use super::{Answer, CLIENTS, Clients, RETRY, histories};
 use crate::server::Door;
 use crate::session::Failure;
 
-/// How often a client of a cluster of servers tries a request that has to give way, before it
-/// draws another. Others try until the request is done, so that one which never is shows.
+/// How often a client of a cluster of servers retries an aborted request before it draws
+/// another. Other clients retry until the request is done, so that a request that never
+/// succeeds is noticed.
 ///
-/// Whoever commits first wins, so of two transactions of which one takes much longer the
-/// long one may lose each time: a delivery of TPC-C is some fifty statements, which over
-/// slow links take seconds, and each new order of a district that had none left is in its
-/// way. That is no lack of progress, and a terminal's user would do something else, too.
+/// The first committer wins, so a long transaction may lose to a short one each time: a
+/// delivery of TPC-C has some fifty statements, which over slow links take seconds, and
+/// conflicts with each new order of a district that had none left. That is no lack of
+/// progress, and the user of a terminal would give up, too.
 const TRIES: usize = 8;
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many wrong things are told.
+/// How many violations are reported.
 const TOLD: usize = 3;
 
 /// A transaction whose commit has not been answered.
 struct Pending<W: Workload> {
     request: W::Request,
     effect: W::Effect,
-    /// Its place in the history.
+    /// Index of the transaction in the history.
     number: usize,
 }
 
 struct State<W: Workload> {
-    /// By number: their chance goes on from life to life.
+    /// Clients by number: their random number generators continue over restarts.
     clients: Vec<Client>,
     pending: Vec<Option<Pending<W>>>,
-    /// By client: the process that its transactions are of. Another one after an
-    /// outcome that nobody knows, for that may still take effect beside what follows.
+    /// Process number of each client's transactions. It changes after an unknown outcome,
+    /// because that transaction may still take effect concurrently with later ones.
     processes: Vec<u64>,
     history: History,
     wrong: Vec<String>,
     looked: bool,
 }
 
-/// A load with what its clients were told.
+/// A workload with the recorded answers of its clients.
 pub(super) struct Shared<W: Workload> {
     load: W,
     isolation: Isolation,
-    /// Whether its operations make a history.
+    /// Whether operations are recorded in a history.
     is_recorded: bool,
     state: Mutex<State<W>>,
 }
 
 /// How an attempt at a request ended.
 enum Attempt {
-    /// For good or ill.
+    /// The request is over, with or without success.
     Over,
-    /// It had to give way, and is to be tried again.
+    /// A conflict aborted the attempt, and it is to be retried.
     Again,
-    /// Nobody answers any more.
+    /// The server no longer answers.
     Lost,
 }
 
@@ -118,7 +121,7 @@ impl<W: Workload> Shared<W> {
         self.load.tables()
     }
 
-    /// Makes the tables, where a server has to, and fills them.
+    /// Creates the tables, on a server, and fills them.
     pub(super) async fn set_up(&self, door: &Door) -> Result<(), Failure> {
         let filled = async {
             let database = door.database(self.tables())?;
@@ -135,9 +138,9 @@ impl<W: Workload> Shared<W> {
         filled.await
     }
 
-    /// One client, until it is to stop or nobody answers.
+    /// Runs one client until it is to stop or no server answers.
     pub(super) async fn run(&self, clients: &Clients, door: &Door, number: usize) {
-        // What the life before has left.
+        // Settles the transaction that the previous life left pending.
         self.give_up(clients, number);
         while !clients.is_stopping() && !door.is_closed() {
             if let Ok(database) = door.database(self.tables()) {
@@ -178,7 +181,7 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    /// Tries a request, and gives it back when it was not done.
+    /// Runs an attempt at a request, and returns the request if it was not done.
     async fn attempt(
         &self,
         clients: &Clients,
@@ -252,7 +255,7 @@ impl<W: Workload> Shared<W> {
             number: noted,
         }) = self.state().pending[number].take()
         else {
-            // Whoever looked at the end has counted it already.
+            // The final read has counted the transaction already.
             return (None, Attempt::Over);
         };
         match failure {
@@ -277,7 +280,7 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    /// What a transaction that did not commit means for its client.
+    /// What a failed transaction means for its client.
     fn failed(&self, failure: store::Failure) -> Attempt {
         match failure {
             store::Failure::Rollback => Attempt::Over,
@@ -291,7 +294,7 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    /// Notes a transaction, as aborted for now; its place.
+    /// Records a transaction, as aborted for now; returns its index.
     fn note(
         &self,
         number: usize,
@@ -322,7 +325,7 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    /// A commit that will not be answered any more may have been done.
+    /// Counts a pending commit as perhaps done, because it will not be answered any more.
     fn give_up(&self, clients: &Clients, number: usize) {
         let pending = self.state().pending[number].take();
         if let Some(Pending {
@@ -335,7 +338,7 @@ impl<W: Workload> Shared<W> {
         }
     }
 
-    /// Looks at everything in the end.
+    /// Reads and checks all data at the end.
     pub(super) async fn look(&self, clients: &Clients, door: &Door) -> Result<(), Failure> {
         for number in 0..CLIENTS {
             self.give_up(clients, number);
@@ -378,7 +381,7 @@ impl<W: Workload> Shared<W> {
     }
 }
 
-/// Of a transaction that only read, and perhaps what was old.
+/// Failure of a read-only transaction that may have read stale data.
 fn unconfirmed(failure: Failure) -> store::Failure {
     store::Failure::Aborted {
         cause: "connection".into(),
