@@ -1,23 +1,25 @@
-//! What work costs on a machine, as it was measured there.
+//! The cost model of the simulator: CPU and disk times of each kind of work, measured on
+//! a real machine.
 //!
-//! The command `calibrate` measures, and keeps what it finds as a file of lines, name and
-//! nanoseconds; [`Costs::recorded`] are those of `bench/record/calibration/costs`. With
-//! them a simulated machine takes as long as a real one ([`crate::throughput`]).
+//! The command `calibrate` measures the costs, and stores them as a file of lines, name
+//! and nanoseconds; [`Costs::recorded`] are those of `bench/record/calibration/costs`.
+//! With them, work takes as long on a simulated machine as on the measured one
+//! ([`crate::throughput`]).
 //!
-//! Some are measured by themselves:
+//! Some costs are measured directly:
 //!
-//! | cost | of | measured as the processor time of |
+//! | cost | of | measured as the CPU time of |
 //! | --- | --- | --- |
-//! | `receive`, `send` | bytes that come or go at once | a task that echoes 100 bytes for 16 others over loopback; half of each echo, without the turn |
-//! | `poll` | a task's turn | two tasks that yield to each other |
-//! | `read` | looking for a row by its key | YCSB C in the process, transactions of 1 and of 17 reads |
-//! | `disk` | making 4096 bytes durable | the median of 200 waits, which cost no processor |
+//! | `receive`, `send` | one receive or send | a task that echoes 100 bytes to 16 peers; half of each echo, without the poll |
+//! | `poll` | one poll of a task | two tasks that yield to each other |
+//! | `read` | looking up a row by its key | YCSB C in the process, transactions of 1 and of 17 reads |
+//! | `disk` | making 4096 bytes durable | the median of 200 waits, which cost no CPU |
 //!
-//! The others are what is left of a real server's processor time, or its clients', when
-//! the same statements are simulated at the costs that are known ([`crate::probe`] lists
-//! the statements): if a transaction takes 40 µs on the machine and 34 µs in the
-//! simulation, where it writes twice for nothing, a write costs 3 µs. Each depends on
-//! the others, so that is done over and over until nothing moves.
+//! The others are solved for: the CPU time of a real server, or of its clients, is
+//! compared with a simulation of the same statements at the known costs ([`crate::probe`]
+//! lists the statements). If a transaction takes 40 µs on the machine and 34 µs in the
+//! simulation, where its two writes cost nothing, a write costs 3 µs. Each cost depends
+//! on the others, so `calibrate` iterates until they converge.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,16 +27,16 @@ use std::time::Duration;
 
 use coeval_env::sim::{Cpu, Prices};
 
-/// What work costs on a machine.
+/// Costs of work on a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// What tasks do.
+    /// CPU time of each kind of work.
     pub prices: Prices,
-    /// How long a sync waits for the disk.
+    /// How long an fsync waits for the disk.
     pub disk: Duration,
 }
 
-/// A line that says no cost, or one that is missing.
+/// Error of a cost file: a malformed line, or the name of a missing cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(String);
 
@@ -46,20 +48,20 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// What the measured machine's costs are.
+/// Recorded costs of the measured machine.
 const RECORDED: &str = include_str!("../../../bench/record/calibration/costs");
 
 impl Costs {
-    /// Those on record.
+    /// The costs recorded in the repository.
     ///
     /// # Panics
-    /// Never: a test of this crate reads them.
+    /// Never: a test of this crate parses the record.
     #[must_use]
     pub fn recorded() -> Self {
         RECORDED.parse().expect("a record that can be read")
     }
 
-    /// A machine of so many such cores.
+    /// A simulated CPU with `cores` cores of these costs.
     #[must_use]
     pub const fn cpu(&self, cores: usize) -> Cpu {
         Cpu {
@@ -101,7 +103,7 @@ impl fmt::Display for Costs {
 impl FromStr for Costs {
     type Err = Unreadable;
 
-    /// Lines of name and nanoseconds; a `#` begins a remark.
+    /// Parses lines of name and nanoseconds; `#` begins a comment.
     fn from_str(text: &str) -> Result<Self, Unreadable> {
         let mut costs = Self::default();
         let mut missing: Vec<&str> = costs.lines().map(|(name, _)| name).to_vec();

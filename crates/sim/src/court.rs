@@ -1,8 +1,9 @@
-//! The court: many scenarios, many seeds, and a table of what came of it.
+//! The simulation campaign (`court`): runs many scenarios with many seeds, and tabulates
+//! the results.
 //!
-//! What was done is a [`Record`], so that a court of hours can be interrupted and goes
-//! on where it was, as long as the build is the same. Runs that failed are done again when
-//! the court is called again, so that what failed is told again.
+//! The results are stored in a [`Record`], so that a campaign of hours can be interrupted
+//! and resumed, as long as the build is the same. Failed runs are repeated when the
+//! campaign is resumed, so that their failures are reported again.
 
 mod bugs;
 mod record;
@@ -18,14 +19,14 @@ pub use table::Table;
 
 use crate::{Engine, Options, Report, Scenario, run, shrink::shrink};
 
-/// What came of a run.
+/// Verdict on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing to object to.
+    /// No judge found a violation.
     Clean,
     /// The server refused to start after its files were damaged.
     Refused,
-    /// Something that must not be.
+    /// A judge found a violation.
     Failed,
 }
 
@@ -39,34 +40,34 @@ impl Verdict {
     }
 }
 
-/// A run that is done.
+/// A completed run of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Which.
+    /// Scenario of the run.
     pub scenario: Scenario,
-    /// Of which seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What came of it.
+    /// Verdict on the run.
     pub verdict: Verdict,
-    /// How many transactions committed.
+    /// Number of committed transactions.
     pub committed: u64,
 }
 
-/// A run that failed, and the smallest like it.
+/// A failed run, and the smallest failing run derived from it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// As it was found, and what repeats it.
+    /// The run as it failed first, with the options that repeat it.
     pub options: Options,
-    /// The smallest that was found.
+    /// The smallest failing run that was found.
     pub smallest: Options,
-    /// What is wrong with that.
+    /// Report of the smallest run.
     pub report: Report,
 }
 
-/// Scenarios for a court of minutes: all of the engines alone; of whole servers, whose
-/// runs take ten times as long, every third, such that every two of workload, level and
-/// class of faults are met together; of clusters every eleventh, such that every workload
-/// is met at every level; of whole servers as a cluster every twentieth.
+/// A sample of scenarios for a campaign of minutes: all of single engines; of whole
+/// servers, whose runs take ten times as long, every third, such that all pairs of
+/// workload, level and class of faults occur; of clusters every eleventh, such that every
+/// workload occurs at every level; of clusters of whole servers every twentieth.
 #[must_use]
 pub fn sample(seed: u64) -> Vec<Scenario> {
     let place = |scenario: &Scenario| {
@@ -86,17 +87,17 @@ pub fn sample(seed: u64) -> Vec<Scenario> {
     scenarios
 }
 
-/// What a court tells, as it happens.
+/// An event of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'run> {
-    /// A run is done.
+    /// A run is complete.
     Done(&'run Done, &'run Options, &'run Report),
-    /// The smallest like one that failed was looked for.
+    /// The search for a smaller failing run is complete.
     Shrunk(&'run Failure),
 }
 
-/// Holds court over these runs, each of so much virtual time, on so many threads, until
-/// all are done or `is_over`. Tells `note` its [`News`], one at a time.
+/// Performs these runs, each of `length` virtual time, on `threads` threads, until all
+/// are complete or `is_over` returns true. Passes each event to `note`, one at a time.
 pub fn hold(
     runs: &[(Scenario, u64)],
     length: Duration,

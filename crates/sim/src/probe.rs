@@ -1,18 +1,18 @@
-//! Statements whose costs tell those of the work in them.
+//! Calibration probes: statements whose CPU times yield the costs of the work in them.
 //!
-//! A probe is done over and over by some clients, in a real world or a simulated one: what
-//! it says of a server process and what it says of a simulated one can be compared.
+//! A probe is repeated by some clients, in the real environment or in a simulation, so
+//! that the CPU times of a real and a simulated server process can be compared.
 //!
-//! | probe | is | tells |
+//! | probe | statement | yields |
 //! | --- | --- | --- |
-//! | [`SELECTS`] | 17 times a row by its key, prepared, in a transaction | `execute` |
-//! | [`SELECT`] | a row by its key, prepared | `transaction`; of the clients, `ask` |
-//! | [`TEXT`] | the same as text | `plan` |
+//! | [`SELECTS`] | 17 lookups by key, prepared, in a transaction | `execute` |
+//! | [`SELECT`] | a lookup by key, prepared | `transaction`; of the clients, `ask` |
+//! | [`TEXT`] | the same, not prepared | `plan` |
 //! | [`WIDE`] | a row of ten fields of 100 bytes | `copy` |
 //! | [`RANGE`] | 100 rows in the order of their keys | `row` |
-//! | [`UPDATES`] | 17 times one row changed, in a transaction | `write` |
-//! | [`ALONE`] | [`SELECT`] with one client, for whom the server is woken each time | `wake` |
-//! | [`UPDATE`] | one row changed, by one client | `sync` |
+//! | [`UPDATES`] | 17 updates of one row, in a transaction | `write` |
+//! | [`ALONE`] | [`SELECT`] with one client, so that each statement wakes the server | `wake` |
+//! | [`UPDATE`] | an update of one row, by one client | `sync` |
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use coeval_env as env;
 use coeval_env::Work;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 
-/// What a statement does.
+/// Kind of statement in a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -32,13 +32,13 @@ enum Kind {
     Update,
 }
 
-/// Statements, and who sends them.
+/// A statement, and how many clients send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     kind: Kind,
-    /// So many of them within a transaction; 0 for one without.
+    /// Number of statements in a transaction; 0 for statements without a transaction.
     times: u32,
-    /// Each sends its next when it has its answer.
+    /// Number of clients, each of which sends its next statement on receiving the answer.
     clients: u16,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Probe {
     }
 }
 
-/// Clients enough to keep a machine of two cores busy.
+/// Enough clients to saturate a machine of two cores.
 const MANY: u16 = 16;
 
 const fn probe(kind: Kind, times: u32, clients: u16) -> Probe {
@@ -67,27 +67,27 @@ const fn probe(kind: Kind, times: u32, clients: u16) -> Probe {
     }
 }
 
-/// Rows by their keys in a transaction.
+/// Lookups by key in a transaction.
 pub const SELECTS: Probe = probe(Kind::Select, 17, MANY);
-/// A row by its key.
+/// A lookup by key.
 pub const SELECT: Probe = probe(Kind::Select, 0, MANY);
-/// The same, not prepared.
+/// A lookup by key, not prepared.
 pub const TEXT: Probe = probe(Kind::Text, 0, MANY);
-/// A row of many bytes.
+/// A lookup of a long row.
 pub const WIDE: Probe = probe(Kind::Wide, 0, MANY);
-/// Many rows.
+/// A range scan of 100 rows.
 pub const RANGE: Probe = probe(Kind::Range, 0, MANY);
-/// Changes in a transaction.
+/// Updates in a transaction.
 pub const UPDATES: Probe = probe(Kind::Update, 17, MANY);
-/// [`SELECT`] by one client.
+/// [`SELECT`] with one client.
 pub const ALONE: Probe = probe(Kind::Select, 0, 1);
-/// One change after another.
+/// Single updates, one after another.
 pub const UPDATE: Probe = probe(Kind::Update, 0, 1);
 
-/// The rows that there are.
+/// Number of rows in the tables.
 const ROWS: i64 = 1000;
 
-/// A client that has its statements.
+/// A connected client with its prepared statement.
 #[derive(Debug)]
 pub struct Prober {
     client: Client,
@@ -110,10 +110,10 @@ async fn connect(address: SocketAddr) -> Result<Client, String> {
     Ok(client)
 }
 
-/// Makes the tables on a server, and fills them.
+/// Creates the tables on a server, and fills them.
 ///
 /// # Errors
-/// What the server says against it.
+/// An error of the server.
 pub async fn fill(address: SocketAddr) -> Result<(), String> {
     let fields: Vec<String> = (0..10).map(|field| format!("field{field} text")).collect();
     let mut script = format!(
@@ -133,10 +133,10 @@ pub async fn fill(address: SocketAddr) -> Result<(), String> {
 }
 
 impl Probe {
-    /// Connects the clients, who prepare what they will ask for.
+    /// Connects the clients, which prepare their statements.
     ///
     /// # Errors
-    /// What the server says against it.
+    /// An error of the server.
     pub async fn connect(self, address: SocketAddr) -> Result<Vec<Prober>, String> {
         let text = match self.kind {
             Kind::Text | Kind::Select => "SELECT * FROM probed WHERE key = $1",
@@ -160,10 +160,10 @@ impl Probe {
     }
 }
 
-/// Lets clients work for so long; how many transactions that were.
+/// Runs the clients for `length`; returns the number of transactions.
 ///
 /// # Errors
-/// What the server says against it.
+/// An error of the server.
 pub async fn drive(probers: Vec<Prober>, length: Duration) -> Result<u64, String> {
     let ends = env::now() + length;
     let work = |prober: Prober| {

@@ -1,6 +1,6 @@
-//! A session of the court from the command line: what this build has on record is not done
-//! again, the record is kept up to date, failures are told as they are found, and a signal
-//! ends it in good order.
+//! The command-line front end of a campaign (`court`): skips runs that are on record for
+//! this build, keeps the record up to date, prints failures as they are found, and ends
+//! cleanly on a signal.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program that writes its record on the real disk in real time; what it runs is simulated"
@@ -19,12 +19,12 @@ use coeval_sim::court::{self, News, Record, Table, Verdict};
 
 use crate::CourtArguments;
 
-/// How often the record is written.
+/// Interval at which the record is written.
 const SAVE: Duration = Duration::from_secs(5);
-/// How often progress is told.
+/// Interval at which progress is printed.
 const TELL: Duration = Duration::from_secs(20);
 
-/// What is to be told and kept.
+/// Progress of the campaign, and its record.
 struct Progress {
     record: Record,
     began: Instant,
@@ -33,11 +33,11 @@ struct Progress {
     done: usize,
     failed: usize,
     of: usize,
-    /// Of them, on record before.
+    /// Number of runs that were on record before.
     before: usize,
 }
 
-/// Everything of one session; whether nothing failed.
+/// Performs a campaign; returns whether no run failed.
 pub(crate) fn hold(arguments: &CourtArguments) -> io::Result<bool> {
     let record = match &arguments.record {
         Some(path) if path.exists() => {
@@ -140,7 +140,7 @@ impl Progress {
     }
 }
 
-/// A failure at once, and the smallest like it when it has been found.
+/// Prints a failure at once, and the smallest failing run when it has been found.
 fn tell(news: News<'_>) {
     match news {
         News::Done(_, _, report) if report.is_clean() => {}
@@ -154,7 +154,8 @@ fn tell(news: News<'_>) {
     }
 }
 
-/// Whole or not at all: the record is worth hours.
+/// Replaces the record and the table atomically, because the record is the result of
+/// hours.
 fn save(arguments: &CourtArguments, record: &Record) -> io::Result<()> {
     if let Some(path) = &arguments.record {
         replace(path, &record.to_string())?;
@@ -180,7 +181,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(other, path)
 }
 
-/// Set when somebody wants the court to end.
+/// Returns a flag that a termination signal sets.
 fn stop_on_signal() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);

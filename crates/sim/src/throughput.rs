@@ -1,12 +1,12 @@
-//! How much a server does in a second, drawn by simulation.
+//! Simulated throughput: how many transactions per second a server would do on a given
+//! machine.
 //!
-//! Of a machine whose work has [costs](crate::costs) a world of virtual time says how
-//! many transactions it does, also of a machine that there is not. The load, the driver
-//! and the server are those that are measured on a real machine, so that the one can be
-//! laid beside the other.
+//! With the measured [costs](crate::costs) of work, a simulation yields the throughput of
+//! a machine, also of one that does not exist. The load, the driver and the server are
+//! those that are measured on a real machine, so that both results are comparable.
 //!
 //! ```text
-//!   Place::Together { cores }   ┌ clients, server ┐     as on a machine of one's own
+//!   Place::Together { cores }   ┌ clients, server ┐     as on a single machine
 //!   Place::Apart { cores }      clients ┆ server        clients cost nothing, links take no time
 //! ```
 
@@ -29,24 +29,25 @@ use tokio_postgres::Config;
 use crate::costs::Costs;
 use crate::probe::{self, Probe};
 
-/// What clients do.
+/// Workload of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// YCSB C: one row by its key.
+    /// YCSB C: lookups of one row by key.
     Reads,
-    /// YCSB A: one row by its key, or one field of it changed.
+    /// YCSB A: lookups of one row by key, and updates of one field.
     Updates,
-    /// Two to seven statements, three accounts at most.
+    /// SmallBank: two to seven statements, three accounts at most.
     SmallBank,
-    /// All five transactions, on eight warehouses of a hundredth of the standard's rows.
+    /// TPC-C: all five transactions, on eight warehouses of a hundredth of the standard's
+    /// rows.
     Tpcc,
 }
 
 impl Load {
-    /// All of them.
+    /// All workloads that can be simulated.
     pub const ALL: [Self; 4] = [Self::Reads, Self::Updates, Self::SmallBank, Self::Tpcc];
 
-    /// Its name.
+    /// Name of the workload.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,37 +59,38 @@ impl Load {
     }
 }
 
-/// What clients do, and how many there are.
+/// Workload and number of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// What they do.
+    /// Workload of the clients.
     pub load: Load,
-    /// Each sends its next when it has its answer.
+    /// Number of clients, each of which sends its next transaction on receiving the
+    /// answer.
     pub clients: usize,
-    /// How long is counted.
+    /// Length of the measurement.
     pub length: Duration,
 }
 
-/// What a server does.
+/// Measured throughput of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Throughput {
-    /// Transactions in a second.
+    /// Transactions per second.
     pub per_second: f64,
-    /// Of all processors, for each of them.
+    /// CPU time of all cores per transaction.
     pub processor: Duration,
 }
 
-/// Where clients are, and how many cores there are.
+/// Where the clients run, and the number of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On the server's machine.
+    /// Clients run on the server's machine.
     Together {
-        /// Of that machine.
+        /// Number of cores of that machine.
         cores: usize,
     },
-    /// On machines of their own, on which work takes no time.
+    /// Clients run on machines of their own, on which work takes no time.
     Apart {
-        /// Of the server's machine.
+        /// Number of cores of the server's machine.
         cores: usize,
     },
 }
@@ -130,11 +132,11 @@ async fn driven<W: Workload>(
 }
 
 impl Demand {
-    /// Drives a server, after it has filled its tables or on those that there are;
-    /// transactions in a second.
+    /// Drives a server, after filling its tables if `fill` is set; returns transactions
+    /// per second.
     ///
     /// # Errors
-    /// What keeps it from going on.
+    /// If the driver fails.
     pub async fn drive(self, address: SocketAddr, fill: bool) -> Result<f64, String> {
         let ycsb = |letter| {
             Ycsb::new(ycsb::Settings {
@@ -161,7 +163,7 @@ impl Demand {
     }
 }
 
-/// A server in a world, and where its clients are.
+/// A simulated server, and the machine of its clients.
 struct Simulated {
     world: World,
     server: Node,
@@ -172,7 +174,7 @@ const ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 5433);
 
 impl Simulated {
-    /// Starts a server. Work takes no time yet.
+    /// Starts a server. Work takes no virtual time yet.
     fn start(costs: &Costs, workers: usize, together: bool) -> Result<Self, String> {
         let world = World::new(1);
         let server = world.node();
@@ -221,10 +223,10 @@ impl Simulated {
     }
 }
 
-/// What a server of these costs does.
+/// Simulates a server with these costs.
 ///
 /// # Errors
-/// What keeps it from doing so.
+/// If the server or the driver fails.
 pub fn simulate(costs: &Costs, place: Place, demand: Demand) -> Result<Throughput, String> {
     let (cores, together) = match place {
         Place::Together { cores } => (cores, true),
@@ -242,20 +244,20 @@ pub fn simulate(costs: &Costs, place: Place, demand: Demand) -> Result<Throughpu
     })
 }
 
-/// What processors take for a transaction, on average.
+/// Average CPU time per transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
-    /// The server's.
+    /// CPU time of the server.
     pub server: Duration,
-    /// Those of its clients.
+    /// CPU time of the clients.
     pub clients: Duration,
 }
 
-/// What the transactions of some probe would take of two cores, server and clients
-/// together, or of two each.
+/// CPU time per transaction of a probe on two cores that server and clients share, or on
+/// two cores for each.
 ///
 /// # Errors
-/// What keeps it from doing so.
+/// If the server or a client fails.
 pub fn probed(
     costs: &Costs,
     probe: Probe,
@@ -334,7 +336,7 @@ mod tests {
     #[test]
     fn a_probe_takes_what_its_work_is_said_to_cost() {
         let mut costs = Costs::recorded();
-        // Who works longer sleeps less often.
+        // With more work per wake-up, a thread sleeps less often.
         costs.prices.wake = Duration::ZERO;
         let length = Duration::from_millis(20);
         let before = probed(&costs, probe::UPDATES, false, length).unwrap();

@@ -1,4 +1,5 @@
-//! What this machine takes: processor time of this process and of a server's.
+//! Calibration measurements: the CPU time of operations in this process and in a server
+//! process.
 #![expect(
     clippy::disallowed_methods,
     reason = "measures the real machine: its clock, threads, sockets, files and a server process"
@@ -25,16 +26,16 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::Result;
 
-/// Operations of the longer of two transactions that differ by nothing else.
+/// Number of operations of the longer of two otherwise equal transactions.
 const MANY: u32 = 17;
-/// Bytes of a message.
+/// Length of a message, in bytes.
 const MESSAGE: usize = 100;
-/// Connections of the echo.
+/// Number of connections of the echo test.
 const CONNECTIONS: usize = 16;
-/// Syncs that are timed.
+/// Number of fsyncs that are timed.
 const SYNCS: usize = 200;
 
-/// What is measured without a server.
+/// Measures the costs that need no server.
 pub(super) fn parts(length: Duration) -> Result<Costs> {
     let mut costs = Costs {
         disk: sync()?,
@@ -56,11 +57,12 @@ pub(super) fn runtime(threads: usize) -> std::io::Result<tokio::runtime::Runtime
         .build()
 }
 
-/// Processor time of a process or thread so far, in user and in kernel mode, to ten
-/// milliseconds.
+/// CPU time of a process or thread so far, in user and kernel mode, with a resolution of
+/// ten milliseconds.
 fn processor_time(whose: &str) -> Result<Duration> {
     let text = fs::read_to_string(format!("/proc/{whose}/stat"))?;
-    // Behind the name, which may hold anything: state, and eleven numbers later the two.
+    // After the name, which may contain any character, come the state and, eleven fields
+    // later, the two times.
     let (_, numbers) = text.rsplit_once(')').ok_or("no name in stat")?;
     let mut ticks = 0;
     for number in numbers.split_whitespace().skip(11).take(2) {
@@ -69,7 +71,7 @@ fn processor_time(whose: &str) -> Result<Duration> {
     Ok(Duration::from_millis(10 * ticks))
 }
 
-/// As the log does it: into a file that is full of zeros already.
+/// Time of an fsync, as the log does it: in a file preallocated with zeros.
 fn sync() -> Result<Duration> {
     let folder = tempfile::tempdir()?;
     let mut file = fs::File::create(folder.path().join("log"))?;
@@ -110,7 +112,7 @@ async fn turns(length: Duration) -> u32 {
     turns
 }
 
-/// What a message there and one back take of a thread that answers.
+/// CPU time of the answering thread for one message received and one sent.
 fn echo(length: Duration) -> Result<Duration> {
     let (tell, told) = std::sync::mpsc::channel();
     let answering = std::thread::spawn(move || {
@@ -145,7 +147,7 @@ async fn ask(address: SocketAddr, ends: Instant) -> std::io::Result<u32> {
     Ok(times)
 }
 
-/// Echoes until all have gone; what that took of this thread.
+/// Echoes until all clients have disconnected; returns the total CPU time of this thread.
 fn answer(tell: &std::sync::mpsc::Sender<SocketAddr>) -> Result<Duration> {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -171,14 +173,14 @@ fn answer(tell: &std::sync::mpsc::Sender<SocketAddr>) -> Result<Duration> {
     })
 }
 
-/// What the engine takes for one more read in a transaction.
+/// CPU time of the engine for one more read in a transaction.
 async fn read(length: Duration) -> Result<Duration> {
     let one = in_process(1, length).await?;
     let many = in_process(MANY, length).await?;
     Ok(many.saturating_sub(one) / (MANY - 1))
 }
 
-/// What a transaction of so many reads by YCSB takes in this process.
+/// CPU time of a transaction of `operations` YCSB reads in this process.
 async fn in_process(operations: u32, length: Duration) -> Result<Duration> {
     let folder = tempfile::tempdir()?;
     let settings = coeval_occ::Settings::default();
@@ -202,7 +204,7 @@ async fn in_process(operations: u32, length: Duration) -> Result<Duration> {
     Ok(Duration::from_secs_f64(micros / 1e6))
 }
 
-/// A server process with a directory of its own.
+/// A server process with a data directory of its own.
 struct Running {
     server: Server,
     process: String,
@@ -210,7 +212,7 @@ struct Running {
     _folder: tempfile::TempDir,
 }
 
-/// The server's binary, built if none is given.
+/// Path of the server's binary, which is built if none is given.
 pub(super) fn binary(given: Option<&Path>) -> Result<PathBuf> {
     Ok(match given {
         Some(binary) => binary.to_owned(),
@@ -231,7 +233,7 @@ async fn start(binary: &Path) -> Result<Running> {
     })
 }
 
-/// What each transaction of some probes takes of a real server and of its clients.
+/// CPU time of a real server, and of its clients, per transaction of each probe.
 pub(super) async fn probed(
     binary: &Path,
     probes: &[Probe],
@@ -254,7 +256,7 @@ pub(super) async fn probed(
     Ok(all)
 }
 
-/// What a real server does in a second, and what it and its clients take for each.
+/// Transactions per second of a real server, and its and its clients' CPU time for each.
 pub(super) async fn driven(binary: &Path, demand: Demand) -> Result<(f64, Taken)> {
     let running = start(binary).await?;
     demand.drive(running.address, true).await?;

@@ -1,5 +1,5 @@
-//! What work costs on this machine, measured; and what a real server on it does, beside a
-//! simulated one.
+//! The commands `calibrate` and `throughput`: they measure the costs of work on this
+//! machine, and compare a real server with a simulated one.
 #![expect(
     clippy::disallowed_methods,
     reason = "reads and writes files of costs and charts, and says what machine it is on"
@@ -25,10 +25,10 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[derive(clap::Args)]
 pub(crate) struct CalibrateArguments {
-    /// Where the costs go.
+    /// File that receives the costs.
     #[arg(long, default_value = "bench/record/calibration/costs")]
     file: PathBuf,
-    /// How long each is measured, in seconds.
+    /// Duration of each measurement, in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u64,
     /// The server's binary; built from this workspace when absent.
@@ -38,34 +38,35 @@ pub(crate) struct CalibrateArguments {
 
 #[derive(clap::Args)]
 pub(crate) struct ThroughputArguments {
-    /// Only loads whose names contain this: ycsb-c, ycsb-a, smallbank, tpcc.
+    /// Only loads whose names contain this text: ycsb-c, ycsb-a, smallbank, tpcc.
     #[arg(long, default_value = "")]
     only: String,
-    /// Numbers of clients.
+    /// Numbers of clients to measure, one after the other.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64])]
     clients: Vec<usize>,
     /// Numbers of cores of the server's machine.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
     cores: Vec<usize>,
-    /// Of virtual time, in milliseconds.
+    /// Length of each simulation, in milliseconds of virtual time.
     #[arg(long, default_value_t = 500)]
     length_ms: u64,
-    /// Another file of costs than the one on record.
+    /// File of costs to use instead of the recorded one.
     #[arg(long)]
     costs: Option<PathBuf>,
-    /// Measures a real server on this machine for so many seconds each, beside a simulated
-    /// one that shares as many cores with its clients.
+    /// Also measures a real server on this machine for this many seconds each, beside a
+    /// simulated one that shares as many cores with its clients.
     #[arg(long)]
     real: Option<u64>,
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Draws a chart into this file and this, `.svg` and `.png`, of the most clients.
+    /// Draws a chart of the results with the most clients into files of this name, `.svg`
+    /// and `.png`.
     #[arg(long)]
     chart: Option<PathBuf>,
 }
 
-/// Measures everything.
+/// Measures all costs, and writes them to the file.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<bool> {
     let length = Duration::from_secs(arguments.seconds.max(1));
     let binary = binary(arguments.binary.as_deref())?;
@@ -90,7 +91,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<bool> {
     Ok(true)
 }
 
-/// A table of simulated throughput, or of one beside what is measured.
+/// Prints a table of simulated throughput, or of simulated beside measured throughput.
 pub(crate) fn throughput(arguments: &ThroughputArguments) -> Result<bool> {
     let costs = match &arguments.costs {
         Some(file) => fs::read_to_string(file)?.parse()?,
@@ -118,7 +119,8 @@ fn demand(load: Load, clients: usize, length: Duration) -> Demand {
     }
 }
 
-/// On this machine, with its clients on it.
+/// Compares real and simulated servers that share this machine's cores with their
+/// clients.
 fn beside(
     arguments: &ThroughputArguments,
     costs: &Costs,
@@ -167,7 +169,7 @@ fn beside(
     Ok(())
 }
 
-/// Of machines that there may not be, with clients elsewhere.
+/// Simulates servers on machines of any size, with clients on machines of their own.
 fn alone(
     arguments: &ThroughputArguments,
     costs: &Costs,
@@ -230,7 +232,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What the processor calls itself, and how many there are.
+/// Model name of the CPU, and number of cores.
 fn machine() -> String {
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = about.lines().find_map(|line| {

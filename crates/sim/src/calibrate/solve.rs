@@ -1,4 +1,5 @@
-//! Costs such that simulated probes take what real ones took.
+//! The calibration solver: finds costs such that simulated probes take as much CPU time
+//! as the real ones.
 
 use std::time::Duration;
 
@@ -8,19 +9,19 @@ use coeval_sim::throughput::{Taken, probed};
 
 use super::Result;
 
-/// Whose processor time tells.
+/// Whose CPU time determines a cost.
 #[derive(Clone, Copy)]
 enum Whose {
     Server,
     Clients,
-    /// Of a machine on which both are.
+    /// Server and clients together, on one machine.
     Both,
 }
 
-/// A cost, and what tells it.
+/// An unknown cost, and the measurement that determines it.
 type Unknown = (fn(&mut Costs) -> &mut Duration, Probe, Whose);
 
-/// In an order in which each depends on those before it most.
+/// The unknown costs, ordered such that each depends mostly on those before it.
 const UNKNOWN: [Unknown; 9] = [
     (
         |costs| &mut costs.prices.execute,
@@ -45,21 +46,22 @@ const UNKNOWN: [Unknown; 9] = [
     (|costs| &mut costs.prices.sync, probe::UPDATE, Whose::Both),
 ];
 
-/// How often all are looked at.
+/// Number of iterations over all costs.
 const ROUNDS: usize = 4;
-/// What a cost is tried with, to see how often it is met.
+/// Trial value of a cost, to find how often a probe incurs it.
 const TRIED: Duration = Duration::from_micros(1);
-/// Of virtual time.
+/// Length of a simulation, in virtual time.
 const LENGTH: Duration = Duration::from_millis(40);
 
-/// The probes that have to be measured, in this order.
+/// The probes to measure, in the order of the unknown costs.
 pub(super) fn probes() -> Vec<Probe> {
     UNKNOWN.iter().map(|&(_, probe, _)| probe).collect()
 }
 
 fn taken(costs: &Costs, probe: Probe, whose: Whose) -> Result<f64> {
-    // Many clients keep a real machine awake, whose cores they share; simulated ones have
-    // cores of their own. What it is to be woken is for the probe of one client to tell.
+    // Many clients keep a real machine awake, whose cores they share; simulated clients
+    // have cores of their own. The cost of waking a thread follows from the probe with
+    // one client.
     let mut costs = *costs;
     let together = matches!(whose, Whose::Both);
     if !together && probe != probe::ALONE {
@@ -78,7 +80,7 @@ fn of(taken: Taken, whose: Whose) -> f64 {
     .as_secs_f64()
 }
 
-/// Finds what is not known yet by what [`probes`] took.
+/// Solves for the unknown costs from the measurements of [`probes`].
 pub(super) fn solve(costs: &mut Costs, measured: &[Taken]) -> Result<()> {
     for _ in 0..ROUNDS {
         for (&(cost, probe, whose), &real) in UNKNOWN.iter().zip(measured) {

@@ -1,9 +1,9 @@
-//! Whether the court would find anything: bugs that are put back, and where they have
-//! to be caught.
+//! Self-test of the simulator: known bugs, and the scenario and judge that must catch
+//! each.
 //!
-//! A [`Catch`] says of a bug in which scenario it is caught, which judge objects, and
-//! within how many seeds. Together they leave no judge and no class of faults without a
-//! bug of its own, which a test holds them to.
+//! A [`Catch`] lists for a bug the scenario that catches it, the judge that reports it,
+//! and the number of seeds that took. Every judge and every class of faults must have a
+//! bug of its own, which a test verifies.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,22 +12,22 @@ use coeval_types::planted::Bug;
 
 use crate::{Options, Report, Scenario, run};
 
-/// A bug, and where it is caught.
+/// A bug, and the scenario that catches it.
 #[derive(Clone, Copy, Debug)]
 pub struct Catch {
-    /// What is put back.
+    /// The bug to inject.
     pub bug: Bug,
-    /// Where it is caught.
+    /// The scenario that catches the bug.
     pub scenario: &'static str,
-    /// Which judge has to object.
+    /// The judge that must report a violation.
     pub judge: &'static str,
-    /// How many seeds that took when it was last counted.
+    /// Number of seeds that were needed when they were last counted.
     pub seeds: u64,
 }
 
 impl Catch {
-    /// It has to be caught within so many seeds. Some more than it took: whatever
-    /// changes in the engine makes other runs of the same seeds.
+    /// Number of seeds within which the bug must be caught: more than were needed,
+    /// because any change of the engine changes the runs of a seed.
     #[must_use]
     pub const fn within(&self) -> u64 {
         20 + 4 * self.seeds
@@ -35,7 +35,7 @@ impl Catch {
 }
 
 impl fmt::Display for Catch {
-    /// As a line of the table in `docs/internals/testing.md`.
+    /// Formats a line of the table in `docs/internals/testing.md`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bug, scenario, judge) = (self.bug, self.scenario, self.judge);
         write!(
@@ -56,8 +56,8 @@ const fn by(bug: Bug, scenario: &'static str, judge: &'static str, seeds: u64) -
     }
 }
 
-/// Who objects in a simulated run: judges of `coeval_check`, that of transactions by
-/// its levels, and the run's own. Beside them stands `panic`.
+/// The judges of a simulated run: those of `coeval_check`, with that of transactions
+/// split by level, and the run's own. `panic` comes in addition.
 pub const JUDGES: &[&str] = &[
     "read-committed",
     "snapshot-isolation",
@@ -81,26 +81,28 @@ pub const JUDGES: &[&str] = &[
     "outcomes",
 ];
 
-/// Bugs under faults that the simulator does not make. They are caught
-/// [in processes](coeval_workload::faults::dock::planted): nobody asks a simulated server
-/// to stop while it has clients.
+/// Bugs that show only under faults that the simulator does not inject. They are caught
+/// [in processes](coeval_workload::faults::dock::planted): the simulator never shuts a
+/// server down while it has clients.
 pub const ELSEWHERE: &[Bug] = &[Bug::CommitOnStop];
 
-/// Bugs of clusters of which no run of the court meets the circumstances: tests of
-/// `coeval_consensus` and `coeval_leader` find them.
+/// Bugs of clusters whose circumstances no simulated run meets: tests of
+/// `coeval_consensus` and `coeval_leader` catch them.
 ///
-/// - Marks at the end of a log ([`Bug::BelieveTrailingMarks`]) lie only where a leader died
-///   between keeping its mark and sending it, and the leader before it, whose log is as long
-///   by a change of members that nobody else has, leads once more.
-/// - Leases are off in the court ([`Bug::VoteInLease`], [`Bug::VoteAfterStart`]).
-/// - A newcomer ([`Bug::TrustNewcomers`]) promises what it may not only under the number of a
-///   voter whose disk was lost. The court's operator never gives a number twice.
-/// - An answer is old where it is not confirmed ([`Bug::AnswerUnconfirmed`]) only if somebody
-///   reads on a leader that is cut off what is written under the next one, and waits for
-///   nothing that is written there. By the contract a client lives with its leader until that
-///   leads no more: before, nobody writes under the next one. Of whole servers a leader that
-///   hears nobody gives up as soon as another may be elected, and one that was paused handles
-///   what others said meanwhile before it answers: 1,100 runs of eleven scenarios met neither.
+/// - Trailing marks at the end of a log ([`Bug::BelieveTrailingMarks`]) occur only if a
+///   leader dies between storing its mark and sending it, and the previous leader, whose
+///   log is longer by a membership change that no other node has, becomes leader once
+///   more.
+/// - Leases are disabled in campaigns ([`Bug::VoteInLease`], [`Bug::VoteAfterStart`]).
+/// - A new node ([`Bug::TrustNewcomers`]) breaks promises only under the number of a
+///   voter whose disk was lost. The simulated operator never reuses a number.
+/// - An unconfirmed answer ([`Bug::AnswerUnconfirmed`]) is stale only if a client reads
+///   on a partitioned leader what is written under the next leader, without waiting for a
+///   write there. Through the transaction contract a client stays with its leader until
+///   its term ends: before that, no client writes under the next one. Among whole servers
+///   a partitioned leader steps down as soon as another may be elected, and one that was
+///   paused handles the messages of the others before it answers: 1,100 runs of eleven
+///   scenarios met neither.
 pub const BENEATH: &[Bug] = &[
     Bug::BelieveTrailingMarks,
     Bug::VoteInLease,
@@ -109,7 +111,7 @@ pub const BENEATH: &[Bug] = &[
     Bug::AnswerUnconfirmed,
 ];
 
-/// Every other bug, with the scenarios that have to catch it.
+/// Every other bug, with the scenarios that must catch it.
 pub const CATCHES: &[Catch] = &[
     by(
         Bug::PublishBeforeInstall,
@@ -460,18 +462,18 @@ pub const CATCHES: &[Catch] = &[
 /// A bug that was caught.
 #[derive(Clone, Debug)]
 pub struct Caught {
-    /// By which run.
+    /// The run that caught it.
     pub options: Options,
-    /// What it said.
+    /// Report of that run.
     pub report: Report,
-    /// How many seeds that took.
+    /// Number of seeds that were needed.
     pub seeds: u64,
 }
 
-/// Tries these seeds until the judge objects; `None` when it never does.
+/// Tries these seeds until the judge reports a violation; `None` if it never does.
 ///
 /// # Panics
-/// In a build without planted bugs, and for a scenario that there is not.
+/// In a build without planted bugs, and for an unknown scenario.
 #[must_use]
 pub fn catch(catch: Catch, mut seeds: Range<u64>) -> Option<Caught> {
     let scenario: Scenario = catch.scenario.parse().expect("a scenario");

@@ -1,8 +1,7 @@
-//! What a long court has come to, as a file of the repository: a line for each scenario,
-//! build and length of runs. It is read when the court is held again, on this machine or
-//! another, and what the same build has done at the same length is not done again, but for
-//! runs that failed. What other builds have done is history: it stays, and spares nobody a
-//! run.
+//! The record of a campaign, as a file of the repository with a line for each scenario,
+//! build and length of runs. It is read when the campaign is resumed, on this machine or
+//! another, and runs of the same build and length are skipped, except failed ones. Lines
+//! of other builds are kept for information, and no run is skipped because of them.
 //!
 //! ```text
 //! # scenario build length-ms seeds clean refused committed failed
@@ -10,15 +9,15 @@
 //! occ/seats/serializable/corruption 76f5297303 1000 1-4,6-9 5 2 2214 3
 //! ```
 //!
-//! The last column names the seeds that failed, which are among those of the fourth. A
-//! failure stands for good: a later build that does not fail has a line of its own, and a
-//! build that fails once has failed.
+//! The last column lists the seeds that failed, which are among those of the fourth. A
+//! failure is permanent: a later build that does not fail has a line of its own, and a
+//! build that has failed once counts as failed.
 //!
-//! Two lines of one scenario, build and length, as the merge of two machines' records has
-//! them, are one: of the seeds of both, failed are those that failed in either. A run is
-//! the same wherever it is repeated, so what a seed that is in both came to counts once.
-//! How many were refused is a number only: of lines of which each has seeds that the other
-//! lacks and seeds that it has, that number and that of commits are taken in proportion.
+//! Two lines of one scenario, build and length, as the merge of two machines' records
+//! yields them, are combined: the seeds are the union, and a seed counts as failed if it
+//! failed in either. A run is deterministic, so the result of a seed in both lines counts
+//! once. The numbers of refused and committed runs have no seeds; if each line has seeds
+//! that the other lacks and seeds in common, these numbers are split in proportion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +25,7 @@ use std::fmt;
 use super::{Done, Verdict};
 use crate::Scenario;
 
-/// Of one build and one length.
+/// Results of one scenario, build and length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) seeds: BTreeSet<u64>,
@@ -37,9 +36,9 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Takes in another line of the same runs.
+    /// Merges another line of the same key.
     fn merge(&mut self, mut other: Self) {
-        // Whichever stands first in the file.
+        // Independent of the order in the file.
         let rank = |tally: &Self| (tally.seeds.len(), tally.refused, tally.committed);
         if rank(&other) > rank(self) {
             std::mem::swap(self, &mut other);
@@ -60,7 +59,7 @@ impl Tally {
     }
 }
 
-/// Which line.
+/// Key of a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     scenario: Scenario,
@@ -68,13 +67,13 @@ struct Key {
     length_ms: u64,
 }
 
-/// Everything that has been done.
+/// All results on record, one line per key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     lines: BTreeMap<Key, Tally>,
 }
 
-/// A line that is none.
+/// Error for a malformed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     line: usize,
@@ -95,8 +94,8 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 impl Record {
-    /// Adds a run of a build. A run that is there counts once, and as failed if it ever
-    /// did.
+    /// Adds a run of a build. A repeated run counts once, and as failed if it ever
+    /// failed.
     pub fn add(&mut self, done: &Done, build: &str, length_ms: u64) {
         let key = Key {
             scenario: done.scenario,
@@ -117,8 +116,7 @@ impl Record {
         }
     }
 
-    /// What this build's run of this length came to: whether it failed; `None` when there
-    /// was none.
+    /// Whether this build's run of this length failed; `None` if it is not on record.
     #[must_use]
     pub fn failed(
         &self,
@@ -136,16 +134,16 @@ impl Record {
         there.then(|| tally.failed.contains(&seed))
     }
 
-    /// Scenario, build, length in milliseconds, and what they came to.
+    /// Scenario, build, length in milliseconds, and results of each line.
     pub(super) fn tallies(&self) -> impl Iterator<Item = (Scenario, &str, u64, &Tally)> {
         let lines = self.lines.iter();
         lines.map(|(key, tally)| (key.scenario, key.build.as_str(), key.length_ms, tally))
     }
 
-    /// Reads what [`Record`] prints.
+    /// Parses the output of [`Record`].
     ///
     /// # Errors
-    /// When a line is none.
+    /// If a line is malformed.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let mut record = Self::default();
         for (at, line) in text.lines().enumerate() {
@@ -319,15 +317,15 @@ mod tests {
             assert_eq!(both([one, two]), both([two, one]));
             both(lines)
         };
-        // Of two machines.
+        // Lines of two machines.
         assert_eq!(merged(["1-3 2 0 80 2", "4-6 2 1 90 -"]), "1-6 4 1 170 2");
         assert_eq!(merged(["1-3 2 0 80 2", "4-6 2 0 90 5"]), "1-6 4 0 170 2,5");
-        // Of one, as a branch has gone on with it.
+        // Lines of one machine, where a branch has continued the record.
         assert_eq!(merged(["1-3 2 0 80 2", "1-6 4 1 170 2"]), "1-6 4 1 170 2");
         assert_eq!(merged(["1-3 2 0 80 2", "1-3 2 0 80 2"]), "1-3 2 0 80 2");
-        // Both have gone on: two of the three seeds of the first are new.
+        // Both have continued: two of the three seeds of the first line are new.
         assert_eq!(merged(["1-3 1 2 90 -", "1,4-6 2 1 80 4"]), "1-6 3 2 140 4");
-        // What failed once has failed, and is neither clean nor refused any more.
+        // A seed that failed once counts as failed, no longer as clean or refused.
         assert_eq!(merged(["1-2 1 0 20 1", "1-2 0 1 20 2"]), "1-2 0 0 20 1-2");
         assert_eq!(merged(["1-2 0 2 20 -", "1-2 1 0 20 2"]), "1-2 0 1 20 2");
     }

@@ -1,4 +1,4 @@
-//! What came of it: workload × level against class of faults.
+//! The result table of a campaign: workload × level against class of faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,21 +15,21 @@ struct Cell {
     failed: u64,
 }
 
-/// Runs of one build and length by scenario, and how many others there are.
+/// Results of one build and length by scenario, and the number of all others.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     build: String,
     length_ms: u64,
     rows: BTreeMap<String, BTreeMap<Class, Cell>>,
     committed: u64,
-    /// Of other builds and lengths.
+    /// Results of other builds and lengths.
     history: Cell,
-    /// Their builds.
+    /// Names of the other builds.
     others: BTreeSet<String>,
 }
 
 impl Table {
-    /// What a record has of a build and a length.
+    /// The table of a build and a length.
     #[must_use]
     pub fn new(record: &Record, build: &str, length_ms: u64) -> Self {
         let mut table = Self {
@@ -66,8 +66,8 @@ impl Cell {
 }
 
 impl fmt::Display for Table {
-    /// Each cell says how many runs there were; `r` refused to start after damage, `F`
-    /// failed.
+    /// Each cell has the number of runs; `r` counts those that refused to start after
+    /// damage, `F` failures.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.rows.keys().map(String::len).max().unwrap_or(0);
         write!(formatter, "{:width$}", "")?;
