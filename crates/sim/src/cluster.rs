@@ -1,4 +1,5 @@
-//! A node of a cluster in the dock: its life, and how its clients use it.
+//! A simulated cluster node: its process from start to end, and how clients reach its
+//! engine.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,31 +19,31 @@ use crate::server::{Board, DATA, attached, refuse, reign, stop, take_part};
 use crate::session::storage;
 
 const CLUSTER: ClusterId = ClusterId(0x636F_6576);
-/// Nodes listen for each other from the port behind this one on.
+/// Node `n` listens for the other nodes on this port plus `n`.
 const PORT: u16 = 7000;
-/// Longer than from one group of commits to the next.
+/// Longer than the interval between two group commits.
 const BATCH_INTERVAL: u64 = 15;
 
-/// How often it is looked whether sessions run on a server.
+/// Interval at which a server is polled for whether it accepts sessions.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Which node a server is.
+/// Identity of a server as a node of the cluster.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// From 1. That of a node that is gone is not used again.
+    /// Number of the node, from 1. The number of a removed node is not reused.
     pub number: u64,
-    /// Which of the machines it is on, from 1; a node that comes in another's place is on
-    /// that one's.
+    /// Number of the node's machine, from 1; a replacement node runs on the machine of
+    /// its predecessor.
     machine: u64,
-    /// It has come in another's place.
+    /// Whether the node has joined as a replacement.
     joins: bool,
-    /// Those of all in the dock.
+    /// Numbers of all current nodes.
     numbers: Arc<Mutex<Vec<u64>>>,
-    /// Sees every step of all of them.
+    /// Checks the consensus properties after every step of any node.
     pub witness: Witness,
 }
 
-/// Where a node listens for others.
+/// Address on which a node listens for the others.
 pub(crate) fn address(node: u64) -> SocketAddr {
     let port = PORT + u16::try_from(node).unwrap_or(u16::MAX);
     SocketAddr::from(([127, 0, 0, 1], port))
@@ -64,8 +65,8 @@ impl Member {
         founders.into_iter().map(member).collect()
     }
 
-    /// A node that comes in this one's place, under a number that none had. From now on the
-    /// settings of all name it, when they start.
+    /// A replacement for this node, under a new number. From now on the settings of every
+    /// node include it, as of the node's next start.
     #[must_use]
     pub fn replaced(&self, number: u64) -> Self {
         let mut numbers = self.numbers.lock().expect("no panic while it was held");
@@ -78,18 +79,18 @@ impl Member {
         }
     }
 
-    /// Which of the machines it is on, from 0.
+    /// Index of the node's machine, from 0.
     pub(crate) fn machine(&self) -> usize {
         self.machine as usize - 1
     }
 
-    /// Where each node listens for the others.
+    /// Addresses on which the nodes listen for each other.
     fn addresses(&self) -> BTreeMap<u64, SocketAddr> {
         let numbers = self.numbers.lock().expect("no panic while it was held");
         numbers.iter().map(|node| (*node, address(*node))).collect()
     }
 
-    /// The settings of a whole server that is this node.
+    /// Settings of a whole server that is this node.
     pub(crate) fn of_server(&self, settings: coeval_server::Settings) -> coeval_server::Settings {
         coeval_server::Settings {
             cluster_node: self.number,
@@ -123,7 +124,7 @@ impl Member {
     }
 
     fn settings(&self, engine: coeval_occ::Settings, tables: Option<Vec<Table>>) -> Settings {
-        // So little that followers are often sent what stands in files.
+        // So small that the leader often has to read log for its followers from files.
         let consensus = coeval_consensus::Settings {
             recent_space: 4 << 10,
             message_space: 2 << 10,
@@ -141,8 +142,8 @@ impl Member {
     }
 }
 
-/// What followers know of the tables, to keep their indexes: those of a load that has its
-/// own, or the simulator's one.
+/// Table definitions that followers use to maintain indexes: those of the load, or else
+/// the simulator's own table.
 #[derive(Debug)]
 struct Known(Option<Vec<Table>>);
 
@@ -157,8 +158,8 @@ impl Definitions for Known {
     }
 }
 
-/// The life of a node that is a whole server: it takes part, and while sessions run on it,
-/// its engine stands on the board. Ends when the server stops by itself.
+/// Runs a node that is a whole server, and publishes its engine on the board while the
+/// server accepts sessions. Returns when the server stops by itself.
 pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_server::Settings) {
     let observer: Arc<dyn Observer> = Arc::new(member.witness.clone());
     let settings = member.of_server(settings);
@@ -192,9 +193,9 @@ pub(crate) async fn serve(board: &Board, member: &Member, settings: coeval_serve
     }
 }
 
-/// A node's life: it takes part, and while it leads, its engine stands on the board with
-/// the tables attached. Ends when the node does, or takes over with indexes that are not
-/// what its records say.
+/// Runs a node, and publishes its engine with its tables on the board while the node is
+/// the leader. Returns when the node stops, or when its indexes contradict its records at
+/// the start of a term.
 pub(crate) async fn live(
     board: &Board,
     member: &Member,
@@ -217,7 +218,7 @@ pub(crate) async fn live(
         let is_other = now.engine.as_ref().map(Arc::as_ptr) != shown.as_ref().map(Arc::as_ptr);
         if is_other {
             shown = now.engine.clone();
-            // Sessions of the term before hear of it by themselves.
+            // Sessions of the previous term notice its end by themselves.
             reign(board, None);
             if let Some(followed) = now.engine {
                 let engine: Arc<dyn coeval_txn::Engine> = Arc::clone(&followed) as _;
@@ -231,7 +232,7 @@ pub(crate) async fn live(
             }
         }
         if standing.changed().await.is_err() {
-            return stop(board, "nobody says how it stands".to_owned());
+            return stop(board, "the node's status is no longer published".to_owned());
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The command that repeats a run: how it is written, and how it is read.
+//! The command line that repeats a run: its formatter and its parser.
 //!
 //! ```text
 //! cargo run -p coeval-sim -- run --seed 7 --scenario occ/bank/serializable/power \
 //!     --mode safety --length-ms 1250 --faults=0,3
 //! ```
 //!
-//! What [`Options::command`] prints is what [`Arguments`] take, and gives the same
-//! [`Options`]; a line of `seeds.txt` is the same arguments.
+//! [`Options::command`] prints what [`Arguments`] parse, and parsing it yields the same
+//! [`Options`]; a line of `seeds.txt` has the same arguments.
 
 use std::time::Duration;
 
@@ -15,31 +15,31 @@ use coeval_types::planted::Bug;
 
 use crate::{Mode, Options, Scenario};
 
-/// Which run, as the command line has it.
+/// Command-line arguments that select a run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// What decides everything.
+    /// Seed that decides everything else.
     #[arg(long)]
     pub seed: u64,
-    /// engine/workload/level/faults, as in occ/bank/serializable/power.
+    /// Scenario as engine/workload/level/faults, such as occ/bank/serializable/power.
     #[arg(long)]
     pub scenario: Scenario,
     /// How long clients run, in milliseconds of virtual time.
     #[arg(long)]
     pub length_ms: Option<u64>,
-    /// Only these faults of the plan, by number.
+    /// Restricts the plan to these faults, by number.
     #[arg(long, value_delimiter = ',')]
     pub faults: Option<Vec<usize>>,
-    /// None of the faults of the plan.
+    /// Omits all faults of the plan.
     #[arg(long, conflicts_with = "faults")]
     pub no_faults: bool,
-    /// What is asked for in the end: safety or liveness.
+    /// Requirement after the faults: safety or liveness.
     #[arg(long, value_parser = mode)]
     pub mode: Option<Mode>,
-    /// A bug to put back; needs the feature planted.
+    /// A known bug to inject; needs the feature planted.
     #[arg(long, value_parser = bug)]
     pub plant: Option<Bug>,
-    /// How an occ engine in the dock validates scans: rv, lrv, gwv or mvrcc.
+    /// How an occ engine validates scans: rv, lrv, gwv or mvrcc.
     #[arg(long, value_parser = validator, default_value = "rv")]
     pub validator: Validator,
 }
@@ -97,7 +97,7 @@ impl Options {
         )
     }
 
-    /// What of the command says which run it is: a line of `seeds.txt`.
+    /// The arguments that select the run, as in a line of `seeds.txt`.
     #[must_use]
     pub fn arguments(&self) -> String {
         let mut arguments = format!(

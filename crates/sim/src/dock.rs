@@ -1,4 +1,5 @@
-//! What is in the dock: a server, or the nodes of a cluster, each on its machine.
+//! The system under test of a simulation: a server, or the nodes of a cluster, each on
+//! its own simulated machine.
 
 use coeval_consensus::NodeId;
 use coeval_env::sim::{Node, World};
@@ -11,11 +12,11 @@ use crate::cluster::Member;
 use crate::operator::Operator;
 use crate::server::{Door, Phase, Server};
 
-/// Everything that serves in a run.
+/// All servers of a run.
 pub struct Dock {
-    /// One, or the nodes of a cluster in order.
+    /// The single server, or the nodes of a cluster in order.
     pub servers: Vec<Server>,
-    /// Of a cluster: who sees every step of its consensus.
+    /// Checker of the consensus properties, for a cluster.
     pub witness: Option<Witness>,
     /// Whether clients have machines of their own.
     is_remote: bool,
@@ -23,7 +24,7 @@ pub struct Dock {
 }
 
 impl Dock {
-    /// Servers that have never run.
+    /// Creates the servers, without starting them.
     #[must_use]
     pub fn new(world: &World, options: &Options, tables: Option<&Vec<Table>>) -> Self {
         let engine = options.scenario.engine;
@@ -46,7 +47,7 @@ impl Dock {
         }
     }
 
-    /// One that is no cluster's.
+    /// A system of one server without a cluster.
     #[must_use]
     pub fn alone(server: Server) -> Self {
         Self {
@@ -57,19 +58,19 @@ impl Dock {
         }
     }
 
-    /// Their machines.
+    /// Machines of the servers.
     #[must_use]
     pub fn machines(&self) -> Vec<Node> {
         self.servers.iter().map(|server| server.node).collect()
     }
 
-    /// Whether there are several.
+    /// Whether the servers form a cluster.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
         self.servers.len() > 1
     }
 
-    /// How far each server has come, for people.
+    /// Phase of each server, for people.
     #[must_use]
     pub fn phases(&self) -> String {
         let server = |server: &Server| format!("{} {:?}", server.number(), server.phase());
@@ -80,7 +81,7 @@ impl Dock {
             .join(", ")
     }
 
-    /// Of a cluster: who leads the newest term.
+    /// Index of the cluster's leader in the newest term.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         let servers = self.servers.iter().enumerate();
@@ -88,26 +89,27 @@ impl Dock {
         leading.max().map(|(_, at)| at)
     }
 
-    /// Of a cluster: the newest term that a node leads.
+    /// The newest term that has a leader.
     #[must_use]
     pub fn term(&self) -> Option<Term> {
         self.servers.iter().filter_map(Server::leads).max()
     }
 
-    /// A server's disk may not have any more what it had.
+    /// Notes that a server's disk may have lost or changed durable data.
     pub fn is_damaged(&self, server: usize) {
         if let Some(witness) = &self.witness {
             witness.damaged(NodeId(self.servers[server].number()));
         }
     }
 
-    /// Whether one more disk is a minority of those that have what was acknowledged.
+    /// Whether losing another disk leaves a majority of the disks with all acknowledged
+    /// commits.
     #[must_use]
     pub fn can_lose_a_disk(&self) -> bool {
         self.is_cluster() && !self.operator.is_busy()
     }
 
-    /// A server's disk is empty; a new node begins on it.
+    /// Loses a server's disk; a new node will start on an empty one.
     pub fn lose_disk(&mut self, server: usize) {
         let server = &mut self.servers[server];
         let old = server.number();
@@ -117,19 +119,19 @@ impl Dock {
         server.replace(self.operator.replace(old));
     }
 
-    /// Whether a node whose disk was lost is not replaced yet.
+    /// Whether a node that lost its disk has not been replaced yet.
     #[must_use]
     pub fn is_replacing(&self) -> bool {
         self.operator.is_busy()
     }
 
-    /// Goes on with replacing it.
+    /// Continues the replacement of a lost node.
     pub fn operate(&mut self, world: &World) {
         let leader = self.leader().map(|leader| &self.servers[leader]);
         self.operator.operate(world, leader);
     }
 
-    /// Whether the database can be used.
+    /// Whether the database is available.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         match &self.servers[..] {
@@ -138,9 +140,10 @@ impl Dock {
         }
     }
 
-    /// How a client that lives on a server's machine gets to it, and which machine that is.
-    /// Of a cluster, to a node that leads or thinks so: others to another, if there are
-    /// two. Over links to all, whichever leads, and to that of the client's number first.
+    /// The connection of a client without a machine of its own, and the machine it runs
+    /// on. In a cluster this is a node that believes to be the leader; if there are two,
+    /// different clients get different ones. Over links a client connects to all servers,
+    /// starting with the one of its own number.
     #[must_use]
     pub fn door(&self, client: usize) -> Option<(Node, Door)> {
         let count = self.servers.len();

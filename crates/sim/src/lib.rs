@@ -1,4 +1,5 @@
-//! Whole databases under one seed: workloads, faults, judges.
+//! The deterministic simulator: runs whole databases under one seed, with workloads,
+//! fault injection, and judges.
 //!
 //! ```text
 //!            seed ──────────────┬──────────────────┬─────────────────┐
@@ -7,12 +8,12 @@
 //!              │           code, on a machine                        ▼
 //!              │           of coeval_env::sim                    what disks, links
 //!              ▼                                                 and clocks do
-//!   what they were told ─▶ judges ◀─ what is there in the end
+//!   their history        ─▶ judges ◀─ the final data
 //! ```
 //!
-//! A run is named by a [`Scenario`] (engine, how clients reach it, workload, isolation
-//! level, class of faults) and a seed; nothing else decides what happens, so a run that
-//! fails can be had again:
+//! A run is identified by a [`Scenario`] (engine, access of the clients, workload,
+//! isolation level, class of faults) and a seed; nothing else decides what happens, so a
+//! failed run can be repeated:
 //!
 //! ```
 //! use coeval_sim::{Options, Scenario};
@@ -26,56 +27,57 @@
 //!
 //! # What runs
 //!
-//! The engine itself, not a model of it. As `occ` or `serial` the clients live on the
-//! engine's machine and use the contract of `coeval_txn`; as `server` a whole server
+//! The engine itself, not a model of it. With `occ` or `serial` the clients run on the
+//! engine's machine and use the contract of `coeval_txn`. With `server` a whole server
 //! listens (sessions, SQL, engine, log), and each client has a machine of its own and
-//! speaks PostgreSQL's protocol over simulated links. As `cluster` three nodes of
-//! `coeval_leader` have a machine each; a client uses the engine of a node that leads, on
-//! that node's machine, until it does not lead any more, and goes on where another does. As
-//! `servers` three whole servers are a cluster, and clients come over links to any of them. A
-//! node that loses its disk is replaced as an operator would do it.
-//! The properties of consensus are looked at after each step of any of them.
+//! speaks PostgreSQL's protocol over simulated links. With `cluster` three nodes of
+//! `coeval_leader` have a machine each; a client uses the engine of the leader, on the
+//! leader's machine, until that node is no longer the leader, and continues on the next
+//! one. With `servers` three whole servers form a cluster, and clients connect over links
+//! to any of them. A node that loses its disk is replaced as an operator would do it. The
+//! properties of consensus are checked after each step of any node.
 //!
 //! # How a run goes
 //!
-//! The tables are made. Clients begin, and [faults](plan) happen to them. Then the
-//! faults stop, and one of two things is asked for ([`Mode`]):
+//! The simulator creates the tables. Clients begin, and [faults](plan) are injected. Then
+//! the faults stop, and one of two requirements is checked ([`Mode`]):
 //!
-//! - *safety*: the power fails once more, and what comes back is looked at;
-//! - *liveness*: nothing else is done. Every client has to get something committed
-//!   within [`run::BOUND`] of virtual time, and then the database is looked at.
+//! - *safety*: the power fails once more, and the recovered data is checked;
+//! - *liveness*: without any intervention, every client has to commit something within
+//!   [`run::BOUND`] of virtual time, and then the data is checked.
 //!
-//! After that each node of a cluster is handed the lead in turn, and all have to show the same
-//! rows.
+//! After that each node of a cluster is made leader in turn, and all have to show the
+//! same rows.
 //!
-//! A server may refuse to start after its files were damaged, and that is the end of
-//! that run; of a cluster, one node's files are damaged, and the two others go on. It may
-//! not do so after anything else, and never serves what is wrong. No task may panic, and
-//! none may wait for ever.
+//! A server may refuse to start after its files were damaged, and that ends its run; in a
+//! cluster, only one node's files are damaged, and the two others continue. A server must
+//! not refuse after any other fault, and must never return wrong data. No task may panic,
+//! and none may wait for ever.
 //!
-//! # What judges
+//! # Judges
 //!
-//! Each [workload] knows what must hold of what its clients were told, and most of it is
-//! for the judges of `coeval_check` to say: transfers go to the ledger judge, histories
-//! of lists and registers to those of isolation, recency and sessions.
+//! Each [workload] defines the invariants of its clients' history, and most are checked
+//! by the judges of `coeval_check`: transfers by the ledger judge, histories of lists and
+//! registers by those of isolation, read recency and session guarantees.
 //!
-//! # When something is found
+//! # When a judge finds a violation
 //!
-//! [`shrink`] looks for a shorter run and fewer faults, and the [command](command) that
-//! replays it is printed. Its arguments go, with their reason, to the runs that are kept
-//! (`crates/sim/seeds.txt`), which a test of this crate replays.
+//! [`shrink`] searches for a shorter run with fewer faults, and the simulator prints the
+//! [command](command) that repeats it. Its arguments are added, with the reason, to the
+//! regression runs (`crates/sim/seeds.txt`), which a test of this crate replays.
 //!
-//! # Whether anything would be found
+//! # Testing the simulator itself
 //!
-//! Bugs of `coeval_types::planted` are put back, one at a time, and have to be caught
-//! in the scenario and by the judge that [`court`] names; the command `planted` prints
-//! how many seeds that took. No judge and no class of faults is without such a bug.
+//! The simulator injects the known bugs of `coeval_types::planted`, one at a time, and
+//! each must be caught in the scenario and by the judge that [`court`] lists; the command
+//! `planted` prints how many seeds that took. Every judge and every class of faults has
+//! such a bug.
 //!
-//! # How much a machine would do
+//! # Throughput of a simulated machine
 //!
-//! In those runs work takes no time. With [`costs`] that were measured on a real machine it
-//! does, and [`throughput`] draws what a server of so many cores would do. The court's runs
-//! choose none.
+//! By default, work takes no virtual time. With the [`costs`] that were measured on a
+//! real machine it does, and [`throughput`] plots the throughput of a server with a given
+//! number of cores. Campaigns use no costs.
 
 mod cluster;
 pub mod command;

@@ -1,4 +1,4 @@
-//! Runs of the simulator from the command line.
+//! Command line of the simulator.
 //!
 //! ```text
 //! cargo run -p coeval-sim -- run --seed 7 --scenario occ/bank/serializable/power
@@ -18,7 +18,7 @@ use coeval_sim::command::Arguments;
 use coeval_sim::court::{CATCHES, Catch, catch};
 use coeval_sim::{Options, Scenario, run, shrink};
 
-/// Whole databases under one seed: workloads, faults, judges.
+/// Runs whole databases under one seed, with workloads, faults, and judges.
 #[derive(Parser)]
 struct CommandLine {
     #[command(subcommand)]
@@ -27,22 +27,22 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Names every scenario.
+    /// Lists every scenario.
     List,
-    /// Does one run, and the smallest like it if it fails.
+    /// Performs one run; if it fails, searches for the smallest failing run.
     Run(RunArguments),
-    /// Does every scenario with every one of some seeds.
+    /// Performs every scenario with each of some seeds.
     Court(CourtArguments),
-    /// Measures what work costs on this machine.
+    /// Measures the costs of work on this machine.
     Calibrate(calibrate::CalibrateArguments),
-    /// Draws how much a server of such costs does.
+    /// Plots the throughput of a simulated server with the measured costs.
     Throughput(calibrate::ThroughputArguments),
-    /// Puts bugs back, and says how many seeds it takes to catch them.
+    /// Injects known bugs, and reports how many seeds it takes to catch each.
     Planted {
-        /// Of how many seeds at most; what the table says, if not given.
+        /// Greatest number of seeds for each bug; that of the table, if not given.
         #[arg(long)]
         seeds: Option<u64>,
-        /// Only those whose bug, scenario or judge contains this.
+        /// Only entries whose bug, scenario or judge contains this text.
         #[arg(long, default_value = "")]
         only: String,
     },
@@ -52,43 +52,43 @@ enum Command {
 struct RunArguments {
     #[command(flatten)]
     run: Arguments,
-    /// Does not look for a smaller run that fails.
+    /// Does not search for a smaller failing run.
     #[arg(long)]
     no_shrink: bool,
 }
 
 #[derive(clap::Args)]
 struct CourtArguments {
-    /// How many seeds, from the first on.
+    /// Number of seeds for each scenario.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// The first seed.
+    /// The first seed of each scenario.
     #[arg(long, default_value_t = 1)]
     first: u64,
     /// How long clients run, in milliseconds of virtual time.
     #[arg(long, default_value_t = 600)]
     length_ms: u64,
-    /// Only scenarios whose names contain this.
+    /// Only scenarios whose names contain this text.
     #[arg(long, default_value = "")]
     only: String,
-    /// Of scenarios of whole servers only every third, such that every two of workload,
-    /// level and faults are met; of clusters every eleventh, and of clusters of whole servers
-    /// every twentieth.
+    /// Samples the scenarios: of whole servers every third, such that all pairs of
+    /// workload, level and faults occur; of clusters every eleventh, and of clusters of
+    /// whole servers every twentieth.
     #[arg(long)]
     sample: bool,
-    /// A file of what is done: read first, and kept up to date.
+    /// File of completed runs: read first, and kept up to date.
     #[arg(long)]
     record: Option<PathBuf>,
-    /// What the record calls this build.
+    /// Name of this build in the record.
     #[arg(long, default_value = "unnamed")]
     build: String,
-    /// Where the table goes, too.
+    /// File that receives the table, in addition to standard output.
     #[arg(long)]
     table: Option<PathBuf>,
-    /// Ends after so many seconds, with what is done.
+    /// Ends after this many seconds, with the runs completed so far.
     #[arg(long)]
     seconds: Option<u64>,
-    /// On how many threads; 0 for one for each core.
+    /// Number of threads; 0 for one for each core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
 }

@@ -1,4 +1,4 @@
-//! Does to a world what a plan says, and takes it back.
+//! The nemesis: injects the faults of a plan into a simulated world, and lifts them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use coeval_types::Term;
 use crate::dock::Dock;
 use crate::plan::{Accident, Fault, LinkKind, Packets, Victim};
 
-/// How long whoever watches over a server waits before it starts it again.
+/// Delay before the supervisor restarts a server.
 const REST: Duration = Duration::from_millis(200);
-/// How long syncs take when nothing is wrong.
+/// Duration of an fsync without a fault.
 const SYNC: std::ops::Range<Duration> = Duration::ZERO..Duration::from_millis(4);
-/// Bytes in a second of a line on which a packet that comes twice is felt.
+/// Bandwidth, in bytes per second, at which duplicated packets cause a noticeable delay.
 const LINE: u64 = 20_000;
 
-/// A fault that has begun.
+/// A fault in force.
 struct Running {
     fault: Fault,
     until: Duration,
-    /// To which servers it happens.
+    /// Indexes of the affected servers.
     on: Vec<usize>,
-    /// The newest term that somebody led when it began.
+    /// The newest term with a leader when the fault began.
     term: Option<Term>,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Nemesis<'world> {
     servers: Vec<Node>,
     clients: Vec<Node>,
     began: Option<Duration>,
-    /// Those to come, the next one last.
+    /// Future faults, the next one last.
     plan: Vec<Fault>,
     running: Vec<Running>,
     damaged: BTreeSet<usize>,
-    /// By server.
+    /// Time of the next allowed restart, by server.
     rests_until: Vec<Duration>,
-    /// Until when a server may find a reason not to start.
+    /// Until this time a server may have a valid reason not to start.
     excused_until: Duration,
 }
 
@@ -69,12 +69,12 @@ impl<'world> Nemesis<'world> {
         }
     }
 
-    /// From now on the plan's times count.
+    /// Starts the clock of the plan.
     pub(crate) fn begin(&mut self) {
         self.began = Some(self.world.elapsed());
     }
 
-    /// Whether something is still to come or to end.
+    /// Whether a fault is in force or still to come.
     pub(crate) fn is_busy(&self) -> bool {
         self.began.is_some() && !(self.plan.is_empty() && self.running.is_empty())
     }
@@ -84,7 +84,7 @@ impl<'world> Nemesis<'world> {
         self.damaged.contains(&server)
     }
 
-    /// Whether a server is to stay down for now.
+    /// Whether a server must not be restarted for now.
     pub(crate) fn keeps_down(&self, server: usize) -> bool {
         let down = |running: &Running| {
             running.on.contains(&server)
@@ -96,18 +96,18 @@ impl<'world> Nemesis<'world> {
         self.running.iter().any(down) || self.world.elapsed() < self.rests_until[server]
     }
 
-    /// Whoever watches over a server waits a moment.
+    /// Delays the restart of a server.
     pub(crate) fn rest(&mut self, server: usize) {
         self.rests_until[server] = self.world.elapsed() + REST;
     }
 
-    /// Whether a disk that fails or is full, now or a moment ago, is reason enough not
-    /// to start.
+    /// Whether a failing or full disk, now or a moment ago, is a valid reason not to
+    /// start.
     pub(crate) fn excuses(&self) -> bool {
         self.world.elapsed() <= self.excused_until
     }
 
-    /// Ends and begins what is due.
+    /// Lifts and injects the faults that are due.
     pub(crate) fn tick(&mut self, dock: &mut Dock) {
         let (now, term) = (self.world.elapsed(), dock.term());
         for at in (0..self.running.len()).rev() {
@@ -117,7 +117,7 @@ impl<'world> Nemesis<'world> {
             }
         }
         for running in &mut self.running {
-            // A tick after it has begun.
+            // One tick after the fault has begun.
             if std::mem::take(&mut running.fault.checkpoint) {
                 for &server in &running.on {
                     dock.servers[server].ask_for_checkpoint(self.world);
@@ -143,7 +143,7 @@ impl<'world> Nemesis<'world> {
         }
     }
 
-    /// Everything is well again.
+    /// Lifts all faults and drops the rest of the plan.
     pub(crate) fn heal(&mut self) {
         self.plan.clear();
         for running in std::mem::take(&mut self.running) {
@@ -222,7 +222,7 @@ impl<'world> Nemesis<'world> {
         }
     }
 
-    /// A server's files are damaged, or are going to be.
+    /// Notes that a server's files are damaged, or will be.
     fn has_hit(&mut self, server: usize, dock: &Dock) {
         self.damaged.insert(server);
         dock.is_damaged(server);
@@ -262,13 +262,13 @@ impl<'world> Nemesis<'world> {
         }
     }
 
-    /// Whom a server talks to: other servers, then clients.
+    /// The peers of a server: first the other servers, then the clients.
     fn neighbours(&self, node: Node) -> impl Iterator<Item = Node> + Clone {
         let servers = self.servers.iter().filter(move |server| **server != node);
         servers.chain(&self.clients).copied()
     }
 
-    /// Which of its neighbours these are.
+    /// The peers with these positions.
     fn cut(&self, node: Node, which: &[usize]) -> impl Iterator<Item = Node> {
         let neighbours = self.neighbours(node);
         which
@@ -284,7 +284,7 @@ impl<'world> Nemesis<'world> {
     }
 }
 
-/// To which servers something happens that is meant for these.
+/// Indexes of the servers that a fault affects.
 fn victims(on: Option<Victim>, dock: &Dock) -> Vec<usize> {
     let count = dock.servers.len();
     match on {
@@ -298,7 +298,7 @@ fn victims(on: Option<Victim>, dock: &Dock) -> Vec<usize> {
     }
 }
 
-/// Whether it can keep a server from starting.
+/// Whether the fault can keep a server from starting.
 fn hits_disk(accident: &Accident) -> bool {
     matches!(
         accident,
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Asks once, and a second after it began once more; how long that took.
+    /// Sends one request, and another a second later; returns how long the second took.
     async fn ask() -> Duration {
         let stream = coeval_env::connect(address()).await.unwrap();
         let (mut read, mut write) = stream.into_split();
@@ -401,8 +401,8 @@ mod tests {
         asked.elapsed()
     }
 
-    /// How long an answer took each of three clients, of whom some are cut off meanwhile
-    /// for ten seconds.
+    /// Latency of an answer for each of three clients, some of which are partitioned for
+    /// ten seconds.
     fn answers(cut: &[usize], requests: bool, answers: bool) -> Vec<Duration> {
         let world = World::new(1);
         let node = world.node();

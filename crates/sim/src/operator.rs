@@ -1,16 +1,17 @@
-//! Who replaces a node whose disk was lost, as `docs/operations/cluster.md` says.
+//! The simulated operator: replaces a node whose disk was lost, as
+//! `docs/operations/cluster.md` says.
 //!
 //! ```text
 //!   the disk of node 3 is lost     3 is removed    4 is added
 //!   ────────┬──────────────────────────┬───────────────┬─────────▶
 //!       {1,2,3}                      {1,2}   {1,2} + 4     {1,2,4}
-//!           └─ 4 begins on an empty disk, told to join
+//!           └─ 4 starts on an empty disk, to join
 //! ```
 //!
-//! Both are asked of whoever leads, again and again: while another node is down, too, nobody
-//! does, and all wait. The next disk may be lost when this node is replaced. Until then only
-//! one node may be left that has what was acknowledged, and two lost disks of three are no
-//! minority.
+//! The operator sends both requests to the leader, again and again: while another node is
+//! down, too, there is no leader, and the operator waits. The next disk may be lost only
+//! after this node has been replaced. Until then perhaps only one node has all
+//! acknowledged commits, and two lost disks of three are no minority.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,24 +25,24 @@ use coeval_leader::peers::NodeId;
 use crate::cluster::address;
 use crate::server::Server;
 
-/// A replacement that is under way.
+/// A replacement in progress.
 struct Replacement {
     old: u64,
     new: u64,
-    /// What a leader was asked for.
+    /// Task of the request to the leader.
     asked: Option<JoinHandle<()>>,
     done: Arc<AtomicBool>,
 }
 
-/// Watches over the nodes of a cluster.
+/// Replaces the nodes of a cluster.
 pub(crate) struct Operator {
     replacement: Option<Replacement>,
-    /// The highest number that a node ever had.
+    /// The highest node number used so far.
     last: u64,
 }
 
 impl Operator {
-    /// Of a cluster of so many founders.
+    /// The operator of a cluster of `founders` initial nodes.
     pub(crate) fn new(founders: u64) -> Self {
         Self {
             replacement: None,
@@ -49,12 +50,12 @@ impl Operator {
         }
     }
 
-    /// Whether a node is being replaced.
+    /// Whether a replacement is in progress.
     pub(crate) fn is_busy(&self) -> bool {
         self.replacement.is_some()
     }
 
-    /// A node is to be replaced. The number of the one that comes.
+    /// Starts the replacement of a node. Returns the number of the new node.
     pub(crate) fn replace(&mut self, old: u64) -> u64 {
         self.last += 1;
         self.replacement = Some(Replacement {
@@ -66,7 +67,7 @@ impl Operator {
         self.last
     }
 
-    /// Asks whoever leads for what is still to be done.
+    /// Sends the next request of the replacement to the leader, if there is one.
     pub(crate) fn operate(&mut self, world: &World, leader: Option<&Server>) {
         let Some(replacement) = &mut self.replacement else {
             return;
@@ -86,7 +87,7 @@ impl Operator {
         let (old, new) = (replacement.old, replacement.new);
         let done = Arc::clone(&replacement.done);
         let asked = world.spawn(leader.node, async move {
-            // Whatever else comes of it is asked for again.
+            // After an error the request is repeated.
             if let Ok(()) = exchange(&node, NodeId(old), NodeId(new), address(new)).await {
                 done.store(true, Ordering::Relaxed);
             }
@@ -95,7 +96,7 @@ impl Operator {
     }
 }
 
-/// Removes one node and adds another, as far as that is not done.
+/// Removes one node and adds another, skipping steps that are done.
 async fn exchange(
     leader: &Node,
     old: NodeId,

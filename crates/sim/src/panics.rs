@@ -1,25 +1,26 @@
-//! Panics of simulated tasks: noted, and the run of the first one named.
+//! Panic capture: records the panics of simulated tasks, and reports which run the first
+//! one belongs to.
 //!
-//! A world's executor catches the panic of a task, as tokio does, and the task's end
-//! may interest nobody. Here every one of them is an objection. What unwinds may also
-//! end the process: a place in the log that is given up does. So the first panic of a run
-//! is told before anything unwinds, with the command that repeats the run; else nobody
-//! would know which it was.
+//! A world's executor catches the panic of a task, as tokio does, and perhaps no other
+//! task observes its end. Here every panic is a violation. Unwinding may also abort the
+//! process, as the drop of a reserved log position does. So the first panic of a run is
+//! reported before the stack unwinds, with the command that repeats the run; otherwise it
+//! would be unknown.
 
 use std::cell::RefCell;
 use std::sync::Once;
 
 thread_local! {
-    /// What the run on this thread is.
+    /// Command of the run on this thread.
     static WATCHED: RefCell<Option<String>> = const { RefCell::new(None) };
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes panics on this thread until [`Watch::end`].
+/// Records panics on this thread until [`Watch::end`].
 pub(crate) struct Watch(());
 
 impl Watch {
-    /// Of the run that this command repeats.
+    /// Starts recording for the run that `command` repeats.
     pub(crate) fn begin(command: String) -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -35,14 +36,14 @@ impl Watch {
         Self(())
     }
 
-    /// What panicked meanwhile, with its place.
+    /// Stops recording; returns the panics, with their locations.
     pub(crate) fn end(self) -> Vec<String> {
         WATCHED.set(None);
         SEEN.take()
     }
 }
 
-/// Whether there is a run on this thread that a panic is of.
+/// Records a panic; returns whether this thread is watched.
 fn note(panic: &str) -> bool {
     let watched = WATCHED.try_with(|command| {
         let command = command.borrow();

@@ -1,8 +1,8 @@
-//! Plans: which faults happen when.
+//! Fault plans: which faults are injected when.
 //!
 //! A plan is a list of [`Fault`]s, drawn from the seed for a class and a length, before
-//! the run begins. Each has a beginning and, if it lasts, an end; they may overlap.
-//! Faults are numbered, so that a run can be repeated with some of them only.
+//! the run begins. Each fault has a beginning and, if it lasts, an end; faults may
+//! overlap. They are numbered, so that a run can be repeated with some of them only.
 
 use std::fmt;
 use std::path::Path;
@@ -14,69 +14,69 @@ use rand::{RngExt, SeedableRng};
 use crate::workload::CLIENTS;
 use crate::{Class, Engine};
 
-/// Something that goes wrong.
+/// A kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accident {
-    /// The process dies; it is started again when this ends.
+    /// The process is killed, and restarted when the fault ends.
     Kill,
-    /// The power fails; it comes back when this ends.
+    /// The power fails, and returns when the fault ends.
     Power,
-    /// Somebody asks for a checkpoint, and the power fails during the change so many
-    /// changes of the disk ahead, unless this ends before.
+    /// The nemesis requests a checkpoint, and the power fails during a later change of
+    /// the disk, this many changes ahead, unless the fault ends before.
     PowerAt(u64),
-    /// Nobody on the machine is polled.
+    /// The machine is paused: none of its tasks is polled.
     Pause,
-    /// Syncs take up to so long.
+    /// Each fsync takes up to this long.
     SlowSync(Duration),
-    /// The next sync fails.
+    /// The next fsync fails.
     FailSync,
-    /// Every sync fails.
+    /// Every fsync fails while the fault lasts.
     FailSyncs,
-    /// Every write fails.
+    /// Every write to the disk fails while the fault lasts.
     FailWrites,
-    /// The disk has room for so many bytes beyond what is there.
+    /// The disk is full after this many more bytes.
     Full(u64),
-    /// A durable bit flips.
+    /// A durable bit is flipped in this part of the data directory.
     FlipBit(Part),
-    /// The write so many changes of the disk ahead lands elsewhere.
+    /// A write to the disk, this many disk changes ahead, lands in the wrong sector.
     Misdirect(u64),
-    /// Links to and from the server are like this.
+    /// The links of the server are degraded like this.
     Link(LinkKind, Packets),
-    /// Nothing gets from some clients to the server, from the server to them, or both.
+    /// Links between the server and some peers are blocked, in one direction or both.
     Block {
-        /// Which clients, in order; the others go on. Of a cluster, first the other nodes,
-        /// then clients that have machines of their own.
+        /// Positions of the affected peers; the others are not blocked. In a cluster
+        /// these are first the other nodes, then clients with machines of their own.
         clients: Vec<usize>,
-        /// What clients send.
+        /// Whether messages to the server are blocked.
         requests: bool,
-        /// What the server sends.
+        /// Whether messages from the server are blocked.
         answers: bool,
     },
-    /// Every connection to the server breaks.
+    /// Every connection to the server is reset.
     Reset,
-    /// The server's clocks are wrong by so many millionths.
+    /// The server's clocks drift by this many parts per million.
     Drift(i64),
-    /// The server's wall clock moves by so many milliseconds.
+    /// The server's wall clock jumps by this many milliseconds.
     Jump(i64),
-    /// The disk is lost with all that was on it, and the process with it. When this ends, a
-    /// new node begins in its place. Where another disk was lost and its node is not
-    /// replaced yet, only the process dies.
+    /// The disk and all its data are lost, and the process is killed. When the fault
+    /// ends, a new node starts on an empty disk. If another node that lost its disk has
+    /// not been replaced yet, only the process is killed.
     LoseDisk,
 }
 
-/// Of a data directory.
+/// A part of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Any file.
+    /// Any file of the data directory.
     Any,
-    /// Segments of the log.
+    /// The segments of the log.
     Log,
-    /// Checkpoints.
+    /// The checkpoint files.
     Checkpoints,
 }
 
 impl Part {
-    /// Whether this file is of it.
+    /// Whether the file belongs to this part.
     #[must_use]
     pub fn has(self, file: &Path) -> bool {
         let within = |directory: &str| {
@@ -91,60 +91,61 @@ impl Part {
     }
 }
 
-/// How links are meanwhile.
+/// How a link is degraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
-    /// Far away: tens of milliseconds, with a tail.
+    /// High latency: tens of milliseconds, with a tail.
     Far,
-    /// Every tenth segment is lost.
+    /// Every tenth segment sent over the link is lost.
     Lossy,
-    /// A few kilobytes per second.
+    /// Low bandwidth: a few kilobytes per second.
     Narrow,
-    /// One segment in fifty ends its connection.
+    /// One segment in fifty breaks its connection.
     Breaking,
 }
 
-/// What becomes of packets meanwhile, beneath the streams that programs see.
+/// Faults of packets, beneath the byte streams that programs see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packets {
-    /// Nothing but what the link is like anyhow.
+    /// No packet faults beyond those of the link.
     Plain,
-    /// Many arrive twice, on a line on which that takes room.
+    /// Many packets are duplicated, on a link of limited bandwidth.
     Repeated,
-    /// Many arrive behind others that were sent after them.
+    /// Many packets are reordered.
     Reordered,
 }
 
-/// To which nodes of a cluster something happens; who leads is seen when it does.
+/// The nodes of a cluster that a fault affects; the leader is determined when the fault
+/// begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// Whoever leads; the first if nobody does.
+    /// The leader; the first node if there is none.
     Leader,
-    /// One who does not, counted from behind the leader.
+    /// A follower, counted from the leader on.
     Follower(usize),
-    /// This one.
+    /// The node with this index.
     Node(usize),
-    /// All at once.
+    /// All nodes at once.
     All,
 }
 
-/// An accident with its time.
+/// A fault with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its number in the plan as it was drawn.
+    /// Number of the fault in the original plan.
     pub number: usize,
-    /// When it begins, after the clients have.
+    /// Start time, from the start of the clients.
     pub at: Duration,
-    /// How long it lasts.
+    /// Duration of the fault.
     pub lasts: Duration,
-    /// What happens.
+    /// Kind of the fault.
     pub accident: Accident,
-    /// To whom, where there are several nodes.
+    /// Affected nodes, if there are several nodes.
     pub on: Option<Victim>,
-    /// Of a leader: whether it ends as soon as another node is elected, if that is earlier.
+    /// For a leader: whether the fault ends early, once another node is elected.
     pub until_election: bool,
-    /// Of a cluster: whether a leader to whom it happens is asked for a checkpoint a moment
-    /// later.
+    /// For a cluster: whether an affected leader is requested to take a checkpoint a
+    /// moment later.
     pub checkpoint: bool,
 }
 
@@ -174,9 +175,9 @@ impl fmt::Display for Fault {
 /// Draws the plan of a run.
 #[must_use]
 pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
-    // Another stream than the world's.
+    // A random stream other than the world's.
     let mut random = StdRng::seed_from_u64(seed ^ 0x706C_616E);
-    // And another than that of the plan: what is drawn of it moves no other fault.
+    // Another stream than the plan's, so that drawing from it changes no other fault.
     let mut of_packets = StdRng::seed_from_u64(seed ^ 0x7061_636B);
     let mut faults = Vec::new();
     let mut at = Duration::ZERO;
@@ -184,7 +185,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
         return faults;
     }
     loop {
-        // In the first half of a short run there is one.
+        // A short run has at least one fault in its first half.
         let half = u64::try_from(length.as_millis() / 2).unwrap_or(u64::MAX);
         let most = match faults.is_empty() {
             true => half.clamp(100, 1500),
@@ -213,7 +214,7 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
             checkpoint: false,
         });
         if then_power {
-            // Late enough for the log to have said of what was hit that it was durable.
+            // Late enough for the log to have reported the damaged data as durable.
             at += between(&mut random, 300, 1500);
             faults.push(Fault {
                 number: faults.len(),
@@ -228,21 +229,22 @@ pub fn draw(class: Class, seed: u64, length: Duration) -> Vec<Fault> {
     }
 }
 
-/// Says of each fault which nodes of a cluster it is for.
+/// Assigns each fault to nodes of a cluster.
 ///
-/// Damage is for one of them only: of two copies that lie, the third cannot know. A disk
-/// that is full or lost is one node's matter, too.
+/// Damage is assigned to one node only: with two damaged copies out of three, the third
+/// has no majority. A full or lost disk also affects one node only.
 ///
-/// Half of what happens to leaders ends with the election of another. That is when an old
-/// leader comes back with what nobody else has, and what it has sent arrives late: of times
-/// that are drawn, hardly any are the time that an election takes. And half of all faults find
-/// a checkpoint under way, which may not cover what only the leader has.
+/// Half of the faults on leaders end when another node is elected. That is when a deposed
+/// leader returns with log entries that no other node has, and its delayed messages
+/// arrive: randomly drawn durations hardly ever match that of an election. And half of
+/// all faults occur during a checkpoint, which must not cover entries that only the
+/// leader has.
 pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) {
     let nodes = engine.nodes();
     let neighbours = nodes - 1 + if engine.is_remote() { CLIENTS } else { 0 };
     let mut random = StdRng::seed_from_u64(seed ^ 0x6E6F_6465);
     let damaged = random.random_range(0..nodes);
-    // Other streams: what is drawn of them moves no other fault.
+    // Other streams, so that drawing from them changes no other fault.
     let mut of_disks = StdRng::seed_from_u64(seed ^ 0x6469_736B);
     let mut of_leaders = StdRng::seed_from_u64(seed ^ 0x6C65_6164);
     for fault in plan {
@@ -271,7 +273,7 @@ pub fn among_nodes(plan: &mut [Fault], engine: Engine, class: Class, seed: u64) 
     }
 }
 
-/// Who is cut off: everybody, or as often some and not others.
+/// The peers that are cut off: all, or as often a random subset.
 fn cut(random: &mut StdRng, count: usize) -> Vec<usize> {
     let all = (1 << count) - 1;
     let chosen: u32 = match random.random_range(0..2) {
@@ -308,7 +310,8 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
                 let ahead = random.random_range(1..25);
                 (Accident::PowerAt(ahead), between(random, 500, 1500))
             }
-            // The longer a sync takes, the more is half done when the next one strikes.
+            // The longer an fsync takes, the more is unsynced when the next power failure
+            // occurs.
             _ => {
                 let most = between(random, 20, 400);
                 (Accident::SlowSync(most), between(random, 300, 2000))
@@ -367,7 +370,7 @@ fn accident(class: Class, random: &mut StdRng) -> (Accident, Duration) {
                 (Accident::Jump(jump), at_once)
             }
         }
-        // Others die meanwhile, so that more than a minority is away at times.
+        // Other nodes are killed too, so that more than a minority is down at times.
         Class::Loss => match random.random_range(0..4) {
             0 | 1 => (Accident::LoseDisk, between(random, 10, 1500)),
             2 => (Accident::Kill, between(random, 10, 2000)),
@@ -448,7 +451,7 @@ mod tests {
                 cut.insert(clients);
             }
         }
-        // Each set of clients but that of nobody.
+        // All non-empty sets of clients.
         assert_eq!(cut.len(), (1 << CLIENTS) - 1, "{cut:?}");
         assert!(!cut.contains(&vec![]));
     }

@@ -1,4 +1,4 @@
-//! What a run brought.
+//! The report of a simulated run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,42 +7,43 @@ use std::time::Duration;
 
 use coeval_env::sim::Traffic;
 
-/// What a run brought.
+/// Report of a simulated run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What must not be, each behind the name of the judge that says so, or several
-    /// joined by `+`, and a colon. None: the run is clean.
+    /// Violations, each after the name of the judge that found it, or several names
+    /// joined by `+`, and a colon. If there are none, the run is clean.
     pub objections: Vec<String>,
-    /// Why the server refused to start after its files were damaged, if it did.
+    /// Reason why the server refused to start after its files were damaged, if it did.
     pub refused: Option<String>,
-    /// Transactions whose client was told that they had committed.
+    /// Transactions acknowledged as committed.
     pub committed: u64,
-    /// Transactions whose client was told that they had failed.
+    /// Transactions reported to the client as failed.
     pub failed: u64,
-    /// Transactions of which the client was told nothing.
+    /// Transactions whose client got no answer.
     pub unknown: u64,
     /// How often a server was started.
     pub starts: u64,
-    /// Of a cluster: how often a node came to lead.
+    /// How often a node of a cluster became leader.
     pub elections: u64,
-    /// What became of what was sent.
+    /// Statistics of the simulated network.
     pub traffic: Traffic,
-    /// By client: where it got in first, of those of the simulator's own loads over links.
+    /// The first server that each client entered, for the simulator's own loads over
+    /// links.
     pub entered: BTreeMap<usize, SocketAddr>,
-    /// How much virtual time passed.
+    /// Virtual time of the run.
     pub elapsed: Duration,
-    /// Of everything that happened.
+    /// Hash of all events of the run.
     pub trace_hash: u64,
 }
 
 impl Report {
-    /// Whether there is nothing to object to.
+    /// Whether no judge found a violation.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.objections.is_empty()
     }
 
-    /// What one judge objects to.
+    /// Violations that one judge found.
     pub fn objections_of<'report>(
         &'report self,
         judge: &'report str,

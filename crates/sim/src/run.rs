@@ -1,4 +1,5 @@
-//! One run: a world, a server, clients, a plan of faults, and a verdict.
+//! A simulated run: a world, a server or cluster, clients, a plan of faults, and a
+//! verdict.
 
 mod replicas;
 
@@ -21,26 +22,27 @@ use crate::server::{Door, Phase};
 use crate::workload::{CLIENTS, Clients};
 use crate::{Class, Engine, Scenario, nemesis::Nemesis, watchdog::Watchdog};
 
-/// In so much virtual time after the last fault a database recovers and serves everybody.
+/// Virtual time after the last fault within which a database must recover and serve every
+/// client.
 pub const BOUND: Duration = Duration::from_secs(120);
-/// How often the run looks after its server.
+/// Interval at which the run polls its servers and clients.
 const TICK: Duration = Duration::from_millis(10);
-/// How many violations of one kind are told.
+/// How many violations of one kind are reported.
 const TOLD: usize = 3;
 /// How long clients run by default.
 pub const LENGTH: Duration = Duration::from_secs(3);
 
-/// What is asked for when the faults have stopped.
+/// Requirement that is checked after the faults have stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// The power fails, and what comes back is right.
+    /// The power fails, and the recovered data is correct.
     Safety,
-    /// Everybody is served within [`BOUND`].
+    /// Every client is served within [`BOUND`].
     Liveness,
 }
 
 impl Mode {
-    /// As commands take it.
+    /// Name of the mode on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,27 +52,28 @@ impl Mode {
     }
 }
 
-/// Which run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is in the dock, and what happens.
+    /// System under test, workload and class of faults.
     pub scenario: Scenario,
-    /// Decides everything else.
+    /// Seed that decides everything else.
     pub seed: u64,
     /// How long clients run, in virtual time.
     pub length: Duration,
     /// Only these faults of the plan, by number; `None` for all.
     pub faults: Option<Vec<usize>>,
-    /// What is asked for in the end.
+    /// Requirement that is checked at the end.
     pub mode: Mode,
-    /// A bug that is put back.
+    /// A known bug to inject.
     pub bug: Option<Bug>,
-    /// How an occ engine in the dock validates scans.
+    /// How an occ engine validates scans.
     pub validator: Validator,
 }
 
 impl Options {
-    /// A run of a scenario as the court has it: every other seed asks for liveness.
+    /// A run of a scenario with the defaults of a campaign: every other seed checks
+    /// liveness.
     #[must_use]
     pub fn new(scenario: Scenario, seed: u64) -> Self {
         let in_memory = scenario.engine == Engine::Serial;
@@ -90,7 +93,7 @@ impl Options {
         }
     }
 
-    /// The plan of the run.
+    /// The fault plan of the run.
     #[must_use]
     pub fn plan(&self) -> Vec<Fault> {
         let Scenario { engine, class, .. } = self.scenario;
@@ -105,11 +108,12 @@ impl Options {
     }
 }
 
-/// Does it. Takes a fraction of a second, and no part of the world outside; when it takes
-/// a minute, or a task panics, standard error has the command at once.
+/// Performs the run. It takes a fraction of a second, and does not touch the real
+/// environment; when it takes a minute, or a task panics, the command that repeats it is
+/// printed to standard error at once.
 ///
 /// # Panics
-/// When a bug is to be planted, and this build has none.
+/// If a bug is to be injected, and this build does not have the feature `planted`.
 #[must_use]
 pub fn run(options: &Options) -> Report {
     let _watchdog = Watchdog::over(options.command());
@@ -132,11 +136,11 @@ pub fn run(options: &Options) -> Report {
     report
 }
 
-/// Why a run ends before its end.
+/// Reason why a run ends early.
 enum Stop {
-    /// The server refuses to start, which it may after damage.
+    /// The server refuses to start, as it may after damage.
     Refused(String),
-    /// Something that must not be.
+    /// A judge or the run itself found a violation.
     Objection(String),
 }
 
@@ -144,17 +148,17 @@ struct Run<'world> {
     world: &'world World,
     options: &'world Options,
     dock: Dock,
-    /// Each client's machine, if it has one of its own.
+    /// Machine of each client that has one of its own.
     machines: Vec<Node>,
     clients: Arc<Clients>,
-    /// Each client's task, from when it has begun.
+    /// Task of each client, once it has begun.
     tasks: Vec<Option<JoinHandle<()>>>,
     nemesis: Nemesis<'world>,
-    /// Why a node of a cluster is out for good: its files were damaged.
+    /// Node of a cluster that is out for good, and the reason: its files were damaged.
     refused: Option<(usize, String)>,
 }
 
-/// Between machines that stand side by side.
+/// Link between machines in the same rack.
 fn neighbours() -> Link {
     Link {
         latency: Latency {
@@ -167,10 +171,10 @@ fn neighbours() -> Link {
     }
 }
 
-/// Between nodes of a cluster: as far from each other as the seed says, so that now more and
-/// now less is on its way to a majority.
+/// Link between nodes of a cluster. The seed decides the latency, so that the amount of
+/// log in flight to a majority varies between runs.
 fn between_nodes(seed: u64) -> Link {
-    // Another stream than the world's.
+    // A random stream other than the world's.
     let mut random = StdRng::seed_from_u64(seed ^ 0x6C69_6E6B);
     let mut link = neighbours();
     link.latency.least = Duration::from_micros(random.random_range(50..1000));
@@ -269,8 +273,8 @@ impl<'world> Run<'world> {
         self.compare_replicas().await
     }
 
-    /// What is due: faults, starts of servers that are down, clients that have nowhere to
-    /// be.
+    /// Does what is due: injects faults, restarts servers that are down, and places
+    /// clients that have no server.
     fn tick(&mut self) -> Result<(), Stop> {
         self.nemesis.tick(&mut self.dock);
         for server in 0..self.dock.servers.len() {
@@ -286,13 +290,13 @@ impl<'world> Run<'world> {
         matches!(&self.refused, Some((out, _)) if *out == at)
     }
 
-    /// Starts a server that has stopped by itself, as whoever watches over it would.
+    /// Restarts a server that has stopped by itself, as a supervisor would.
     fn look_after_server(&mut self, at: usize) -> Result<(), Stop> {
         let (is_cluster, is_out) = (self.dock.is_cluster(), self.is_out(at));
         let server = &mut self.dock.servers[at];
         if let Some(error) = server.ended() {
             server.down();
-            // The power failed while the disk was written.
+            // The power failed during a write to the disk.
             self.nemesis.rest(at);
             if !matches!(error, coeval_env::JoinError::Cancelled) {
                 let objection = format!("panic: the server's own task: {error}");
@@ -332,7 +336,7 @@ impl<'world> Run<'world> {
         Ok(())
     }
 
-    /// How a client gets in, and on which machine it lives.
+    /// How a client connects, and the machine on which it runs.
     fn way_in(&self, client: usize) -> Option<(Node, Door)> {
         let (node, door) = self.dock.door(client)?;
         Some((self.machines.get(client).copied().unwrap_or(node), door))
@@ -356,8 +360,8 @@ impl<'world> Run<'world> {
         }
     }
 
-    /// Clients that live on a server's machine die with it, and come back with it; those of
-    /// a cluster go on wherever a node leads.
+    /// Clients on a server's machine die and restart with it; those of a cluster continue
+    /// on the machine of the leader.
     fn look_after_clients(&mut self) {
         if self.clients.is_stopping() || self.tasks.is_empty() {
             return;
@@ -395,7 +399,7 @@ impl<'world> Run<'world> {
         Err(Stop::Objection(objection))
     }
 
-    /// A node whose disk was lost has a successor, with a vote.
+    /// Waits until a node whose disk was lost has a replacement with a vote.
     async fn wait_until_replaced(&mut self) -> Result<(), Stop> {
         let until = self.world.elapsed() + BOUND;
         while self.dock.is_replacing() {
@@ -413,9 +417,9 @@ impl<'world> Run<'world> {
         Ok(())
     }
 
-    /// Everybody stops, the power fails once more, and the server comes back. Clients on
-    /// machines of their own die as well: one that was about to begin could write behind the
-    /// back of who looks.
+    /// Stops all clients, fails the power once more, and restarts the servers. Clients on
+    /// machines of their own are killed as well: a client about to begin could write
+    /// unnoticed by the final check.
     async fn lose_power(&mut self) -> Result<(), Stop> {
         self.clients.stop();
         for machine in &self.machines {
@@ -430,7 +434,7 @@ impl<'world> Run<'world> {
         self.wait_until_serving().await
     }
 
-    /// Every client gets something committed.
+    /// Waits until every client has committed something.
     async fn everybody_is_served(&mut self) -> Result<(), Stop> {
         self.wait_until_serving().await?;
         let before = self.clients.progress();
@@ -469,7 +473,7 @@ impl<'world> Run<'world> {
         Ok(())
     }
 
-    /// Does something with the database, and tries again if that was refused.
+    /// Performs an action on the database, and retries it if it was refused.
     async fn with_database<F>(
         &mut self,
         doing: &str,
@@ -479,12 +483,12 @@ impl<'world> Run<'world> {
         F: Future<Output = Result<(), crate::session::Failure>> + 'static,
     {
         let until = self.world.elapsed() + BOUND;
-        // Each try is another node's turn.
+        // Each attempt starts with another node.
         let turn = Arc::<AtomicUsize>::default();
         loop {
             let Some((machine, door)) = self.way_in(0) else {
                 if self.world.elapsed() >= until {
-                    let objection = format!("liveness: who {doing}: nobody leads");
+                    let objection = format!("liveness: the client {doing}: no leader");
                     return Err(Stop::Objection(objection));
                 }
                 self.world.wait(TICK).await;
@@ -509,7 +513,9 @@ impl<'world> Run<'world> {
                 "it takes too long".to_owned()
             };
             if self.world.elapsed() >= until {
-                return Err(Stop::Objection(format!("liveness: who {doing}: {problem}")));
+                return Err(Stop::Objection(format!(
+                    "liveness: the client {doing}: {problem}"
+                )));
             }
         }
     }

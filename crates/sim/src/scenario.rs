@@ -1,4 +1,5 @@
-//! Which run: engine, workload, isolation level, class of faults.
+//! Scenarios: an engine, a workload, an isolation level and a class of faults, which
+//! together with a seed identify a run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +15,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them.
+            /// All values of the type.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// As it stands in the name of a scenario.
+            /// Name within a scenario's name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -29,75 +30,81 @@ macro_rules! named {
 }
 
 named! {
-    /// What is in the dock, and how clients reach it.
+    /// The system under test, and how clients access it.
     Engine {
-        /// One transaction at a time, in memory, by the contract.
+        /// An in-memory engine that runs one transaction at a time, accessed through the
+        /// transaction contract.
         Serial = "serial",
-        /// Transactions on one node with their log, by the contract.
+        /// The transaction engine on one node with its log, accessed through the
+        /// transaction contract.
         Occ = "occ",
         /// A whole server, over simulated links.
         Server = "server",
-        /// Three nodes with a log on a majority of their disks, by the contract of
-        /// whichever leads.
+        /// Three nodes with a replicated log, accessed through the transaction contract
+        /// of the leader.
         Cluster = "cluster",
-        /// Three whole servers as a cluster, over simulated links, through any of them.
+        /// A cluster of three whole servers, any of which clients access over simulated
+        /// links.
         Servers = "servers",
     }
 }
 
 named! {
-    /// What clients do.
+    /// The workload that clients run.
     Load {
         /// Transfers between accounts, each with a line in a ledger.
         Bank = "bank",
-        /// Elements appended to lists, and lists read.
+        /// Transactions that append elements to lists and read lists.
         Lists = "list-append",
-        /// Registers written and read.
+        /// Transactions that write and read registers.
         Registers = "rw-register",
-        /// Bookings as long as there are seats, and cancellations.
+        /// Bookings while seats are available, and cancellations.
         Seats = "seats",
-        /// Reads and writes by key, and scans; the seed says by which of YCSB's letters.
+        /// YCSB: reads and writes by key, and scans; the seed decides which of YCSB's
+        /// mixes.
         Ycsb = "ycsb",
-        /// Short transactions on the accounts of a few customers.
+        /// SmallBank: short transactions on the accounts of a few customers.
         SmallBank = "smallbank",
-        /// TPC-C whole, on one small warehouse.
+        /// All of TPC-C, on one small warehouse.
         Tpcc = "tpcc",
     }
 }
 
 named! {
-    /// What goes wrong.
+    /// The class of faults.
     Class {
-        /// Nothing.
+        /// No fault is injected.
         None = "none",
-        /// The process is killed, and started again.
+        /// The process is killed, and restarted.
         Kill = "kill",
-        /// The power fails, and comes back.
+        /// The power fails, and returns.
         Power = "power",
-        /// The machine stops for a while, and goes on.
+        /// The machine is paused for a while.
         Pause = "pause",
-        /// Syncs take long, fail once, or fail for a while; writes fail.
+        /// Fsyncs are slow, fail once, or fail for a while; writes fail.
         Sync = "sync",
-        /// There is no room for a while.
+        /// The disk is full for a while.
         Full = "full",
-        /// Bits flip on the disk, writes land elsewhere; then the power fails.
+        /// Bits flip on the disk, or writes land in the wrong sector; then the power
+        /// fails.
         Corruption = "corruption",
-        /// Links are slow, lose, break.
+        /// Links are slow, lose packets, or break.
         Network = "network",
-        /// Nothing passes a link, one way or both.
+        /// Links are blocked in one direction or both.
         Partition = "partition",
         /// Clocks drift and jump.
         Clock = "clock",
-        /// All of these but corruption, also at once; of a cluster, disks are lost, too.
+        /// All of these except corruption, also at the same time; in a cluster, disks are
+        /// lost, too.
         All = "all",
-        /// A node's disk is lost with all that was on it, and the node replaced by a new one,
-        /// while processes die and the power fails.
+        /// A node's disk and all its data are lost, and the node is replaced by a new
+        /// one, while processes are killed and the power fails.
         Loss = "loss",
     }
 }
 
 impl Engine {
-    /// How many nodes it takes.
+    /// Number of nodes that the engine consists of.
     #[must_use]
     pub const fn nodes(self) -> usize {
         match self {
@@ -113,27 +120,27 @@ impl Engine {
     }
 }
 
-/// Which run.
+/// A scenario, which together with a seed identifies a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scenario {
-    /// What is in the dock.
+    /// System under test.
     pub engine: Engine,
-    /// What clients do.
+    /// Workload of the clients.
     pub load: Load,
-    /// At which level.
+    /// Isolation level of the transactions.
     pub isolation: Isolation,
-    /// What goes wrong.
+    /// Class of faults.
     pub class: Class,
 }
 
-/// The levels, with their names.
+/// The isolation levels with their names.
 const LEVELS: [(Isolation, &str); 3] = [
     (Isolation::ReadCommitted, "read-committed"),
     (Isolation::SnapshotIsolation, "snapshot-isolation"),
     (Isolation::Serializable, "serializable"),
 ];
 
-/// The level's name.
+/// Name of an isolation level.
 #[must_use]
 pub fn level(isolation: Isolation) -> &'static str {
     let known = LEVELS.iter().find(|(level, _)| *level == isolation);
@@ -141,9 +148,9 @@ pub fn level(isolation: Isolation) -> &'static str {
 }
 
 impl Scenario {
-    /// Whether the class of faults means anything for the engine: a database in memory
-    /// has no disk, clients on its machine have no links, and what one node's disk had is
-    /// nowhere else.
+    /// Whether the class of faults is meaningful for the engine: an in-memory database
+    /// has no disk, clients on its machine have no links, and a single node's lost disk
+    /// has no other copy.
     #[must_use]
     pub fn applies(&self) -> bool {
         match self.engine {
@@ -154,7 +161,7 @@ impl Scenario {
         }
     }
 
-    /// Every scenario that means something.
+    /// All scenarios whose class of faults is meaningful for their engine.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
@@ -192,7 +199,7 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// There is no such scenario.
+/// Error for an unknown or meaningless scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownScenario(String);
 

@@ -1,4 +1,4 @@
-//! The server of a run: its lives, one after another, on one machine.
+//! A simulated server process: its successive lives on one machine.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,33 +22,33 @@ use crate::Engine;
 use crate::cluster;
 use crate::session::{Contract, Failure, Session, THINK, Wire, storage};
 
-/// Where a server listens.
+/// Port of the first server.
 const PORT: u16 = 5433;
 pub(crate) const DATA: &str = "/data";
 
-/// How far the present life has come.
+/// Phase of the current life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has started it.
+    /// The server has not been started.
     #[default]
     Down,
-    /// It recovers.
+    /// The server is recovering.
     Starting,
-    /// It can be used; of a node of a cluster: it takes part.
+    /// The server is available; a node of a cluster participates in consensus.
     Serving,
-    /// It does not start, and says why.
+    /// The server refuses to start, for this reason.
     Refused(String),
-    /// It served, and has stopped by itself.
+    /// The server was available, and has stopped by itself, for this reason.
     Stopped(String),
 }
 
-/// What a life tells.
+/// State that the current life publishes.
 #[derive(Default)]
 pub(crate) struct Told {
     phase: Phase,
-    /// Of a life that serves its own process.
+    /// Engine of a server that clients access in its own process.
     engine: Option<Arc<dyn coeval_txn::Engine>>,
-    /// Of a node of a cluster that leads, and in which term.
+    /// The node and its term, if it is the leader of a cluster.
     leads: Option<(Arc<Member>, Term)>,
 }
 
@@ -58,21 +58,21 @@ fn told(board: &Board) -> MutexGuard<'_, Told> {
     board.lock().expect("no panic while it was held")
 }
 
-/// How large its files get, which the seed decides: small ones, so that what happens
-/// rarely happens often.
+/// Sizes of the server's files, drawn from the seed: small ones, so that rare events
+/// occur often.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     segment: u64,
     ring: u64,
-    /// Log after which there is a checkpoint.
+    /// Log volume after which a checkpoint is taken, in bytes.
     checkpoint: u64,
-    /// By how many workers log is replayed.
+    /// Number of threads that replay the log.
     recovery_threads: usize,
 }
 
 impl Sizes {
     fn draw(engine: Engine, seed: u64) -> Self {
-        // Another stream than the world's.
+        // A random stream other than the world's.
         let mut random = StdRng::seed_from_u64(seed ^ 0x7369_7A65);
         let (segments, ring, checkpoints) = match engine {
             Engine::Serial | Engine::Occ | Engine::Cluster => ([8, 16, 64], 4, [4, 24, 256]),
@@ -83,7 +83,7 @@ impl Sizes {
             segment: one(segments),
             ring: ring << 10,
             checkpoint: one(checkpoints),
-            // Not drawn: what else the seed decides stays as it is.
+            // Not drawn from the stream, so that the other sizes of a seed do not change.
             recovery_threads: match engine {
                 Engine::Servers => 1 + (seed % 3) as usize,
                 _ => 1,
@@ -92,26 +92,27 @@ impl Sizes {
     }
 }
 
-/// A server on a machine.
+/// A server on a simulated machine.
 pub struct Server {
     engine: Engine,
     sizes: Sizes,
-    /// Those of a load that has its own; else there is the simulator's one.
+    /// Tables of the load, if it has its own; otherwise the simulator's one table is
+    /// used.
     tables: Option<Vec<Table>>,
-    /// Of an engine by the contract.
+    /// Validator of an engine that is accessed through the transaction contract.
     validator: Validator,
-    /// Of a cluster: which of its nodes.
+    /// Identity of the node, in a cluster.
     member: Option<cluster::Member>,
-    /// Its machine.
+    /// The server's machine.
     pub node: Node,
     board: Board,
     life: Option<JoinHandle<()>>,
-    /// How often it was started.
+    /// How often the server was started.
     pub starts: u64,
 }
 
 impl Server {
-    /// A server that has never run; the seed decides about its settings.
+    /// A server that has never run; the seed decides its settings.
     #[must_use]
     pub fn new(
         engine: Engine,
@@ -133,7 +134,7 @@ impl Server {
         }
     }
 
-    /// The same as a node of a cluster.
+    /// Makes the server a node of a cluster.
     #[must_use]
     pub fn of_cluster(self, member: cluster::Member) -> Self {
         Self {
@@ -142,17 +143,17 @@ impl Server {
         }
     }
 
-    /// Of a cluster: which node it is.
+    /// Number of the node in its cluster, or 1.
     pub(crate) fn number(&self) -> u64 {
         self.member.as_ref().map_or(1, |member| member.number)
     }
 
-    /// Of a cluster: from its next start on it is another node, which joins.
+    /// Replaces the node by another one, which joins the cluster at its next start.
     pub(crate) fn replace(&mut self, number: u64) {
         self.member = self.member.as_ref().map(|member| member.replaced(number));
     }
 
-    /// Starts it; what it comes to is for [`Server::phase`] to say.
+    /// Starts the server; [`Server::phase`] returns the outcome.
     pub fn start(&mut self, world: &World) {
         self.starts += 1;
         self.board = Board::default();
@@ -187,13 +188,13 @@ impl Server {
         }));
     }
 
-    /// How far it has come.
+    /// Phase of the current life.
     #[must_use]
     pub fn phase(&self) -> Phase {
         told(&self.board).phase.clone()
     }
 
-    /// Its process is gone.
+    /// Notes that the process is gone.
     pub fn down(&mut self) {
         self.life = None;
         let mut told = told(&self.board);
@@ -202,26 +203,25 @@ impl Server {
         told.leads = None;
     }
 
-    /// The term that it leads and can be used in, if it does, of a cluster.
+    /// The term in which the node is an available leader, if it is.
     #[must_use]
     pub fn leads(&self) -> Option<Term> {
         let told = told(&self.board);
         told.leads.as_ref().map(|(_, term)| *term)
     }
 
-    /// What it serves with, if it does in this process.
+    /// The engine, if the server is available in this process.
     pub(crate) fn engine(&self) -> Option<Arc<dyn coeval_txn::Engine>> {
         told(&self.board).engine.clone()
     }
 
-    /// The node, if it is one that leads.
+    /// The node, if it is the leader.
     pub(crate) fn leading(&self) -> Option<Arc<Member>> {
         let told = told(&self.board);
         told.leads.as_ref().map(|(node, _)| Arc::clone(node))
     }
 
-    /// Asks for a checkpoint, if it is an engine by its contract and serves; how that
-    /// goes is nobody's matter.
+    /// Requests a checkpoint from an available engine; the result is ignored.
     pub fn ask_for_checkpoint(&self, world: &World) {
         if let Some(engine) = self.engine() {
             world.spawn(self.node, async move {
@@ -230,7 +230,7 @@ impl Server {
         }
     }
 
-    /// How the present life ended, if it has.
+    /// How the current life ended, if it has.
     pub fn ended(&mut self) -> Option<JoinError> {
         let mut life = self.life.take_if(|life| life.is_finished())?;
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -240,7 +240,7 @@ impl Server {
         }
     }
 
-    /// How a client gets to it; over links, to this one first.
+    /// How a client connects to the server; over links, to this one first.
     #[must_use]
     pub fn door(&self) -> Door {
         Door {
@@ -253,21 +253,22 @@ impl Server {
     }
 }
 
-/// A way in. By the contract, to the life that it was taken in; of a cluster, to that term
-/// of it in which the node leads. Over links, to every life of every server there is.
+/// A client's access to a server. Through the transaction contract it is valid for one
+/// life of the server and, in a cluster, for one term in which the node is the leader.
+/// Over links it covers every life of every server.
 #[derive(Clone)]
 pub struct Door {
     engine: Engine,
     board: Board,
     term: Option<Term>,
-    /// Over links: whose turn it is first, and how often whoever has this door went on to
+    /// Over links: index of the server to try first, and how often the client moved on to
     /// the next.
     machine: usize,
     turn: Arc<AtomicUsize>,
 }
 
 impl Door {
-    /// The same, which goes on with turns that somebody had before.
+    /// The same access, which shares the turns of an earlier one.
     #[must_use]
     pub(crate) fn in_turn(self, turn: &Arc<AtomicUsize>) -> Self {
         Self {
@@ -276,12 +277,12 @@ impl Door {
         }
     }
 
-    /// Whether it leads over links to a cluster.
+    /// Whether it connects over links to a cluster.
     pub(crate) fn is_of_servers(&self) -> bool {
         self.engine == Engine::Servers
     }
 
-    /// A session, if anybody is there.
+    /// Opens a session, if a server is available.
     pub async fn open(&self) -> Result<Session, Failure> {
         if self.engine.is_remote() {
             let addresses = self.addresses();
@@ -296,14 +297,14 @@ impl Door {
         Ok(Session::Contract(Contract::new(self.engine()?)))
     }
 
-    /// Whether nobody will ever open: who wants to go on goes elsewhere.
+    /// Whether no session will ever open here: the client must look for another server.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.term.is_some() && self.member().is_none()
     }
 
-    /// Where servers listen. Each time it is another one's turn to come first: whoever asks
-    /// has lost the last, or was not let in there.
+    /// Addresses of the servers. Each call starts with the next one, because the caller
+    /// has lost the previous connection or was refused there.
     fn addresses(&self) -> Vec<SocketAddr> {
         let count = self.engine.nodes();
         let turn = self.machine + self.turn.fetch_add(1, Ordering::Relaxed);
@@ -317,7 +318,7 @@ impl Door {
             return Err(Failure::Lost("it does not lead any more".to_owned()));
         }
         let engine = told(&self.board).engine.clone();
-        engine.ok_or_else(|| Failure::Lost("nobody serves".to_owned()))
+        engine.ok_or_else(|| Failure::Lost("no server is available".to_owned()))
     }
 
     fn member(&self) -> Option<Arc<Member>> {
@@ -326,8 +327,8 @@ impl Door {
         (Some(*term) == self.term).then(|| Arc::clone(member))
     }
 
-    /// Waits until it is sure that what was read until now was not old: of a cluster, that
-    /// whoever was asked still leads.
+    /// Waits until the reads so far are confirmed as recent: in a cluster, until the node
+    /// has confirmed that it is still the leader.
     pub async fn confirm(&self) -> Result<(), Failure> {
         if self.term.is_none() {
             return Ok(());
@@ -356,7 +357,7 @@ impl Door {
     }
 }
 
-/// Where the server on a machine listens.
+/// Address on which the server of a machine listens.
 fn address(machine: usize) -> SocketAddr {
     ([127, 0, 0, 1], PORT + machine as u16).into()
 }
@@ -371,19 +372,19 @@ pub(crate) fn refuse(board: &Board, reason: String) {
     told(board).phase = Phase::Refused(reason);
 }
 
-/// A node takes part.
+/// Notes that a node participates in its cluster.
 pub(crate) fn take_part(board: &Board) {
     told(board).phase = Phase::Serving;
 }
 
-/// It has stopped by itself.
+/// Notes that the server has stopped by itself.
 pub(crate) fn stop(board: &Board, reason: String) {
     let mut told = told(board);
     told.phase = Phase::Stopped(reason);
     (told.engine, told.leads) = (None, None);
 }
 
-/// A node leads, or does not any more.
+/// Notes that a node has become leader, or has ceased to be.
 pub(crate) fn reign(board: &Board, now: Option<(Arc<dyn coeval_txn::Engine>, Arc<Member>, Term)>) {
     let mut told = told(board);
     (told.engine, told.leads) = match now {
@@ -392,7 +393,7 @@ pub(crate) fn reign(board: &Board, now: Option<(Arc<dyn coeval_txn::Engine>, Arc
     };
 }
 
-/// Gives an engine its tables.
+/// Creates the tables in an engine.
 pub(crate) async fn attached(
     engine: &Arc<dyn coeval_txn::Engine>,
     tables: Option<Vec<Table>>,
@@ -408,7 +409,7 @@ pub(crate) async fn attached(
     }
 }
 
-/// Gives an engine its tables, and serves.
+/// Creates the tables in an engine, and makes it available.
 async fn attach(board: &Board, engine: Arc<dyn coeval_txn::Engine>, tables: Option<Vec<Table>>) {
     match attached(&engine, tables).await {
         Ok(()) => serve(board, engine),
@@ -416,8 +417,8 @@ async fn attach(board: &Board, engine: Arc<dyn coeval_txn::Engine>, tables: Opti
     }
 }
 
-/// Loads with tables of their own have larger transactions, the first of them with
-/// hundreds of rows.
+/// Settings of the engine. Loads with tables of their own have larger transactions, the
+/// first of which load hundreds of rows.
 fn occ_settings(sizes: Sizes, own_tables: bool) -> coeval_occ::Settings {
     coeval_occ::Settings {
         log: coeval_log::Settings {
@@ -464,9 +465,9 @@ fn server_settings(sizes: Sizes, listen: SocketAddr) -> Settings {
         log_buffer_bytes: sizes.ring,
         checkpoint_log_bytes: sizes.checkpoint,
         range_slots: 64,
-        // Whatever clocks do.
+        // However far clocks drift or jump.
         transaction_outcome_retention_hours: 87_600,
-        // Long before the patience of clients is at its end.
+        // Shorter than the timeout of the clients.
         idle_in_transaction_session_timeout: Timeout(Duration::from_secs(1)),
         ..Settings::default()
     }

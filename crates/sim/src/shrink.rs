@@ -1,17 +1,19 @@
-//! From a run that fails to the smallest that still does: by time, then by faults.
+//! The shrinker: searches for the smallest run that still fails, by length, then by
+//! faults.
 
 use std::time::Duration;
 
 use crate::{Options, Report, run};
 
-/// No run is made shorter than this.
+/// Length below which no run is shortened.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// A smaller run that still has objections, with its report; the given one if there is
-/// none. Calls `tried` before each attempt.
+/// Returns a smaller run that still has violations, with its report; the given run if
+/// there is none. Calls `tried` before each attempt.
 ///
-/// A shorter or quieter run is another run: what a disk or a link does is drawn as it
-/// is needed. So this is a search, and what it ends with is what it has seen fail.
+/// A shorter run, or one with fewer faults, is a different run, because disks and links
+/// draw random numbers as they need them. So this is a search, and its result is a run
+/// that was observed to fail.
 #[must_use]
 pub fn shrink(
     options: &Options,
@@ -28,9 +30,9 @@ pub fn shrink(
         }
         fails
     };
-    // By time: as long as a half fails, else three quarters.
+    // By length: half of it while that fails, else three quarters.
     loop {
-        // In whole milliseconds, which is what the command says.
+        // In whole milliseconds, the unit of the command line.
         let length = u64::try_from(best.0.length.as_millis()).unwrap_or(u64::MAX);
         let shorter = [length / 2, length / 4 * 3]
             .into_iter()
@@ -47,7 +49,7 @@ pub fn shrink(
             break;
         }
     }
-    // By faults: half of them at once, then one after the other.
+    // By faults: first half of them at once, finally one at a time.
     let mut kept: Vec<usize> = best.0.plan().iter().map(|fault| fault.number).collect();
     let mut width = kept.len().div_ceil(2);
     while width > 0 {

@@ -1,9 +1,10 @@
-//! A run that does not come to its end is named, so that it can be had again.
+//! The watchdog: prints the command of a run that does not end, so that the run can be
+//! repeated.
 //!
-//! Virtual time ends every wait, but a task that never waits stops the clock, and nobody
-//! in the world can say so. From outside, after [`PATIENCE`] of real time, the command
-//! of the run is printed, and again each time it has taken twice as long. It is no
-//! verdict: a slow machine takes long over runs that are well.
+//! Virtual time ends every wait, but a task that never waits stops the clock, and no
+//! simulated task can detect that. So a real thread prints the command of the run after
+//! [`PATIENCE`] of real time, and again each time the duration has doubled. This is no
+//! verdict: a slow machine takes long over correct runs.
 #![expect(
     clippy::disallowed_methods,
     reason = "it watches simulated worlds from outside, in real time"
@@ -12,16 +13,16 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Runs take seconds at most.
+/// Time after which a run is reported; runs take seconds at most.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Watches over a run until it is dropped.
+/// Watches a run until it is dropped.
 pub(crate) struct Watchdog {
     _ends_with_it: Sender<()>,
 }
 
 impl Watchdog {
-    /// Says so on standard error when `command` takes long.
+    /// Reports on standard error when the run of `command` takes long.
     pub(crate) fn over(command: String) -> Self {
         Self::with(PATIENCE, move |taken| {
             eprintln!("has run for {} s: {command}", taken.as_secs());
@@ -58,7 +59,7 @@ mod tests {
         let times: Vec<Duration> = heard.iter().take(4).collect();
         assert_eq!(times, [1, 2, 4, 8].map(Duration::from_millis));
         drop(dog);
-        // Whoever speaks is gone when the run is.
+        // Blocks until the watchdog's thread has exited.
         while heard.recv().is_ok() {}
     }
 }

@@ -1,17 +1,19 @@
-//! Whether all replicas are one: in the end each node of a cluster leads in turn.
+//! Replica comparison: at the end of a run each node of a cluster is made leader in turn,
+//! and all must have the same rows.
 //!
 //! ```text
-//!   nobody writes any more
-//!     node 2 leads: its rows ──▶ node 3 is handed the lead: its rows ──▶ node 1: its rows
-//!                                  └─ its indexes say what its records say    └─ all the same
+//!   all clients have stopped
+//!     node 2 leads: its rows ──▶ transfer to node 3: its rows ──▶ node 1: its rows
+//!                                  └─ its indexes match its records     └─ all equal
 //! ```
 //!
-//! A follower shows nobody what it has, until it leads. What it took back wrongly, or did not
-//! replay, would stay there; so each is asked to lead, as an operator would ask it, without
-//! having started again. Whoever takes over is held to its indexes (by the contract also
-//! whenever it does, [`live`](crate::cluster); a whole server writes at once when it takes over,
-//! and indexes may lead to what is not committed yet), and to its records: those of all nodes have
-//! to be the same, to the byte and to the place.
+//! A follower serves no reads until it is the leader. Log that it truncated wrongly, or
+//! did not replay, would remain unnoticed; so leadership is transferred to each node, as
+//! an operator would do it, without a restart. The new leader's indexes are checked
+//! (through the transaction contract at every start of a term, [`live`](crate::cluster);
+//! a whole server writes at once at the start of its term, and indexes may contain
+//! uncommitted entries), and its records: those of all nodes must be equal, in bytes and
+//! in record ids.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -27,15 +29,15 @@ use coeval_types::{Rid, RowRef, StorageId};
 
 use super::{BOUND, Run, Stop, TICK};
 
-/// Records that are read in one step.
+/// Number of records read in one step.
 const CHUNK: usize = 256;
 
-/// Every row, by its place.
+/// Every row, by storage and record id.
 type Rows = BTreeMap<(StorageId, Rid), Vec<u8>>;
 
 impl Run<'_> {
-    /// Clients have stopped, and so have the faults: all nodes have the same rows. One that
-    /// is out for good is not asked, and nobody is while a node is being replaced.
+    /// Checks that all nodes have the same rows, after clients and faults have stopped.
+    /// Skips a node that is out for good, and everything while a node is being replaced.
     pub(super) async fn compare_replicas(&mut self) -> Result<(), Stop> {
         if !self.dock.is_cluster() || self.dock.is_replacing() {
             return Ok(());
@@ -57,7 +59,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What a node shows as soon as it leads, which it is asked to; none of one that is out.
+    /// Makes a node leader and reads its rows; `None` if the node is out for good.
     async fn rows_of(&mut self, at: usize) -> Result<Option<Rows>, Stop> {
         let until = self.world.elapsed() + BOUND;
         while self.world.elapsed() < until {
@@ -75,7 +77,7 @@ impl Run<'_> {
                             let checked = followed.map_or(Ok(()), |own| own.check_indexes());
                             (checked, rows(engine).await)
                         });
-                        // Whoever does not lead any more is asked again.
+                        // If the node is no longer the leader, the loop tries again.
                         if let Ok((checked, Ok(rows))) = read.await {
                             if let Err(problem) = checked {
                                 let objection = format!("replicas: node {number}: {problem}");
@@ -102,7 +104,7 @@ impl Run<'_> {
         Err(Stop::Objection(objection))
     }
 
-    /// Asks the leader to make way for another; what comes of it is seen.
+    /// Asks the leader to transfer its leadership; the caller observes the result.
     async fn hand_over(&mut self, leader: usize, to: NodeId) -> Result<(), Stop> {
         let leader = &self.dock.servers[leader];
         let Some(node) = leader.leading() else {
@@ -119,7 +121,7 @@ impl Run<'_> {
     }
 }
 
-/// All rows of an engine.
+/// Reads all rows of an engine.
 async fn rows(engine: Arc<dyn Engine>) -> Result<Rows, Error> {
     let options = BeginOptions {
         isolation: Isolation::SnapshotIsolation,
@@ -155,11 +157,12 @@ async fn rows(engine: Arc<dyn Engine>) -> Result<Rows, Error> {
     Ok(rows)
 }
 
-/// The first place at which the later rows differ, for people.
+/// Describes the first record in which the later rows differ, for people.
 ///
-/// Among the outcomes of transactions a server that takes over puts a mark with the time, which
-/// the node before it cannot have shown. Outcomes stay as they are, for longer than any run
-/// lasts, and nobody commits any more: one that comes or goes is a difference.
+/// A server that becomes leader inserts a time mark among the transaction outcomes, which
+/// the previous node cannot have. The outcomes themselves are retained for longer than
+/// any run lasts, and no client commits any more: an added or missing outcome is a
+/// difference.
 fn difference(one: &Rows, other: &Rows) -> Option<String> {
     let places = one.keys().chain(other.keys());
     let is_new_mark = |place: &(StorageId, Rid)| {
