@@ -1,11 +1,11 @@
-//! Runs that are kept: what found something once stays clean, and what catches a planted
-//! bug goes on doing so.
+//! Tests of the regression runs: runs that once found something stay clean, and runs that
+//! catch an injected bug still do.
 
 use clap::Parser;
 use coeval_sim::command::Arguments;
 use coeval_sim::{Options, run};
 
-/// Lines of what `run` takes, with what that was behind `#`.
+/// Lines of arguments of `run`, with the reason after `#`.
 const SEEDS: &str = include_str!("../../seeds.txt");
 
 #[derive(Parser)]

@@ -1,4 +1,4 @@
-//! The court on itself: seeds repeat themselves, kept seeds stay clean, planted bugs
+//! Tests of the simulator itself: seeds repeat, regression runs stay clean, injected bugs
 //! are caught.
 
 mod kept;

@@ -1,4 +1,4 @@
-//! Bugs that are put back are caught, and nothing is found where there is none.
+//! Tests that injected bugs are caught, and that runs without a bug are clean.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use coeval_sim::{Class, Options, Report, Scenario, run, shrink};
 use coeval_types::planted::{self, Bug};
 use coeval_workload::faults::dock::planted as dock;
 
-/// The table of bugs stands in here.
+/// The document with the table of bugs.
 const TESTING: &str = include_str!("../../../../docs/internals/testing.md");
 
 fn class(case: &Catch) -> Class {
@@ -21,7 +21,7 @@ fn class(case: &Catch) -> Class {
     scenario.class
 }
 
-/// Tries the seed first that caught it when it was last counted.
+/// Tries first the seed that caught the bug when it was last counted.
 fn caught(case: Catch) -> Option<Caught> {
     catch(case, case.seeds - 1..case.seeds).or_else(|| catch(case, 0..case.within()))
 }
@@ -34,7 +34,7 @@ fn every_bug_class_and_judge_has_its_catch() {
     let elsewhere = ELSEWHERE.iter().chain(BENEATH).copied();
     let bugs: BTreeSet<Bug> = bugs.chain(elsewhere).collect();
     assert_eq!(bugs, Bug::ALL.iter().copied().collect());
-    // The tests of consensus plant these.
+    // The tests of consensus inject these.
     assert!(BENEATH.iter().all(|bug| bug.is_of_consensus()));
     let classes: BTreeSet<Class> = CATCHES.iter().map(class).collect();
     assert_eq!(classes, Class::ALL.iter().copied().collect());
@@ -44,7 +44,7 @@ fn every_bug_class_and_judge_has_its_catch() {
 
 #[test]
 fn the_table_is_what_is_held() {
-    // Processes in the dock have a table of their own, further down.
+    // The processes in the dock have a table of their own, further down.
     let (simulated, _) = TESTING
         .split_once("\n## Processes in the dock")
         .expect("what comes after the simulator");
@@ -76,7 +76,7 @@ fn every_bug_is_caught_and_nothing_else_is() {
             bug: None,
             ..caught.options
         };
-        // One of each class: those of servers take long.
+        // Only one of each class, because those of servers take long.
         if clean.insert(without.scenario.class) {
             let report = run(&without);
             if !report.is_clean() {
@@ -88,14 +88,14 @@ fn every_bug_is_caught_and_nothing_else_is() {
     assert!(accused.is_empty(), "without a bug: {accused:#?}");
 }
 
-/// What somebody gets who copies a printed command.
+/// The arguments of a printed command.
 #[derive(clap::Parser)]
 struct Line {
     #[command(flatten)]
     run: Arguments,
 }
 
-/// Does what a printed command says.
+/// Runs a printed command.
 fn replay(command: &str) -> (Options, Report) {
     let (_, arguments) = command.split_once(" -- ").expect("arguments");
     let line = Line::try_parse_from(arguments.split_whitespace());
@@ -146,7 +146,7 @@ fn a_court_tells_a_failure_when_it_happens_and_then_the_smallest() {
     let scenario: Scenario = "occ/list-append/snapshot-isolation/none".parse().unwrap();
     let runs = [(scenario, 0), (scenario, 1)];
     let told = Mutex::new(Vec::new());
-    // One thread is this one, where the bug is.
+    // With one thread, runs are on the calling thread, where the bug is injected.
     court::hold(
         &runs,
         Duration::from_millis(400),

@@ -1,4 +1,5 @@
-//! A seed decides everything, and a few of every engine and class are clean.
+//! Tests that a seed decides everything, and that a few runs of every engine and class
+//! are clean.
 
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ fn another_seed_is_another_run() {
     assert!(one.starts > 1, "the power failed");
 }
 
-/// Packets that come twice or late change what happens, but not that a seed decides it.
+/// Duplicated or delayed packets change a run, but it stays deterministic.
 #[test]
 fn a_network_loses_repeats_and_reorders() {
     let scenario = "server/ycsb/snapshot-isolation/network".parse().unwrap();
@@ -97,7 +98,7 @@ fn has(fault: &Fault, packets: Packets) -> bool {
     matches!(fault.accident, Accident::Link(_, these) if these == packets)
 }
 
-/// Each node of a cluster of servers has clients that it lets in first.
+/// Each node of a cluster of servers is the first choice of some clients.
 #[test]
 fn clients_of_servers_begin_at_every_node() {
     let scenario = "servers/list-append/serializable/none".parse().unwrap();

@@ -1,4 +1,4 @@
-//! The judges find nothing, however scans are validated.
+//! Tests that the judges find no violation under any validator of scans.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use coeval_occ::Validator;
 use coeval_sim::{Class, Engine, Load, Options, Scenario, run};
 use coeval_txn::Isolation;
 
-/// Every load under every validator but the usual one, without faults and while the
-/// power fails in turn.
+/// Every load under every validator but the default one, alternating between no faults
+/// and power failures.
 #[test]
 fn every_load_is_serializable_under_every_validator() {
     let rivals = Validator::ALL
