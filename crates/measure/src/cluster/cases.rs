@@ -1,4 +1,5 @@
-//! Logs that part in every way that FRS §6.3 to §6.5 tell of, for table 6.1.
+//! Log divergence cases for table 6.1: logs that diverge in every way that FRS §6.3 to
+//! §6.5 describe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +8,25 @@ use coeval_consensus::{NodeId, Recovery as Method};
 
 use super::{Cluster, Model, Recovery, disk_with, log_of};
 
-/// A follower's log and the other two nodes', by terms and their lengths. The leader is one
-/// of those two; its own mark comes behind what they have.
+/// The logs of a follower and of the other two nodes, as terms and their lengths. The
+/// leader is one of those two; its own mark is appended to their log.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is special about it.
+    /// Description of the case.
     pub name: &'static str,
-    /// The recovering follower's log.
+    /// Log of the recovering follower.
     pub follower: Vec<(u32, u64)>,
-    /// The others' log. Reaches at least as far.
+    /// Log of the others, at least as long.
     pub others: Vec<(u32, u64)>,
-    /// How much of its log the follower knows to be committed; 0 when that is lost.
+    /// Length of the log prefix that the follower knows to be committed; 0 if that is
+    /// lost.
     pub commit: u64,
-    /// Marks at the follower's end that are the leader's, too: FRS has them sent once more.
+    /// Number of marks at the follower's end that the leader has, too: FRS sends them
+    /// once more.
     pub repeated: u64,
 }
 
-/// All of them.
+/// All cases of table 6.1.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -75,7 +78,8 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Requests and entries by table 6.1: what `recovery` should have taken under a method.
+/// Requests and entries according to table 6.1: the cost that `recovery` should have
+/// under a method.
 #[must_use]
 pub const fn expected(method: Method, recovery: &Recovery) -> (u64, u64) {
     match method {
@@ -86,10 +90,10 @@ pub const fn expected(method: Method, recovery: &Recovery) -> (u64, u64) {
 }
 
 impl Case {
-    /// Lets the follower recover, and counts.
+    /// Runs the follower's recovery, and counts its messages.
     ///
     /// # Errors
-    /// When it does not, or what comes of it is wrong.
+    /// If the follower does not recover, or recovers to a wrong log.
     pub fn count(&self, method: Method) -> Result<Recovery, String> {
         let others = Arc::new(log_of(self.others.iter().copied()));
         let follower = Arc::new(log_of(self.follower.iter().copied()));

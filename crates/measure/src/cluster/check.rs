@@ -1,4 +1,5 @@
-//! That a run was right: what clients were told is in every log, and logs are one log.
+//! Consistency check of a simulated cluster: the nodes' logs agree, and contain every
+//! acknowledged write.
 
 use coeval_consensus::{Content, NodeId};
 use coeval_types::Lsn;
@@ -7,11 +8,11 @@ use super::Cluster;
 use super::clients::payload;
 
 impl Cluster {
-    /// Looks at the disks of all nodes that run. How much they have in common.
+    /// Checks the disks of all running nodes. Returns the length of their common log.
     ///
     /// # Errors
-    /// When their logs differ before the lesser commit point, or a write that was
-    /// acknowledged is not in one that reaches its place.
+    /// If two logs differ below the lower commit point, or a log that is long enough
+    /// lacks an acknowledged write.
     pub fn check(&self) -> Result<Lsn, String> {
         let running = self.machines.iter();
         let running: Vec<_> = running

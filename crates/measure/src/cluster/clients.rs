@@ -1,4 +1,5 @@
-//! Clients that each wait for an answer before they ask again.
+//! Closed-loop clients of the simulated cluster: each waits for an answer before its next
+//! request.
 
 use std::time::Duration;
 
@@ -9,29 +10,29 @@ use coeval_types::Lsn;
 use super::machine::{Input, Waiting};
 use super::{Cluster, Event};
 
-/// What a client writes: its bytes, as in the source.
+/// Length of a client's write, in bytes, as in the source.
 const PAYLOAD: usize = 100;
-/// A client that finds nobody to serve it asks again after this.
+/// Pause of a client before it retries when no node can serve it.
 const RETRY: Duration = Duration::from_millis(10);
-/// Answers are counted by so much time.
+/// Length of a counting interval for answers.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// What clients do, and what they have been told.
+/// State of the clients, and the answers they received.
 #[derive(Clone, Debug)]
 pub(super) struct Clients {
-    /// What each asks next is a write if this divides its number.
+    /// A client's request is a write if this divides the request's number.
     one_in_is_write: u64,
-    /// How many ask; others that wait for an answer do not ask again.
+    /// Number of active clients; the others send no further request.
     asking: usize,
-    /// Of each, how often it has asked, and whether it waits.
+    /// For each client, the number of its requests, and whether it awaits an answer.
     asked: Vec<(u64, bool)>,
     writes: u64,
     reads: u64,
-    /// Writes that were acknowledged: place and number.
+    /// Acknowledged writes: log position and number.
     pub(super) acknowledged: Vec<(Lsn, u64)>,
-    /// From when on answers are counted.
+    /// Time from which answers are counted.
     begin: Duration,
-    /// Answers in each slice of time.
+    /// Number of answers in each interval.
     pub(super) answers: Vec<u64>,
 }
 
@@ -58,7 +59,8 @@ pub(super) fn payload(number: u64) -> Bytes {
 }
 
 impl Cluster {
-    /// So many clients ask from now on; of what each asks, one in so many is a write.
+    /// Sets the number of active clients from now on; one in `one_in_is_write` of their
+    /// requests is a write.
     pub fn load(&mut self, clients: usize, one_in_is_write: u64) {
         self.clients.one_in_is_write = one_in_is_write.max(1);
         self.clients.asking = clients;
@@ -70,13 +72,13 @@ impl Cluster {
         }
     }
 
-    /// Answers are counted from now on.
+    /// Discards earlier counts, and starts counting answers.
     pub fn begin(&mut self) {
         self.clients.begin = self.now;
         self.clients.answers.clear();
     }
 
-    /// Answers that clients have had, by tenths of a second.
+    /// Number of answers in each tenth of a second.
     #[must_use]
     pub fn answers(&self) -> &[u64] {
         &self.clients.answers
@@ -91,9 +93,9 @@ impl Cluster {
         }
     }
 
-    /// Sends what a client asks to whoever may serve it.
+    /// Sends a client's next request to a node that can serve it.
     pub(super) fn asks(&mut self, client: usize) {
-        // Not all of them write at once.
+        // Clients are staggered, so that they do not all write at once.
         let turn = self.clients.asked[client].0 + client as u64;
         let input = if turn.is_multiple_of(self.clients.one_in_is_write) {
             Input::Write { client }
@@ -110,7 +112,7 @@ impl Cluster {
         }
     }
 
-    /// The next node that has everything.
+    /// The next node, round robin, that has all committed entries.
     fn reader(&mut self) -> Option<NodeId> {
         let whole = self.machines.iter().filter(|(_, machine)| machine.is_whole);
         let whole: Vec<NodeId> = whole.map(|(node, _)| *node).collect();
@@ -119,14 +121,14 @@ impl Cluster {
         whole.get(turn).copied()
     }
 
-    /// Those were not served.
+    /// Makes clients retry whose requests were not served.
     pub(super) fn turn_away(&mut self, clients: impl IntoIterator<Item = usize>) {
         for client in clients {
             self.after(RETRY, Event::Ask { client });
         }
     }
 
-    /// A client's write has come to the leader.
+    /// Proposes a client's write at the leader.
     pub(super) fn propose(&mut self, node: NodeId, client: usize) {
         self.clients.writes += 1;
         let number = self.clients.writes;
@@ -145,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// So much is committed: those who waited for it are told.
+    /// Answers the clients whose writes are committed up to `commit`.
     pub(super) fn acknowledge(&mut self, node: NodeId, commit: Lsn) {
         let is_leader = matches!(self.machine(node).role, Role::Leader { .. });
         while is_leader

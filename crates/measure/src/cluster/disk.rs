@@ -1,11 +1,11 @@
-//! What is on a node's disk: a log in which each entry takes one place.
+//! The simulated disk of a node: a log in which each entry takes one position.
 
 use std::sync::Arc;
 
 use coeval_consensus::{Entry, Fetch, HardState, Membership, Position, Restored, Write};
 use coeval_types::Lsn;
 
-/// A log and what was promised. A long beginning is shared by all that have it.
+/// The log and the durable state of consensus. Nodes share a long common prefix.
 #[derive(Clone, Debug)]
 pub struct Disk {
     hard_state: HardState,
@@ -30,24 +30,24 @@ impl Disk {
         }
     }
 
-    /// Where the log ends.
+    /// End of the log.
     #[must_use]
     pub fn end(&self) -> Lsn {
         Lsn((self.beginning.len() + self.behind.len()) as u64)
     }
 
-    /// Everything before it is known here to be committed.
+    /// Commit point stored on this disk.
     #[must_use]
     pub const fn commit(&self) -> Lsn {
         self.hard_state.commit
     }
 
-    /// As a file that does not tell the commit point: it is lost.
+    /// Loses the commit point, as if it had not been stored.
     pub const fn forget_commit(&mut self) {
         self.hard_state.commit = Lsn(0);
     }
 
-    /// The entry at this place.
+    /// The entry at this position.
     #[must_use]
     pub fn entry(&self, place: u64) -> Option<&Entry> {
         let place = usize::try_from(place).ok()?;
@@ -57,7 +57,7 @@ impl Disk {
         }
     }
 
-    /// The first place in which the two logs differ, or where the shorter one ends.
+    /// The first position at which the two logs differ, or the end of the shorter one.
     #[must_use]
     pub fn parts_from(&self, other: &Self) -> Lsn {
         let end = self.end().min(other.end()).0;
@@ -73,7 +73,7 @@ impl Disk {
             .unwrap_or(end))
     }
 
-    /// What a node starts with.
+    /// State from which a node starts.
     #[must_use]
     pub fn restored(&self) -> Restored {
         Restored::from_entries(

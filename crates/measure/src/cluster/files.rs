@@ -1,5 +1,5 @@
-//! Real files, for what a recovering node does to its disk: it takes as long on the
-//! virtual clock as it took.
+//! Real files for a recovering node's disk: an operation takes as long on the virtual
+//! clock as it took in real time.
 
 use std::future::Future;
 use std::io;
@@ -15,10 +15,10 @@ use coeval_types::Lsn;
 use super::model::entry_bytes;
 use crate::Stopwatch;
 
-/// Each place of the log has as much of a file.
+/// Bytes of file per log position.
 const PLACE: u64 = 136;
 
-/// The recovering node's log, what it sets aside, and the leader's log.
+/// The recovering node's log, the file for its copies, and the leader's log.
 #[derive(Debug)]
 pub struct Files {
     log: File,
@@ -26,7 +26,7 @@ pub struct Files {
     leader: File,
 }
 
-/// Calls on real files are done when they return.
+/// Runs a future on real files, which is complete at its first poll.
 fn done<Output>(future: impl Future<Output = Output>) -> Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -35,14 +35,14 @@ fn done<Output>(future: impl Future<Output = Output>) -> Output {
 }
 
 impl Files {
-    /// Files in this folder, with a log of so many places, written and flushed.
+    /// Creates files in this folder, with a log of `places` entries, written and synced.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// If the files cannot be created.
     pub fn new(folder: &Path, places: u64) -> io::Result<Self> {
         let make = |name: &str| -> io::Result<File> {
             let file = done(fs::open(folder.join(name), OpenOptions::CREATE_NEW))?;
-            // Some room behind, so that no write makes a file longer.
+            // Preallocated space after the log, so that no write extends a file.
             done(file.allocate((places + (1 << 20)) * PLACE))?;
             let block = vec![0x5A; 1 << 20];
             let mut at = 0;
@@ -60,7 +60,7 @@ impl Files {
         })
     }
 
-    /// Puts entries in their places, and flushes them. How long that takes.
+    /// Writes entries at their positions, and syncs. Returns the time that took.
     pub(super) fn write(&self, entries: &[Entry]) -> io::Result<Duration> {
         let watch = Stopwatch::start();
         if let Some(first) = entries.first() {
@@ -70,8 +70,8 @@ impl Files {
         Ok(watch.elapsed())
     }
 
-    /// Puts entries aside and flushes them, then in their places and flushes those, as a
-    /// log is replaced that must not be lost in between.
+    /// Writes entries to the copy and syncs, then writes them at their positions and
+    /// syncs, as for a crash-safe replacement of log.
     pub(super) fn replace(&self, entries: &[Entry]) -> io::Result<Duration> {
         let Some(first) = entries.first() else {
             return Ok(Duration::ZERO);
@@ -82,7 +82,7 @@ impl Files {
         Ok(watch.elapsed() + self.write(entries)?)
     }
 
-    /// Reads so many places of the leader's log.
+    /// Reads `places` entries of the leader's log.
     pub(super) fn read(&self, from: Lsn, places: usize) -> io::Result<Duration> {
         let watch = Stopwatch::start();
         let mut buffer = vec![0; places * PLACE as usize];
@@ -99,7 +99,7 @@ impl Files {
     }
 }
 
-/// Bytes as long as the entries' frames would be, with what they hold.
+/// Bytes of the length of the entries' frames, with the entries' payloads.
 fn frames(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * PLACE as usize);
     for entry in entries {

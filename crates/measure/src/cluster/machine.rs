@@ -1,4 +1,4 @@
-//! One node with its disk, its way out, and what it has to do.
+//! One simulated node: consensus, disk, network interface, and queues of pending work.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::disk::Disk;
 use super::model::Model;
 use super::nic::Nic;
 
-/// Most of what waits that a node takes on at once.
+/// Greatest number of inputs that a node handles in one batch.
 const MOST_AT_ONCE: usize = 64;
 
-/// What comes to a node.
+/// An input of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
     Message(Message),
@@ -25,7 +25,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// What it costs the node's processor.
+    /// CPU time that the input costs.
     pub(super) fn cost(&self, model: &Model) -> Duration {
         match self {
             Self::Message(message) => model.handling(message),
@@ -52,27 +52,27 @@ pub(super) struct Waiting {
     pub(super) end: Lsn,
 }
 
-/// A node. What is volatile goes with a crash.
+/// A node. Everything except its disk is lost in a crash.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub(super) node: Option<Consensus>,
     pub(super) disk: Disk,
-    /// Events of a life before a crash mean nothing after it.
+    /// Number of the current life: events of an earlier one are ignored.
     pub(super) life: u64,
     pub(super) inbox: VecDeque<Input>,
-    /// What the processor is at.
+    /// Inputs that the processor is handling.
     pub(super) round: Vec<Input>,
     pub(super) writes: VecDeque<Write>,
-    /// What the disk is at.
+    /// Writes that the disk is performing.
     pub(super) writing: Vec<Write>,
     pub(super) nic: Nic,
     pub(super) waiting: VecDeque<Waiting>,
     pub(super) role: Role,
-    /// Until when the threads that apply entries are at it.
+    /// Time until which the threads that apply entries are busy.
     pub(super) applying: Duration,
-    /// How much has been handed to them.
+    /// Log position up to which entries have been passed to those threads.
     pub(super) handed: Lsn,
-    /// It has everything, and may be read from.
+    /// Whether the node has all committed entries, and may serve reads.
     pub(super) is_whole: bool,
 }
 
@@ -95,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// Loses what is volatile. Clients that waited for it.
+    /// Loses the volatile state. Returns the clients that waited for it.
     pub(super) fn crash(&mut self) -> Vec<usize> {
         let lost = self.inbox.iter().chain(&self.round);
         let mut clients: Vec<usize> = lost.filter_map(Input::client).collect();
@@ -107,7 +107,7 @@ impl Machine {
         clients
     }
 
-    /// If the processor is free: takes on what waits.
+    /// Starts handling pending inputs, if the processor is idle. Returns whether it did.
     pub(super) fn begin_round(&mut self) -> bool {
         if !self.round.is_empty() || self.inbox.is_empty() || self.node.is_none() {
             return false;
@@ -117,7 +117,8 @@ impl Machine {
         true
     }
 
-    /// If the disk is free: takes on all writes that wait, which share one flush.
+    /// Starts all pending writes, which share one sync, if the disk is idle. Returns
+    /// whether it did.
     pub(super) fn begin_writing(&mut self) -> bool {
         if !self.writing.is_empty() || self.writes.is_empty() {
             return false;

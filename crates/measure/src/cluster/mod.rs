@@ -1,5 +1,5 @@
-//! Nodes of `coeval_consensus` on a virtual clock, with clients, disks and a network that
-//! have prices.
+//! A simulated cluster for measurements: nodes of `coeval_consensus` on a virtual clock,
+//! with a cost model for clients, disks and network.
 //!
 //! ```text
 //!   clients ──requests──▶ inbox ─▶ processor ─▶ Consensus ─▶ ready ─┬─▶ way out ─▶ inboxes
@@ -8,25 +8,26 @@
 //!      └────────────────────────────────────────────────────────────┴─ committed ─▶ applied
 //! ```
 //!
-//! The nodes are the real code; what is around it is modelled ([`Model`]):
+//! The nodes run the real code; their environment is modelled ([`Model`]):
 //!
-//! - *processor*: one for each node. It takes on up to 64 of what waits in its inbox, works
-//!   for as long as they cost together, and hands out what follows from all of them. So a
-//!   busy leader batches, and a message waits behind the clients before it;
-//! - *disk*: one write at a time; those that wait share one flush;
-//! - *network*: each node's way out has a width, which receivers share by turns; then a
-//!   delay. Nothing is lost but at a node that is cut off or down. Clients have a network of
-//!   their own;
-//! - *clients*: each waits for its answer. Writes go to the leader, reads in turn to nodes
-//!   that have everything;
-//! - *applying*: beside the processor, so much for each entry, in order.
+//! - *processor*: one for each node. It takes up to 64 inputs from its queue, works for
+//!   the sum of their costs, and then emits the results of all. So a busy leader batches,
+//!   and a message queues after the clients before it;
+//! - *disk*: one write at a time; pending writes share one sync;
+//! - *network*: each node has a limited bandwidth for sending, which receivers share in
+//!   turn; then a delay. Messages are lost only at a node that is partitioned or down.
+//!   Clients have a network of their own;
+//! - *clients*: each waits for its answer. Writes go to the leader, reads round robin
+//!   to nodes that have all committed entries;
+//! - *applying*: in parallel to the processor, with a fixed time per entry, in order.
 //!
-//! An entry takes one place of the log ([`Spacing::Entries`]), so places are the LSNs of FRS.
-//! A recovering node may have real [`Files`]: then its writes, and the leader's reads for it,
-//! take as long as they took. Without, a run comes out the same every time.
+//! An entry takes one position of the log ([`Spacing::Entries`]), so positions are the
+//! LSNs of FRS. A recovering node may have real [`Files`]: then its writes, and the
+//! leader's reads for it, take as long as they took in real time. Without real files, a
+//! run is deterministic.
 //!
-//! Invariant: whatever a node says about its disk is on [`Disk`] before; a crash loses all
-//! but that.
+//! Invariant: a node's consensus reports as durable only what is on its [`Disk`]; a crash
+//! loses everything else.
 //!
 //! [`Spacing::Entries`]: coeval_consensus::Spacing::Entries
 
@@ -59,22 +60,22 @@ use machine::{Input, Machine};
 pub use model::Model;
 pub use watch::Recovery;
 
-/// What happens at a moment.
+/// An event at a point in virtual time.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A message comes to its receiver.
+    /// A message arrives at its receiver.
     Arrives(Message),
-    /// A client's request comes to a node.
+    /// A client's request arrives at a node.
     Request { node: NodeId, input: Input },
-    /// A client asks.
+    /// A client sends its next request.
     Ask { client: usize },
-    /// A client has its answer.
+    /// A client receives its answer.
     Answer { client: usize },
-    /// Something of a node's own, in one of its lives.
+    /// An internal event of a node, valid in one of its lives.
     Own { node: NodeId, life: u64, own: Own },
 }
 
-/// What a node has to do with itself.
+/// An internal event of a node.
 #[derive(Clone, Debug)]
 enum Own {
     Tick,
@@ -85,7 +86,7 @@ enum Own {
     Applied(Lsn),
 }
 
-/// Nodes, clients, and what is between them.
+/// Nodes, clients, and the network between them.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     model: Model,
@@ -102,14 +103,14 @@ pub struct Cluster {
     writes_anew: bool,
 }
 
-/// Three voters.
+/// A membership of three voters.
 #[must_use]
 pub fn three() -> Membership {
     Membership::new((1..=3).map(NodeId), [])
 }
 
-/// A log that has been written already: entries in these terms, each begun by its mark and
-/// as long as said, the mark included.
+/// An existing log: entries in these terms, each beginning with its mark and of the given
+/// length, mark included.
 #[must_use]
 pub fn log_of(terms: impl IntoIterator<Item = (u32, u64)>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
@@ -131,8 +132,7 @@ pub fn log_of(terms: impl IntoIterator<Item = (u32, u64)>) -> Vec<Entry> {
     entries
 }
 
-/// The disk of a node that takes part with two others, has this log, and knows that it is
-/// committed up to here.
+/// The disk of one of three nodes, with this log and this commit point.
 #[must_use]
 pub fn disk_with(log: Arc<Vec<Entry>>, commit: u64) -> Disk {
     let hard_state = HardState {
@@ -144,13 +144,13 @@ pub fn disk_with(log: Arc<Vec<Entry>>, commit: u64) -> Disk {
 }
 
 impl Cluster {
-    /// Nodes 1, 2 … with these disks, all of them down.
+    /// A cluster of nodes 1, 2 … with these disks, all of them down.
     #[must_use]
     pub fn new(model: Model, method: Method, disks: impl IntoIterator<Item = Disk>) -> Self {
         let settings = Settings {
             recovery: method,
             spacing: Spacing::Entries,
-            // Counted in places, as everything is with this spacing.
+            // Measured in log positions, as everything with this spacing.
             window_space: 1 << 16,
             recent_space: 1 << 19,
             ..Settings::default()
@@ -174,14 +174,15 @@ impl Cluster {
         }
     }
 
-    /// The recovering node and its leader have these files from here on. With `writes_anew`
-    /// the node writes all that it receives while it recovers, aside and in its place.
+    /// Uses these files for the recovering node and its leader from now on. With
+    /// `writes_anew` the node writes everything it receives during recovery twice: to the
+    /// copy and in place.
     pub fn use_files(&mut self, files: Arc<Files>, writes_anew: bool) {
         self.files = Some(files);
         self.writes_anew = writes_anew;
     }
 
-    /// Messages from this node take so much longer.
+    /// Adds a delay to messages from this node.
     pub fn slow(&mut self, node: NodeId, by: Duration) {
         self.slowed.insert(node, by);
     }
@@ -202,10 +203,10 @@ impl Cluster {
         self.after(delay, Event::Own { node, life, own });
     }
 
-    /// Starts a node with what its disk has.
+    /// Starts a node from its disk.
     ///
     /// # Errors
-    /// When that cannot be.
+    /// If consensus refuses the contents of the disk.
     pub fn start(&mut self, node: NodeId) -> Result<(), String> {
         let settings = self.settings.clone();
         let machine = self.machine(node);
@@ -218,21 +219,21 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a node that has all that is committed.
+    /// Starts a node that has all committed entries.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// The same as for [`Self::start`].
     pub fn start_whole(&mut self, node: NodeId) -> Result<(), String> {
         self.start(node)?;
         self.machine(node).is_whole = true;
         Ok(())
     }
 
-    /// Starts a node again, without its commit point if that is lost, and watches how it
-    /// recovers.
+    /// Restarts a node, without its commit point if that is lost, and observes its
+    /// recovery.
     ///
     /// # Errors
-    /// As [`Self::watch`] and [`Self::start`].
+    /// The same as for [`Self::watch`] and [`Self::start`].
     pub fn restart(&mut self, node: NodeId, commit_is_lost: bool) -> Result<(), String> {
         if commit_is_lost {
             self.machine(node).disk.forget_commit();
@@ -241,35 +242,35 @@ impl Cluster {
         self.start(node)
     }
 
-    /// Watches from now on how a node gets rid of what is not the leader's.
+    /// Starts observing how a node removes entries that the leader does not have.
     ///
     /// # Errors
-    /// When nobody leads.
+    /// If there is no leader.
     pub fn watch(&mut self, node: NodeId) -> Result<(), String> {
-        let leader = self.leader().ok_or("nobody leads")?;
+        let leader = self.leader().ok_or("there is no leader")?;
         let disk = &self.machines[&node].disk;
         let diverges = disk.parts_from(&self.machines[&leader].disk);
         self.recovery = Some(Recovery::new(node, disk.end(), disk.commit(), diverges));
         Ok(())
     }
 
-    /// Takes a node down.
+    /// Kills a node, which loses its volatile state.
     pub fn kill(&mut self, node: NodeId) {
         let clients = self.machine(node).crash();
         self.turn_away(clients);
     }
 
-    /// Nothing arrives from this node, nor at it.
+    /// Partitions a node: messages from it and to it are lost.
     pub fn cut_off(&mut self, node: NodeId) {
         self.cut_off.insert(node);
     }
 
-    /// It does again.
+    /// Ends the partition of a node.
     pub fn reconnect(&mut self, node: NodeId) {
         self.cut_off.remove(&node);
     }
 
-    /// Who serves in the newest term.
+    /// The serving leader of the newest term.
     #[must_use]
     pub fn leader(&self) -> Option<NodeId> {
         let serving = self.machines.iter().filter_map(|(node, machine)| {
@@ -280,7 +281,7 @@ impl Cluster {
         serving.max().map(|(_, node)| node)
     }
 
-    /// The recovery that is watched.
+    /// Measurements of the observed recovery.
     #[must_use]
     pub const fn recovery(&self) -> Option<&Recovery> {
         self.recovery.as_ref()
@@ -292,16 +293,16 @@ impl Cluster {
         Some(self.machines.get(&node)?.node.as_ref()?.status().last)
     }
 
-    /// What the clock shows.
+    /// The current virtual time.
     #[must_use]
     pub const fn now(&self) -> Duration {
         self.now
     }
 
-    /// Lets so much time pass.
+    /// Advances the virtual time.
     ///
     /// # Errors
-    /// When a node refuses what another sent.
+    /// If a node refuses a message from another.
     pub fn pass(&mut self, time: Duration) -> Result<(), String> {
         let until = self.now + time;
         while let Some(next) = self.events.first_entry()
@@ -315,10 +316,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Lets time pass until something is so.
+    /// Advances the virtual time until a condition holds.
     ///
     /// # Errors
-    /// When it is not within `limit`, or as [`Self::pass`].
+    /// If the condition does not hold within `limit`, or as for [`Self::pass`].
     pub fn pass_until(
         &mut self,
         what: &str,

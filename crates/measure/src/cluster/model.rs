@@ -1,32 +1,32 @@
-//! What things cost on the virtual clock.
+//! The cost model of the simulated cluster: times of operations on the virtual clock.
 
 use std::time::Duration;
 
 use coeval_consensus::{Body, Entry, Message, Spacing};
 
-/// Prices. None of them is a claim about a machine but `replay`, which `bench/recovery`
-/// measures; the others are of the order of a data centre's.
+/// Costs of operations. Only `replay` claims to match a machine, as measured by
+/// `bench/recovery`; the others have the order of magnitude of a data centre.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
-    /// From the last byte that leaves to the message that arrives.
+    /// Network delay, from the last byte sent to the arrival of the message.
     pub one_way: Duration,
-    /// Bytes that leave a node in a second.
+    /// Bandwidth of a node for sending, in bytes per second.
     pub link: u64,
-    /// Between two ticks of a node.
+    /// Interval between two ticks of a node.
     pub tick: Duration,
-    /// Processor time of whoever receives a message.
+    /// CPU time of the receiver of a message.
     pub message: Duration,
-    /// And for each entry in it.
+    /// Additional CPU time for each entry in the message.
     pub entry: Duration,
-    /// Processor time of a client's write, at the leader.
+    /// CPU time of a client's write, at the leader.
     pub write: Duration,
-    /// Processor time of a client's read, wherever it is done.
+    /// CPU time of a client's read, at any node.
     pub read: Duration,
     /// Time in which a follower applies one entry, on processors of its own.
     pub replay: Duration,
-    /// One flush of a disk, however little is written.
+    /// Time of one disk sync, without the transfer of the data.
     pub flush: Duration,
-    /// Bytes that a disk takes in a second, or gives back.
+    /// Throughput of a disk, in bytes per second, for writing and reading.
     pub disk: u64,
 }
 
@@ -47,25 +47,25 @@ impl Default for Model {
     }
 }
 
-/// How long so many bytes take at so many in a second.
+/// Time to transfer `bytes` at this rate.
 fn pace(bytes: u64, bytes_per_second: u64) -> Duration {
     Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / bytes_per_second)
 }
 
 impl Model {
-    /// How long bytes take to leave a node.
+    /// Time to send bytes from a node.
     #[must_use]
     pub fn sending(&self, bytes: u64) -> Duration {
         pace(bytes, self.link)
     }
 
-    /// How long bytes take to or from a disk.
+    /// Time to transfer bytes to or from a disk.
     #[must_use]
     pub fn moving(&self, bytes: u64) -> Duration {
         pace(bytes, self.disk)
     }
 
-    /// What a message costs its receiver.
+    /// CPU time of the receiver of a message.
     #[must_use]
     pub fn handling(&self, message: &Message) -> Duration {
         self.message + self.entry * u32::try_from(entries_of(message).len()).unwrap_or(u32::MAX)
@@ -82,7 +82,7 @@ pub fn entries_of(message: &Message) -> &[Entry] {
     }
 }
 
-/// What an entry takes in a message or a file: a frame of the redo log.
+/// Length of an entry in a message or a file, in bytes: that of a frame of the redo log.
 #[must_use]
 pub fn entry_bytes(entry: &Entry) -> u64 {
     let payload = match &entry.content {
@@ -92,13 +92,13 @@ pub fn entry_bytes(entry: &Entry) -> u64 {
     Spacing::REDO_LOG.space(payload)
 }
 
-/// What entries take together.
+/// Total length of entries, in bytes.
 #[must_use]
 pub fn bytes_of(entries: &[Entry]) -> u64 {
     entries.iter().map(entry_bytes).sum()
 }
 
-/// What a message takes on its way.
+/// Length of a message on the network, in bytes.
 #[must_use]
 pub fn message_bytes(message: &Message) -> u64 {
     64 + bytes_of(entries_of(message))

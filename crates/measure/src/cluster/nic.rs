@@ -1,4 +1,5 @@
-//! The way out of a node: so many bytes a second, of which each receiver gets its share.
+//! The simulated network interface of a node: a fixed bandwidth for sending, which the
+//! receivers share.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,10 +7,10 @@ use coeval_consensus::{Message, NodeId};
 
 use super::model::message_bytes;
 
-/// Receivers take turns by so many bytes, as streams that share a link do.
+/// Receivers take turns after this many bytes, like streams that share a link.
 const CHUNK: u64 = 64 << 10;
 
-/// Messages that wait to leave, and the one that is leaving.
+/// Messages that wait to be sent, and the one that is being sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nic {
     waiting: BTreeMap<NodeId, VecDeque<(Message, u64)>>,
@@ -23,7 +24,8 @@ impl Nic {
         queue.push_back((message, bytes));
     }
 
-    /// If nothing is leaving: how many bytes are, from now on.
+    /// Starts sending, if the interface is idle: returns the number of bytes of this
+    /// turn.
     pub(super) fn begin(&mut self, last: Option<NodeId>) -> Option<u64> {
         if self.leaving.is_some() {
             return None;
@@ -39,7 +41,8 @@ impl Nic {
         Some(bytes)
     }
 
-    /// What was leaving has left: to whom, and the message if that was the end of it.
+    /// Ends the current turn: returns the receiver, and the message if it has been sent
+    /// completely.
     pub(super) fn left(&mut self) -> Option<(NodeId, Option<Message>)> {
         let (to, bytes) = self.leaving.take()?;
         let queue = self.waiting.get_mut(&to)?;

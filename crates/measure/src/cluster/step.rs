@@ -1,4 +1,4 @@
-//! What each event does.
+//! Event handlers of the simulated cluster.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Cluster {
         }
     }
 
-    /// Something comes to a node that runs.
+    /// Adds an input to the queue of a running node.
     fn comes(&mut self, node: NodeId, input: Input) -> Result<(), String> {
         self.machine(node).inbox.push_back(input);
         self.begin_round(node)
@@ -107,7 +107,7 @@ impl Cluster {
         recovery.is_some_and(|watch| watch.node == node && watch.log_recovered.is_none())
     }
 
-    /// What it takes to write all entries of a message aside, and again in their places.
+    /// Time to write all entries of a message to the copy, and again in place.
     fn writing_anew(&self, input: &Input) -> Result<Duration, String> {
         let Input::Message(message) = input else {
             return Ok(Duration::ZERO);
@@ -221,7 +221,7 @@ impl Cluster {
         }
     }
 
-    /// A node that has not everything yet applies what is committed.
+    /// Applies committed entries on a node that does not have all of them yet.
     fn apply(&mut self, node: NodeId, end: Lsn) {
         let (now, replay) = (self.now, self.model.replay);
         let machine = self.machine(node);
@@ -251,7 +251,8 @@ impl Cluster {
         }
     }
 
-    /// Whether the recovering node's log is the leader's now, as far as it reached.
+    /// Checks whether the recovering node's log equals the leader's, up to its original
+    /// end.
     fn look_at_recovery(&mut self, node: NodeId) {
         let leader = self.leader();
         let end = leader.and_then(|leader| self.last(leader));

@@ -1,4 +1,4 @@
-//! What one recovery takes.
+//! Measurements of one recovery.
 
 use std::time::Duration;
 
@@ -7,32 +7,34 @@ use coeval_types::Lsn;
 
 use super::model::{entries_of, message_bytes};
 
-/// A node that has started with a log of which some may not be the leader's, and what it
-/// takes until that is settled. Places are counted as the log's ends are: `last` is behind
-/// the last entry, `commit` behind the last that is known to be committed.
+/// A node that has started with a log of which some entries may not be the leader's, and
+/// the cost of reconciling it. Positions are counted like log ends: `last` is after the
+/// last entry, `commit` after the last entry known to be committed.
 #[derive(Clone, Debug)]
 pub struct Recovery {
-    /// Which node.
+    /// Id of the recovering node.
     pub node: NodeId,
-    /// Where its log ended.
+    /// End of its log at the start.
     pub last: Lsn,
-    /// Up to here it knew that its log was committed; 0 when that was lost.
+    /// Its commit point at the start; 0 if that was lost.
     pub commit: Lsn,
-    /// The first place in which it had another entry than the leader; `last` if none.
+    /// The first position at which its entry differed from the leader's; `last` if none
+    /// did.
     pub diverges: Lsn,
-    /// Requests for recovery that have reached the leader.
+    /// Number of recovery requests that have reached the leader.
     pub requests: u64,
-    /// Messages with entries that have reached the node.
+    /// Number of messages with entries that have reached the node.
     pub answers: u64,
-    /// Entries in them, for places that its log had.
+    /// Number of entries in them, for positions that its log had.
     pub entries: u64,
-    /// All bytes that have reached the node.
+    /// Number of bytes that have reached the node.
     pub bytes: u64,
-    /// When it first heard of the leader.
+    /// Time at which the node first heard of the leader.
     pub heard: Option<Duration>,
-    /// When its log, as far as it had reached, was the leader's and on its disk.
+    /// Time at which its log, up to its original end, equalled the leader's and was on
+    /// its disk.
     pub log_recovered: Option<Duration>,
-    /// When it had applied all that is committed, as far as it had heard.
+    /// Time at which it had applied all entries that it knew to be committed.
     pub state_recovered: Option<Duration>,
 }
 
@@ -53,19 +55,19 @@ impl Recovery {
         }
     }
 
-    /// Entries that are not the leader's: `lst − div + 1`.
+    /// Number of entries that are not the leader's: `lst − div + 1`.
     #[must_use]
     pub const fn invalid(&self) -> u64 {
         self.last.0 - self.diverges.0
     }
 
-    /// Entries behind the commit point: `lst − cmt`.
+    /// Number of entries after the commit point: `lst − cmt`.
     #[must_use]
     pub const fn unknown(&self) -> u64 {
         self.last.0 - self.commit.0
     }
 
-    /// From the first word of the leader to the leader's log on disk.
+    /// Time from the leader's first message to the leader's log on disk.
     #[must_use]
     pub fn log_time(&self) -> Option<Duration> {
         Some(self.log_recovered? - self.heard?)
