@@ -1,4 +1,4 @@
-//! Time that passed, and time that threads had.
+//! Clocks: a stopwatch for real time, and CPU time of threads and of the process.
 #![expect(
     clippy::disallowed_methods,
     reason = "measurements of the real machine, not of a simulated one"
@@ -6,13 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Processor time of the calling thread so far.
+/// CPU time of the calling thread so far.
 #[must_use]
 pub fn processor_time() -> Duration {
     time_of(rustix::time::ClockId::ThreadCPUTime)
 }
 
-/// Processor time of all threads of this process so far.
+/// CPU time of all threads of this process so far.
 #[must_use]
 pub fn process_time() -> Duration {
     time_of(rustix::time::ClockId::ProcessCPUTime)
@@ -26,18 +26,18 @@ fn time_of(clock: rustix::time::ClockId) -> Duration {
     )
 }
 
-/// Runs from when it is made.
+/// A stopwatch that runs from its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts one.
+    /// Starts a new stopwatch.
     #[must_use]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// What has passed.
+    /// Time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()

@@ -1,5 +1,5 @@
-//! What programs that measure parts of an engine have in common: rows, clocks, memory,
-//! files, and a cluster on a virtual clock.
+//! Shared parts of the programs that measure components of the engine: rows, clocks,
+//! memory, files, and a cluster on a virtual clock.
 //!
 //! ```text
 //!   bench/ems          ──▶ bin/ems          ──▶ coeval_storage's records and their comparators
@@ -9,12 +9,12 @@
 //!   bench/replay       ──▶ bin/replay       ──▶ coeval_occ's tables that follow a log
 //!   bench/rocc         ──▶ bin/rocc         ──▶ coeval_occ's engine under each of its validators
 //!   bench/transactions ──▶ bin/transactions ──▶ the same, one short transaction after the other
-//!                            └──────▶ Output: raw CSV, charts as SVG and PNG, what it says as text
+//!                            └──────▶ Output: raw CSV, charts as SVG and PNG, the printed text
 //! ```
 //!
-//! A program here measures one thing beside its rivals in one run, takes turns with them,
-//! and checks what they answer. Times are of the clock, and of the processor where other
-//! work on the machine would blur them.
+//! Each program measures one component beside its rivals in one run, alternates between
+//! them, and verifies their answers. Times are real time, or CPU time where other work on
+//! the machine would distort the results.
 
 mod clock;
 pub mod cluster;
@@ -23,13 +23,13 @@ mod output;
 mod rows;
 pub mod table;
 
-/// Why there is no result.
+/// Error of a measurement.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The one in the middle.
+/// The median of `numbers`.
 ///
 /// # Panics
-/// When there is none.
+/// If there are no numbers.
 #[must_use]
 pub fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.into_iter().collect();

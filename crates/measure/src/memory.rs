@@ -1,13 +1,13 @@
-//! What this process takes of the machine's memory.
+//! Memory use of this process.
 #![expect(
     clippy::disallowed_methods,
     reason = "measurements of the real machine, not of a simulated one"
 )]
 
-/// Its resident size in bytes.
+/// Resident size of the process, in bytes.
 ///
 /// # Errors
-/// Where the kernel does not say.
+/// If the kernel does not report it.
 pub fn resident_bytes() -> std::io::Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages = statm.split_ascii_whitespace().nth(1);

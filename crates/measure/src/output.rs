@@ -1,4 +1,4 @@
-//! Where results go: a folder with raw numbers, charts and the text that was printed.
+//! The output folder of a measurement: raw numbers, charts, and the printed text.
 #![expect(
     clippy::disallowed_methods,
     reason = "files of a measurement, beside which no database runs"
@@ -17,10 +17,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// In this folder, which is made if it is not there.
+    /// The output in this folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If the folder cannot be created.
     pub fn new(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self {
@@ -29,43 +29,43 @@ impl Output {
         })
     }
 
-    /// Prints a line, and keeps it.
+    /// Prints a line, and keeps it for [`Output::finish`].
     pub fn say(&mut self, line: &str) {
         println!("{line}");
         self.text.push_str(line);
         self.text.push('\n');
     }
 
-    /// Keeps a chart under this name, as SVG and as PNG.
+    /// Writes a chart under this name, as SVG and as PNG.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn chart(&self, name: &str, chart: &Chart) -> io::Result<()> {
         self.file(&format!("{name}.svg"), chart.svg().as_bytes())?;
         self.file(&format!("{name}.png"), &chart.png()?)
     }
 
-    /// Keeps a chart of bars under this name, as SVG and as PNG.
+    /// Writes a bar chart under this name, as SVG and as PNG.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn bars(&self, name: &str, bars: &Bars) -> io::Result<()> {
         self.file(&format!("{name}.svg"), bars.svg().as_bytes())?;
         self.file(&format!("{name}.png"), &bars.png()?)
     }
 
-    /// Keeps a file.
+    /// Writes a file into the output folder.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         std::fs::write(self.folder.join(name), bytes)
     }
 
-    /// Keeps what was said, under this name.
+    /// Writes the printed text to a file of this name.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn finish(self, name: &str) -> io::Result<()> {
         self.file(name, self.text.as_bytes())
     }

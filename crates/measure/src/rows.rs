@@ -1,12 +1,14 @@
-//! Rows whose readers can tell that they have the right one, and numbers by chance.
+//! Test rows that identify their record and version, and a deterministic random number
+//! generator.
 
 use coeval_storage::Value;
 use coeval_types::{RowBuilder, RowRef};
 
-/// A row of one cell of so many bytes, 10 or more: a record's number and a version's.
+/// A row with one cell of `bytes` bytes, at least 10, which contains the numbers of the
+/// record and of the version.
 ///
 /// # Panics
-/// When `bytes` is less than 10.
+/// If `bytes` is less than 10.
 #[must_use]
 pub fn row_of(record: usize, version: u16, bytes: usize) -> Value {
     let mut cell = vec![0x5A; bytes];
@@ -18,10 +20,10 @@ pub fn row_of(record: usize, version: u16, bytes: usize) -> Value {
     Value::row(RowRef::trusted(&row))
 }
 
-/// The two numbers of a row of [`row_of`].
+/// The numbers of record and version in a row of [`row_of`].
 ///
 /// # Panics
-/// When it is none.
+/// If the row was not made by [`row_of`].
 #[must_use]
 pub fn tag_of(row: RowRef<'_>) -> (usize, u16) {
     let cell = row.cell(0).expect("a row has its cell");
@@ -30,18 +32,18 @@ pub fn tag_of(row: RowRef<'_>) -> (usize, u16) {
     (record as usize, version)
 }
 
-/// Numbers that look like chance and are the same in every run.
+/// A pseudo-random number generator that yields the same numbers in every run.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// Another sequence for each seed.
+    /// A generator for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A random number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
         // Marsaglia, "Xorshift RNGs", the generator with 13, 7 and 17; its upper half,
         // scaled without a division.

@@ -1,4 +1,5 @@
-//! A table of an engine: rows of 100 bytes, and what is done with them by the contract.
+//! The test table of the measurements: rows of 100 bytes, and operations on them through
+//! the transaction contract.
 //!
 //! ```text
 //!   key, 8 bytes │ scattered key, 8 │ counter, 8 │ text, 66 │ 10 bytes of the row's own
@@ -24,45 +25,45 @@ const TABLE: StorageId = StorageId(1);
 const PRIMARY: IndexId = IndexId(1);
 const SCHEMA: u64 = 1;
 
-/// Bytes of a row.
+/// Length of a row, in bytes.
 pub const ROW_BYTES: usize = 100;
 const TEXT_BYTES: usize = 66;
 
-/// Cells.
+/// Positions of the cells.
 const KEY: usize = 0;
 const SCATTERED: usize = 1;
 const COUNTER: usize = 2;
 const TEXT: usize = 3;
 
-/// Rows of a transaction that fills.
+/// Number of rows that one transaction of the load inserts.
 const FILL: u64 = 1_000;
 
-/// What an update changes beside the counter, which it adds one to.
+/// What an update changes in addition to incrementing the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
+    /// The update changes nothing else.
     Counter,
-    /// The text.
+    /// The update changes the text as well, and so the whole row.
     WholeRow,
 }
 
-/// Which keys an index is built of.
+/// The keys of which an index is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// In the order of the rows.
+    /// Keys in the order of the rows.
     Ascending,
-    /// In an order by chance.
+    /// Keys in a random order.
     Scattered,
 }
 
-/// What the table holds.
+/// Totals over the rows of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
     /// Sum of the counters.
     pub updates: u64,
-    /// Of every byte of every row.
+    /// Checksum over every byte of every row.
     pub checksum: u64,
 }
 
@@ -84,10 +85,11 @@ fn index(id: IndexId, kind: IndexKind, cell: usize) -> IndexDefinition {
     }
 }
 
-/// Makes the table known, which builds its primary index from the rows that are there.
+/// Attaches the table to an engine, which builds the primary index from the existing
+/// rows.
 ///
 /// # Errors
-/// When the engine has it, or has stopped.
+/// If the engine has the table already, or has stopped.
 pub fn attach(engine: &Engine) -> Result<(), Error> {
     engine.attach_storage(StorageDefinition {
         id: TABLE,
@@ -96,7 +98,7 @@ pub fn attach(engine: &Engine) -> Result<(), Error> {
     })
 }
 
-/// Puts a row into `bytes`.
+/// Encodes a row into `bytes`.
 fn make_row(key: u64, counter: u64, text: u64, builder: &mut RowBuilder, bytes: &mut Vec<u8>) {
     let scattered = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     builder.push(Some(&key.to_be_bytes()));
@@ -116,10 +118,10 @@ fn number(row: RowRef<'_>, cell: usize) -> u64 {
     u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// A transaction that writes, at this level.
+/// Begins a writing transaction with these options.
 ///
 /// # Errors
-/// When the engine has stopped.
+/// If the engine has stopped.
 pub async fn writer(engine: &Engine, options: &BeginOptions) -> Result<Writer, Error> {
     let transaction = locking(engine, options, TableLock::Write).await?;
     Ok(Writer {
@@ -146,10 +148,10 @@ async fn commit(transaction: &mut dyn Transaction) -> Result<Timestamp, Error> {
     }
 }
 
-/// Fills the table with rows of these keys.
+/// Fills the table with `rows` rows, with keys from 0.
 ///
 /// # Errors
-/// When a key is there, or the engine has stopped.
+/// If a key exists already, or the engine has stopped.
 pub async fn fill(engine: &Engine, rows: u64) -> Result<(), Failure> {
     let (mut builder, mut row) = (RowBuilder::new(), Vec::new());
     for first in (0..rows).step_by(FILL as usize) {
@@ -167,7 +169,7 @@ pub async fn fill(engine: &Engine, rows: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A transaction that writes, with its buffers.
+/// A writing transaction, with its buffers.
 pub struct Writer {
     transaction: Box<dyn Transaction>,
     builder: RowBuilder,
@@ -175,18 +177,18 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Reads rows with these keys at once, 64 at the most.
+    /// Reads the rows with these keys in one batch, 64 at most.
     ///
     /// # Errors
-    /// When one is missing, or the transaction has to give way.
+    /// If a row is missing, or a conflict aborts the transaction.
     pub fn read_many(&mut self, keys: &[[u8; 8]]) -> Result<(), Failure> {
         read_many(&mut *self.transaction, keys)
     }
 
-    /// Updates the row with this key. Waits for its lock.
+    /// Updates the row with this key, after waiting for its lock.
     ///
     /// # Errors
-    /// When there is none, or the transaction has to give way.
+    /// If the row does not exist, or a conflict aborts the transaction.
     pub async fn update(&mut self, key: u64, change: Change, text: u64) -> Result<(), Failure> {
         let Self {
             transaction,
@@ -228,19 +230,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends it. Does not wait until it is durable.
+    /// Commits, without waiting for durability.
     ///
     /// # Errors
-    /// When it has to give way.
+    /// If a conflict aborts the transaction.
     pub async fn commit(mut self) -> Result<Timestamp, Error> {
         commit(&mut *self.transaction).await
     }
 }
 
-/// Updates the rows with these keys, which ascend, in one transaction.
+/// Updates the rows with these keys, which must ascend, in one transaction.
 ///
 /// # Errors
-/// As those of [`Writer`].
+/// The same as those of [`Writer`].
 pub async fn update(
     engine: &Engine,
     keys: &[u64],
@@ -257,7 +259,7 @@ pub async fn update(
 /// Reads the row with this key in a transaction of its own.
 ///
 /// # Errors
-/// When there is none, or the transaction has to give way.
+/// If the row does not exist, or a conflict aborts the transaction.
 #[inline]
 pub async fn read(engine: &Engine, options: &BeginOptions, key: u64) -> Result<(), Failure> {
     let mut transaction = coeval_txn::begin(engine, options).await?;
@@ -272,10 +274,11 @@ pub async fn read(engine: &Engine, options: &BeginOptions, key: u64) -> Result<(
     }
 }
 
-/// Reads rows with these keys at once, 64 at the most, in a transaction of their own.
+/// Reads the rows with these keys in one batch, 64 at most, in a transaction of their
+/// own.
 ///
 /// # Errors
-/// When one is missing, or the transaction has to give way.
+/// If a row is missing, or a conflict aborts the transaction.
 pub async fn read_at_once(
     engine: &Engine,
     options: &BeginOptions,
@@ -293,17 +296,17 @@ fn read_many(transaction: &mut dyn Transaction, keys: &[[u8; 8]]) -> Result<(), 
     transaction.get_many(TABLE, PRIMARY, &slices, &mut |at, _, row| {
         right |= u64::from(row.cell(KEY) == Some(&keys[at][..])) << at;
     })?;
-    // Each of them, for a key may have been shown twice.
+    // Checks each key, because a key may have been visited twice.
     match right.count_ones() as usize == keys.len() {
         true => Ok(()),
         false => Err(format!("of {} keys not all were found: {right:b}", keys.len()).into()),
     }
 }
 
-/// `CREATE INDEX` on the rows that are there, and back again.
+/// Creates an index on the existing rows, as `CREATE INDEX` does, and drops it again.
 ///
 /// # Errors
-/// When keys that differ are taken for the same, or the engine has stopped.
+/// If different keys are reported as duplicates, or the engine has stopped.
 pub async fn build_index(engine: &Engine, keys: Keys, kind: IndexKind) -> Result<(), Failure> {
     const NEW: IndexId = IndexId(2);
     let cell = match keys {
@@ -321,10 +324,10 @@ pub async fn build_index(engine: &Engine, keys: Keys, kind: IndexKind) -> Result
     Ok(())
 }
 
-/// Reads every row by the primary index.
+/// Reads every row through the primary index.
 ///
 /// # Errors
-/// When a key is missing or out of its order, or the engine has stopped.
+/// If a key is missing or out of order, or the engine has stopped.
 pub async fn totals(engine: &Engine) -> Result<Totals, Failure> {
     let mut transaction = coeval_txn::begin(engine, &BeginOptions::default()).await?;
     let mut totals = Totals::default();

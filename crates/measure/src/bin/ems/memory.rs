@@ -1,4 +1,4 @@
-//! What versions take: figures 2.6 and 2.7.
+//! Memory of versions: figures 2.6 and 2.7.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,15 +11,15 @@ use coeval_workload::plot::{Axis, Chart, Series};
 
 use super::Arguments;
 
-/// How often a storage is measured on its way.
+/// Number of measurements of a storage during the updates.
 const STEPS: usize = 5;
 
-/// Which records are updated.
+/// Distribution of the updates over the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skew {
-    /// Any.
+    /// Uniform over all records.
     Uniform,
-    /// Four times of five one of the first fifth.
+    /// Four of five updates go to the first fifth of the records.
     Hotspot,
 }
 
@@ -41,7 +41,7 @@ impl Skew {
     }
 }
 
-/// Bytes after so many updates.
+/// Memory in bytes after a number of updates.
 struct Sample {
     updates: usize,
     bytes: usize,
@@ -86,7 +86,7 @@ fn grow<S: VersionStorage>(arguments: &Arguments, bytes: usize, skew: Skew) -> V
     samples
 }
 
-/// Measures all storages, and prints what they take.
+/// Measures all storages, and prints their memory use.
 pub fn measure(arguments: &Arguments, output: &mut Output) -> io::Result<()> {
     let mut csv = String::from("storage,value_bytes,distribution,updates,bytes\n");
     for (bytes, figure) in [(10, "2.6"), (100, "2.7")] {

@@ -1,4 +1,4 @@
-//! How fast versions are read: figures 2.4 and 2.5.
+//! Read performance of versions: figures 2.4 and 2.5.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,13 +11,13 @@ use coeval_workload::plot::{Axis, Chart, Series};
 
 use super::Arguments;
 
-/// Versions of each record: what it began with, and three more.
+/// Number of versions of each record: the initial one and three updates.
 pub const VERSIONS: u16 = 4;
-/// How many reads share a guard.
+/// Number of reads under one guard.
 const UNDER_A_GUARD: usize = 16;
 const BYTES: usize = 10;
 
-/// Which version is read, and whether records are being updated meanwhile.
+/// Which version is read, and whether records are being updated concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     newest: bool,
@@ -53,7 +53,7 @@ impl Case {
     }
 }
 
-/// What one turn came to.
+/// Result of one turn.
 struct Turn {
     storage: &'static str,
     case: Case,
@@ -75,7 +75,7 @@ impl Turn {
     }
 }
 
-/// A storage of so many records of [`VERSIONS`] versions each.
+/// A storage of `records` records with [`VERSIONS`] versions each.
 fn filled<S: VersionStorage>(records: usize) -> S {
     let storage = S::filled(records, &|record| row_of(record, 1, BYTES));
     let domain = Domain::new();
@@ -90,8 +90,8 @@ fn filled<S: VersionStorage>(records: usize) -> S {
     storage
 }
 
-/// One thread's reads: how much of the processor's time they took, and how many versions
-/// they passed.
+/// Performs one thread's reads; returns their CPU time, and the number of versions
+/// traversed.
 fn read_all<S: VersionStorage>(
     storage: &S,
     (records, reads): (usize, usize),
@@ -164,7 +164,8 @@ pub fn measure(arguments: &Arguments, output: &mut Output) -> io::Result<()> {
         for newest in [true, false] {
             let case = Case { newest, updating };
             for &threads in &arguments.threads {
-                // Round 0 warms caches and is not counted. Who goes first alternates.
+                // Round 0 warms caches and does not count. The order of the storages
+                // alternates.
                 for round in 0..=arguments.rounds {
                     let mut storages: [&dyn Fn() -> Turn; 4] = [
                         &|| turn(&n2o, arguments, case, threads, round),
@@ -278,7 +279,7 @@ fn report(arguments: &Arguments, turns: &[Turn], output: &mut Output) -> io::Res
     Ok(())
 }
 
-/// Table 2.1.
+/// Number of versions traversed according to table 2.1.
 fn expected_jumps(storage: &str, case: Case) -> f64 {
     let versions = f64::from(VERSIONS);
     let updating = f64::from(u8::from(case.updating));

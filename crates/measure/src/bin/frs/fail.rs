@@ -1,4 +1,5 @@
-//! How a leader comes to have entries that nobody else has, and goes down.
+//! Failure scenario of the frs benchmark: a leader gets log entries that no other node
+//! has, and is killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +9,13 @@ use coeval_measure::cluster::{Cluster, Disk, Files, Model, disk_with, log_of};
 
 use super::{Arguments, Failure};
 
-/// Terms in which the records were written that are there before anything happens.
+/// Number of terms in which the initial records were written.
 const TERMS: u32 = 5;
 
-/// How long anything may take on the virtual clock.
+/// Timeout of any step, in virtual time.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// What all runs begin with.
+/// Initial state of all runs.
 pub struct Base {
     disk: Disk,
     pub files: Arc<Files>,
@@ -39,7 +40,7 @@ impl Base {
         })
     }
 
-    /// Three nodes with the records, and one of them elected.
+    /// A cluster of three nodes with the initial records and an elected leader.
     pub fn cluster(&self, method: Method) -> Result<Cluster, String> {
         let disks = std::iter::repeat_n(self.disk.clone(), 3);
         let mut cluster = Cluster::new(Model::default(), method, disks);
@@ -50,13 +51,13 @@ impl Base {
         Ok(cluster)
     }
 
-    /// So many clients write; the leader is cut off from the others until there is another
-    /// and it has noticed; then it is down. Which node that is.
+    /// Runs `clients` writing clients, partitions the leader until another one is elected
+    /// and it has noticed, and kills it. Returns the cluster and the killed node.
     pub fn failed(&self, method: Method, clients: usize) -> Result<(Cluster, NodeId), String> {
         let mut cluster = self.cluster(method)?;
         cluster.load(clients, 1);
         cluster.pass(Duration::from_millis(500))?;
-        let old = cluster.leader().ok_or("nobody leads")?;
+        let old = cluster.leader().ok_or("there is no leader")?;
         cluster.cut_off(old);
         cluster.pass_until("another leader", LIMIT, |cluster| {
             cluster.leader().is_some_and(|leader| leader != old)

@@ -1,4 +1,4 @@
-//! Figures 6.5 to 6.7: what recoveries take.
+//! Cost of recoveries: figures 6.5 to 6.7.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use coeval_workload::plot::{Axis, Chart, Series};
 use super::fail::{Base, LIMIT};
 use super::{Arguments, Failure, LINES, Line};
 
-/// Clients whose writes the recovering node has left, unless a figure says otherwise; as in
-/// the source.
+/// Number of clients whose writes diverged on the recovering node, unless a figure varies
+/// it; as in the source.
 const CLIENTS: usize = 400;
 
-/// A recovery under given circumstances.
+/// Parameters of one recovery to measure.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     line: Line,
@@ -26,7 +26,7 @@ struct Turn {
     with_files: bool,
 }
 
-/// Lets the node of `cluster` that is down recover.
+/// Restarts the node of `cluster` that is down, and measures its recovery.
 fn recover(mut cluster: Cluster, base: &Base, turn: &Turn) -> Result<Recovery, String> {
     cluster.load(turn.clients, 1);
     cluster.pass(Duration::from_millis(300))?;
@@ -57,7 +57,7 @@ fn recover(mut cluster: Cluster, base: &Base, turn: &Turn) -> Result<Recovery, S
 
 const HEAD: &str = "figure,line,x,last,commit,diverges,requests,answers,entries,bytes,seconds\n";
 
-/// Everything that was measured.
+/// All measurements of the figures so far.
 struct Results {
     csv: String,
     rows: Vec<(&'static str, &'static str, f64, Recovery)>,
@@ -81,7 +81,7 @@ impl Results {
         self.rows.push((figure, line.name, x, recovery));
     }
 
-    /// The median of one line at one place.
+    /// The median of a value of one line at one x.
     fn median(&self, figure: &str, line: &str, x: f64, value: fn(&Recovery) -> f64) -> f64 {
         let rows = self.rows.iter();
         let mut values: Vec<f64> = rows
@@ -99,7 +99,7 @@ fn seconds(recovery: &Recovery) -> f64 {
         .map_or(f64::NAN, |time| time.as_secs_f64())
 }
 
-/// What is drawn of a figure.
+/// Contents of one chart of a figure.
 struct Panel {
     figure: &'static str,
     name: &'static str,
@@ -196,7 +196,7 @@ fn milliseconds(recovery: &Recovery) -> f64 {
     seconds(recovery) * 1e3
 }
 
-/// Measures them, prints them and draws them.
+/// Measures, prints and plots the figures.
 pub fn measure(arguments: &Arguments, base: &Base, output: &mut Output) -> Result<(), Failure> {
     let mut results = Results {
         csv: HEAD.to_owned(),
@@ -215,7 +215,7 @@ pub fn measure(arguments: &Arguments, base: &Base, output: &mut Output) -> Resul
     Ok(())
 }
 
-/// Figure 6.5. What is counted is the same in every run, and on any disk.
+/// Figure 6.5. Counts are the same in every run, and on any disk.
 fn counts(arguments: &Arguments, base: &Base, results: &mut Results) -> Result<(), String> {
     for line in LINES.into_iter().filter(|line| !line.writes_anew) {
         for &clients in &arguments.clients {
@@ -234,8 +234,9 @@ fn counts(arguments: &Arguments, base: &Base, results: &mut Results) -> Result<(
     Ok(())
 }
 
-/// Figures 6.6 and 6.7. Where the delay varies nobody else asks the leader anything: else a
-/// request of CHK waits for the clients before it, and a delay shorter than that is hidden.
+/// Figures 6.6 and 6.7. While the delay varies no client sends requests to the leader:
+/// otherwise a request of CHK queues after those of clients, which hides delays shorter
+/// than that.
 fn times(arguments: &Arguments, base: &Base, results: &mut Results) -> Result<(), String> {
     for line in LINES {
         let (cluster, node) = base.failed(line.method, CLIENTS)?;

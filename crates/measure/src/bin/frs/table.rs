@@ -14,7 +14,7 @@ const METHODS: [(&str, Method); 3] = [
     ("TC", Method::Truncating),
 ];
 
-/// Counts them, and holds them to the table.
+/// Counts requests and entries, and compares them with the table.
 pub fn measure(output: &mut Output) -> Result<(), Failure> {
     let mut csv = "case,method,last,commit,diverges,requests,entries,answers\n".to_owned();
     output.say("table 6.1  requests and entries of a recovery");
@@ -35,7 +35,8 @@ pub fn measure(output: &mut Output) -> Result<(), Failure> {
                 wrong.push(format!("{name}, {case:?}"));
             }
             if row.is_empty() {
-                // As the text counts: entries from 1 on, points are entries.
+                // In the numbering of the text: entries count from 1, and points are
+                // entries.
                 let diverges = recovery.diverges.0 + 1;
                 let _ = write!(
                     row,

@@ -1,4 +1,4 @@
-//! Figure 6.8: answers over time, through the death and the return of a leader.
+//! Figure 6.8 of FRS: answers over time, while a leader is killed and restarted.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,49 +11,50 @@ use coeval_workload::plot::{Axis, Chart, Series};
 use super::fail::{Base, LIMIT};
 use super::{Failure, LINES, Line};
 
-/// As in the source.
+/// Number of clients, and times of the kill and the restart, as in the source.
 const CLIENTS: usize = 1000;
 const KILLED: Duration = Duration::from_secs(10);
 const RESTARTED: Duration = Duration::from_secs(15);
-/// Long enough for the slowest.
+/// End of the run, late enough for the slowest line.
 const END: Duration = Duration::from_secs(50);
-/// For so long before it is killed the leader is cut off from the other nodes, so that it
-/// leaves entries that nobody else has: one that is killed at once leaves next to none.
+/// The leader is partitioned from the other nodes for this long before it is killed, so
+/// that it has entries that no other node has: a leader that is killed at once has next
+/// to none.
 const CUT_OFF: Duration = Duration::from_millis(200);
-/// One in so many is a write. Then the leader, which does all writes and its share of the
-/// reads, does four fifths as much when two nodes share the reads as when three do: what
-/// the source has between death and return.
+/// One in this many requests is a write. Then the leader, which does all writes and its
+/// share of the reads, does four fifths as much when two nodes share the reads as when
+/// three do: the ratio of the source between the kill and the return.
 const ONE_IN_IS_WRITE: u64 = 4;
-/// Answers are counted by so much.
+/// Length of a counting interval, in seconds.
 const SLICE: f64 = 0.1;
 
-/// A run, and what came of it.
+/// A run, and its results.
 struct Run {
     line: Line,
     answers: Vec<u64>,
     recovery: Recovery,
-    /// From the restart until it serves reads.
+    /// Time from the restart until the node serves reads.
     returned: Duration,
-    /// Without answers to anybody, after the kill.
+    /// Time without any answer after the kill, in seconds.
     silent: f64,
 }
 
 impl Run {
-    /// Answers in a second, between two moments.
+    /// Answers per second, between two points in time.
     fn rate(&self, from: f64, to: f64) -> f64 {
         let slices = &self.answers[(from / SLICE) as usize..(to / SLICE) as usize];
         slices.iter().sum::<u64>() as f64 / (to - from)
     }
 }
 
-/// A cluster until its leader has been down for a while.
+/// Runs a cluster until its leader has been down for a while.
 fn until_restart(base: &Base, line: Line) -> Result<(Cluster, NodeId), String> {
     let mut cluster = base.cluster(line.method)?;
     cluster.load(CLIENTS, ONE_IN_IS_WRITE);
-    // The first election is before the beginning.
+    // Time counts from the first election on.
     cluster.begin();
     cluster.pass(KILLED - CUT_OFF)?;
-    let old = cluster.leader().ok_or("nobody leads")?;
+    let old = cluster.leader().ok_or("there is no leader")?;
     cluster.cut_off(old);
     cluster.pass(CUT_OFF)?;
     cluster.kill(old);
@@ -104,7 +105,7 @@ fn run(
     })
 }
 
-/// Measures it, prints it and draws it.
+/// Measures, prints and plots the figure.
 pub fn measure(base: &Base, output: &mut Output) -> Result<(), Failure> {
     let mut runs = [Vec::new(), Vec::new()];
     for line in LINES {

@@ -1,4 +1,4 @@
-//! The indexes that are compared, behind one interface.
+//! The indexes under comparison, behind one trait.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
@@ -8,14 +8,14 @@ use coeval_storage::index::tree::Tree;
 use coeval_types::Rid;
 use scc::{Comparable, Equivalent, Guard, TreeIndex};
 
-/// What is measured.
+/// An index under measurement.
 pub trait Index<const N: usize>: Sync + Send + Sized {
-    /// Its name in the table.
+    /// Name of the index in the table.
     const NAME: &'static str;
 
     fn new() -> Self;
 
-    /// An index of entries that come in order.
+    /// Builds an index from sorted entries.
     fn load(sorted: &[([u8; N], u64)]) -> Self {
         let index = Self::new();
         for (key, rid) in sorted {
@@ -29,7 +29,7 @@ pub trait Index<const N: usize>: Sync + Send + Sized {
     fn get(&self, key: &[u8; N]) -> Option<u64>;
     fn scan(&self, from: &[u8; N], most: usize, visit: impl FnMut(&[u8], u64));
 
-    /// The sum of the RIDs of keys that are there.
+    /// Looks up existing keys; returns the sum of their record ids.
     fn get_many(&self, keys: &[[u8; N]]) -> u64 {
         keys.iter()
             .map(|key| self.get(key).expect("the key is there"))
@@ -37,7 +37,7 @@ pub trait Index<const N: usize>: Sync + Send + Sized {
     }
 }
 
-/// The index of this crate.
+/// The ordered index of `coeval-storage`.
 pub struct Ours {
     domain: Domain,
     index: Tree,
@@ -104,10 +104,11 @@ impl<const N: usize> Index<N> for Ours {
     }
 }
 
-/// Bytes that fit into a key without an allocation: what makes it three words.
+/// Length of the longest key stored without an allocation, in bytes: that makes a key
+/// three words.
 const INLINE: usize = 22;
 
-/// A byte string of any length, as the engine gave it to scc.
+/// A byte string of any length, as the engine passed it to scc.
 #[derive(Clone)]
 enum Bytes {
     Inline { length: u8, bytes: [u8; INLINE] },
@@ -155,7 +156,7 @@ impl Ord for Bytes {
     }
 }
 
-/// A key to look for, without owning it.
+/// A borrowed key for a lookup.
 struct Probe<'key>(&'key [u8]);
 
 impl Equivalent<Bytes> for Probe<'_> {
@@ -172,7 +173,7 @@ impl Comparable<Bytes> for Probe<'_> {
     }
 }
 
-/// scc's index of byte strings.
+/// scc's index with byte strings as keys.
 pub struct SccBytes(TreeIndex<Bytes, u64>);
 
 impl<const N: usize> Index<N> for SccBytes {
@@ -206,7 +207,7 @@ impl<const N: usize> Index<N> for SccBytes {
     }
 }
 
-/// scc's index of arrays.
+/// scc's index with arrays as keys.
 pub struct SccArray<const N: usize>(TreeIndex<[u8; N], u64>);
 
 impl<const N: usize> Index<N> for SccArray<N> {

@@ -1,37 +1,38 @@
-//! The ordered index beside scc's TreeIndex, in one run.
+//! The index benchmark: compares the ordered index with scc's TreeIndex, in one run.
 //!
 //! ```text
 //! bench/index                                      with a record of machine and results
 //! cargo run --release -p coeval-measure --bin index -- --help
 //! ```
 //!
-//! Three shapes of keys: 8 bytes, 24 bytes, and 24 bytes of three columns (64 tenants,
-//! 1000 groups, an item), all in an order that looks random. The file has each row as soon as it is measured. Each round does the same on
-//! every index with one thread and with two, and who goes first alternates:
+//! There are three shapes of keys: 8 bytes, 24 bytes, and 24 bytes of three columns (64
+//! tenants, 1000 groups, an item), all in an order that looks random. Each row is written
+//! to the output file as soon as it is measured. Each round does the same on every index
+//! with one thread and with two, in alternating order:
 //!
 //! | operation | what |
 //! | --- | --- |
 //! | insert | every key once, into an empty index |
 //! | get | every key once, in another order |
-//! | get_many | the same in groups of 64 (on scc: one by one, it has nothing else) |
+//! | get_many | the same in groups of 64 (on scc: one by one, since it has no batch lookup) |
 //! | scan | 100 entries from a key on, for one key in 50 |
 //! | remove | every key once |
-//! | load | keys in order into an empty index, by what the index has for that |
+//! | load | keys in order into an empty index, by the index's bulk load |
 //!
 //! # What is checked
 //!
-//! Every insertion and removal says that it did something; the sum of all RIDs that were
-//! looked up is what it must be; every scan is in order, has its 100 entries unless it
-//! reaches the end, and the sum of what scans have seen is the same for every index; an
-//! index from which everything was removed has nothing. Otherwise the program panics.
+//! Every insert and remove must report success; the sum of all record ids looked up must
+//! be right; every scan must be in order and have 100 entries unless it reaches the end,
+//! and the sum over all scans must be the same for every index; an index must be empty
+//! after all keys were removed. Otherwise the program panics.
 //!
 //! # What makes it unfair
 //!
-//! `scc` has the keys that the engine once gave to it: up to 22 bytes in the leaf, others
-//! boxed. `scc-array` has arrays whose length the compiler knows: its best case, which
-//! an index of byte strings of any length cannot have. Everybody pins for each operation.
-//! Times are of the clock and of the processor: on a machine with other work, the
-//! second, summed over threads, is the one to compare.
+//! `scc` has the keys that the engine once passed to it: up to 22 bytes inline in the
+//! leaf, others boxed. `scc-array` has arrays whose length the compiler knows: its best
+//! case, which is impossible for byte strings of any length. Every index pins the epoch
+//! for each operation. The results have real time and CPU time: on a machine with other
+//! work, compare the CPU time, which is summed over threads.
 mod indexes;
 mod report;
 
@@ -48,17 +49,17 @@ use report::{Row, Rows};
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
 
-/// Entries of a scan.
+/// Number of entries in a scan.
 const SCAN: usize = 100;
-/// Keys of a group.
+/// Number of keys in a group.
 const GROUP: usize = 64;
 
-/// A number that a multiplication scatters over all of its bits.
+/// Scatters a number over all bits by a multiplication.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// What keys look like.
+/// Shape of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Shape {
     #[value(name = "8")]
@@ -68,19 +69,19 @@ enum Shape {
     Columns,
 }
 
-/// Measures the ordered index beside scc's.
+/// Compares the ordered index with scc's.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many keys there are.
+    /// Number of keys.
     #[arg(long, default_value_t = 2_000_000)]
     keys: u64,
-    /// Rounds of every index.
+    /// Number of rounds for every index.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// What keys look like: of 8 or 24 bytes, or of 24 in three columns.
+    /// Shapes of keys: of 8 or 24 bytes, or of 24 in three columns.
     #[arg(long, value_delimiter = ',', default_value = "8,24,columns")]
     shapes: Vec<Shape>,
-    /// Where the results go.
+    /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
 }
@@ -94,7 +95,7 @@ impl Shape {
         }
     }
 
-    /// The key of a number; `bytes` has its length.
+    /// Writes the key of a number to `bytes`, which has the key's length.
     #[inline]
     fn write(self, number: u64, bytes: &mut [u8]) {
         let words = match self {
@@ -115,7 +116,7 @@ impl Shape {
     }
 }
 
-/// What is done, and with how much.
+/// Parameters of a measurement.
 struct Load<const N: usize> {
     shape: Shape,
     keys: u64,
@@ -131,8 +132,8 @@ impl<const N: usize> Load<N> {
         bytes
     }
 
-    /// The first `count` numbers in an order of its own, those of one thread. All of
-    /// them come when the step shares no factor with the number of keys, which sums show.
+    /// One thread's share of the first `count` numbers in a pseudo-random order. All
+    /// numbers occur if the step is coprime to the number of keys, which the sums verify.
     fn numbers(&self, thread: u64, order: u64, count: u64) -> impl Iterator<Item = u64> {
         let (keys, threads) = (self.keys, self.threads);
         let step = 1_000_003 + 2 * order;
@@ -141,8 +142,8 @@ impl<const N: usize> Load<N> {
             .map(move |at| at * step % keys)
     }
 
-    /// Runs `work` in every thread, and notes what it took. Returns the sum of what the
-    /// threads return.
+    /// Runs `work` in every thread, and records the time it took. Returns the sum of the
+    /// threads' results.
     fn measure<I: Index<N>>(
         &self,
         rows: &mut Rows<'_>,
@@ -175,7 +176,7 @@ impl<const N: usize> Load<N> {
         sum
     }
 
-    /// Everything, on one kind of index.
+    /// Performs all operations on one kind of index.
     fn run<I: Index<N>>(&self, rows: &mut Rows<'_>) {
         let all = self.keys * (self.keys - 1) / 2;
         let bytes_before = report::allocated();
@@ -255,7 +256,7 @@ impl<const N: usize> Load<N> {
         assert!(expected.next().is_none(), "all that was loaded");
     }
 
-    /// The sum of the RIDs from a key on. Checks order.
+    /// The sum of the record ids of a scan from a key on. Checks the order.
     #[inline]
     fn scan<I: Index<N>>(&self, index: &I, from: &[u8; N]) -> u64 {
         let (mut sum, mut count, mut last) = (0u64, 0u64, 0u64);

@@ -1,4 +1,4 @@
-//! What was measured, as rows, as a table of medians, and as charts.
+//! Results of the index benchmark: raw rows, a table of medians, and charts.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,29 +21,29 @@ pub struct Row {
 }
 
 impl Row {
-    /// Millions of operations in a second of the clock.
+    /// Millions of operations per second of real time.
     fn by_clock(&self) -> f64 {
         self.operations as f64 / self.seconds / 1e6
     }
 
-    /// Millions of operations in a second of a processor.
+    /// Millions of operations per second of CPU time.
     fn by_processor(&self) -> f64 {
         self.operations as f64 / self.processor / 1e6
     }
 }
 
-/// What there is a chart of.
+/// Operations with a chart.
 const OPERATIONS: [&str; 5] = ["insert", "get", "get_many", "scan", "remove"];
 
-/// What rows come to.
+/// The summary of all rows.
 pub struct Report {
-    /// Its lines.
+    /// Lines of the table of medians.
     pub table: Vec<String>,
-    /// Each with the name of its file.
+    /// Charts with the names of their files.
     pub charts: [(String, Chart); OPERATIONS.len()],
 }
 
-/// All of them.
+/// All rows measured so far, with their output file.
 pub struct Rows<'output> {
     rows: Vec<Row>,
     sum: Option<u64>,
@@ -52,7 +52,7 @@ pub struct Rows<'output> {
 }
 
 impl<'output> Rows<'output> {
-    /// None yet. A file always has what there is.
+    /// An empty set of rows. The output file is kept up to date with every row.
     pub fn new(output: &'output Output) -> Self {
         Self {
             rows: Vec::new(),
@@ -67,19 +67,19 @@ impl<'output> Rows<'output> {
         self.write();
     }
 
-    /// Notes bytes for each key with the last row.
+    /// Records the bytes per key in the last row.
     pub fn set_bytes(&mut self, bytes: f64) {
         self.rows.last_mut().expect("a row").bytes = Some(bytes);
         self.write();
     }
 
-    /// From here on indexes are compared that hold the same.
+    /// Starts a comparison of indexes with equal contents.
     pub fn begin_comparison(&mut self) {
         self.sum = None;
     }
 
     /// # Panics
-    /// When another index came to another sum.
+    /// If another index had another sum.
     pub fn same_for_every_index(&mut self, sum: u64) {
         let expected = *self.sum.get_or_insert(sum);
         assert_eq!(sum, expected, "scans have seen the same");
@@ -136,7 +136,7 @@ impl<'output> Rows<'output> {
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    /// What there is to say, and to draw. Fails when the file could not be written.
+    /// Returns the table and the charts. Fails if the output file could not be written.
     pub fn finish(self) -> io::Result<Report> {
         let charts = OPERATIONS.map(|operation| {
             let name = format!("index-{}", operation.replace('_', "-"));
@@ -147,7 +147,7 @@ impl<'output> Rows<'output> {
         Ok(Report { table, charts })
     }
 
-    /// One operation on every index, with every kind of keys.
+    /// A chart of one operation on every index, with every shape of keys.
     fn chart(&self, operation: &'static str) -> Chart {
         let axis = |name: &str| Axis {
             name: name.to_owned(),
@@ -181,7 +181,7 @@ impl<'output> Rows<'output> {
         }
     }
 
-    /// Medians, and ours as multiples of the others'.
+    /// Medians, and those of the engine's index as multiples of the rivals'.
     fn table(&self) -> Vec<String> {
         let mut table = vec![format!(
             "{:<11}{:>3} {:<9}|{:>8}{:>8}{:>8} |{:>8}{:>8} |{:>8}{:>8} |{:>7}{:>7}{:>7}",
@@ -237,7 +237,7 @@ impl<'output> Rows<'output> {
     }
 }
 
-/// Bytes that the process has allocated.
+/// Number of bytes that the process has allocated.
 pub fn allocated() -> i64 {
     let bytes = coeval_memory::heap::bytes().expect("the allocator counts");
     i64::try_from(bytes).expect("less than the address space")

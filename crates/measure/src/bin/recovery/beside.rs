@@ -1,4 +1,5 @@
-//! A load, and a checkpoint beside it.
+//! Checkpoint under load: measures how much throughput the clients keep while a
+//! checkpoint is being written.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,47 +15,49 @@ use coeval_workload::plot::{Bar, Bars};
 
 use super::Arguments;
 
-/// Rows that a transaction changes.
+/// Number of rows that a transaction updates.
 const COMMIT: usize = 4;
 
-/// How long the load runs before the checkpoint, of which the first does not count.
+/// How long the load runs before the checkpoint; the initial warm-up does not count.
 const BEFORE: Duration = Duration::from_secs(4);
 const WARM: Duration = Duration::from_secs(1);
-/// How long a checkpoint may take to begin.
+/// Timeout for the start of a checkpoint.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often somebody looks whether there is one.
+/// Interval at which the checkpoint's status is polled.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What the load is to keep of its throughput, in per cent, when it is paced.
+/// Target for the throughput during a checkpoint under a paced load, in per cent of that
+/// before.
 const AIM: f64 = 85.0;
 
-/// One transaction: when it was done, since the load began, and how long it took.
+/// One transaction: its end, since the start of the load, and its latency.
 type Done = (Duration, Duration);
 
-/// Clients at work; each says how many rows it changed, and what it has done.
+/// Running clients; each returns the number of rows it updated, and its transactions.
 type Clients = Vec<env::JoinHandle<Result<(u64, Vec<Done>), Failure>>>;
 
-/// What clients share.
+/// State shared by the clients.
 struct Load {
     engine: Engine,
     rows: u64,
     begun: Instant,
-    /// Time between two transactions' intended starts; `None` for none.
+    /// Interval between the intended starts of two transactions; `None` for an unpaced
+    /// load.
     period: Option<Duration>,
     next: AtomicU64,
     stop: AtomicBool,
 }
 
-/// A part of a run.
+/// Results of a period of a run.
 struct Window {
     seconds: f64,
     per_second: f64,
-    /// Microseconds.
+    /// Median and high percentile of the latency, in microseconds.
     middle: f64,
     high: f64,
 }
 
-/// One run.
+/// Results of one run: before and during the checkpoint.
 struct Run {
     before: Window,
     during: Window,
@@ -72,7 +75,7 @@ impl Load {
         })
     }
 
-    /// Transactions, one after the other; how many rows they changed.
+    /// Runs transactions one after the other; returns the number of updated rows.
     async fn client(&self, seed: u64) -> Result<(u64, Vec<Done>), Failure> {
         let (mut chance, mut changed, mut done) = (Chance::new(seed), 0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
@@ -82,7 +85,7 @@ impl Load {
                 None => env::now(),
             };
             env::sleep_until(intended).await;
-            // In one order, so that nobody waits for each other.
+            // Sorted keys avoid deadlocks between clients.
             let key = |_| chance.below(self.rows as usize) as u64;
             let mut keys: Vec<u64> = (0..COMMIT).map(key).collect();
             keys.sort_unstable();
@@ -96,7 +99,7 @@ impl Load {
         Ok((changed, done))
     }
 
-    /// Waits until a checkpoint has begun, or has ended; when that was.
+    /// Waits until a checkpoint is running, or no longer is; returns the time.
     async fn checkpoint(&self, running: bool) -> Result<Duration, Failure> {
         let asked = env::now();
         while self.engine.checkpoint_status().running.is_some() != running {
@@ -109,7 +112,7 @@ impl Load {
     }
 }
 
-/// Measures every pace and every limit, and prints what they came to.
+/// Measures every pace and every bandwidth limit, and prints the results.
 pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.load_rows == 0 {
         return Ok(());
@@ -209,7 +212,8 @@ pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-/// Bars of what was done before a checkpoint, and during it, of which so much is to be left.
+/// Bars for the throughput before and during a checkpoint, with `aim` per cent of the
+/// former as the target.
 fn pair(name: &str, runs: &[Run], aim: Option<f64>) -> [Bar; 2] {
     let of = |window: fn(&Run) -> &Window| -> Vec<f64> {
         runs.iter().map(|run| window(run).per_second).collect()
@@ -237,11 +241,11 @@ fn settings(checkpoint_log_bytes: u64) -> Settings {
     }
 }
 
-/// The database that all runs work on.
+/// The database that all runs use.
 struct Bench<'arguments> {
     arguments: &'arguments Arguments,
     directory: &'arguments Path,
-    /// What the clients were told so far.
+    /// Number of acknowledged updates so far.
     updates: u64,
 }
 
@@ -257,7 +261,7 @@ impl Bench<'_> {
         Ok(engine)
     }
 
-    /// How many transactions there are in a second at most, and bytes of log of each.
+    /// Greatest number of transactions per second, and bytes of log for each.
     async fn most(&mut self) -> Result<(f64, f64), Failure> {
         let engine = self.open(0).await?;
         let before = engine.checkpoint_status().log_bytes;
@@ -270,13 +274,13 @@ impl Bench<'_> {
         Ok((per_second, log as f64 / all as f64))
     }
 
-    /// A load, and a checkpoint when there is so much log, or when somebody asks for it.
+    /// Runs a load, and a checkpoint after this volume of log, or on request.
     async fn run(&mut self, rate: Option<f64>, log: Option<u64>) -> Result<Run, Failure> {
         let engine = self.open(log.unwrap_or(0)).await?;
         let (load, clients) = self.begin(engine, rate);
         if log.is_none() {
             env::sleep(BEFORE).await;
-            // Goes on when it is dropped.
+            // Dropping the future does not stop the checkpoint.
             drop(coeval_txn::Engine::checkpoint(&load.engine));
         }
         let begun = load.checkpoint(true).await?;
@@ -299,7 +303,7 @@ impl Bench<'_> {
         (load, clients)
     }
 
-    /// Ends a load, leaves a checkpoint behind, and returns what was done.
+    /// Stops a load, takes a checkpoint, and returns the load's transactions.
     async fn end(&mut self, load: &Load, clients: Clients) -> Result<Vec<Done>, Failure> {
         load.stop.store(true, Ordering::Relaxed);
         let mut all = Vec::new();
@@ -315,7 +319,7 @@ impl Bench<'_> {
     }
 }
 
-/// What was done between two moments.
+/// Results of the transactions between two points in time.
 fn window(done: &[Done], from: Duration, to: Duration) -> Window {
     let within = done.iter().filter(|done| done.0 >= from && done.0 < to);
     let mut latencies: Vec<Duration> = within.map(|done| done.1).collect();

@@ -1,4 +1,4 @@
-//! Starts from a checkpoint and from the log alone.
+//! Recovery times: starts from a checkpoint and from the log alone.
 #![expect(
     clippy::disallowed_methods,
     reason = "files are put out of the kernel's cache behind the database's back"
@@ -16,26 +16,26 @@ use coeval_workload::plot::{Bar, Bars};
 
 use super::Arguments;
 
-/// Updates of a commit.
+/// Number of updates per commit.
 const COMMIT: usize = 10;
 
-/// What a start is from that is not from the log alone.
+/// Label of a start from a checkpoint.
 const CHECKPOINT: &str = "checkpoint";
 
-/// What a start from a checkpoint may take, in seconds, of ten million rows.
+/// Target for a start from a checkpoint of ten million rows, in seconds.
 const CHECKPOINT_AIM: f64 = 8.0;
-/// Bytes that a row may take, with its index and everything.
+/// Target for the memory of a row, including its index entry and all overhead, in bytes.
 const MEMORY_AIM: f64 = 220.0;
-/// Updates that a core is to replay in a second.
+/// Target for the replay of updates, per second and core.
 const LOG_AIM: f64 = 1e6;
 
-/// One start.
+/// Measurements of one start of the engine.
 struct Start {
     from: &'static str,
-    /// Whether its files were in the kernel's cache.
+    /// Whether the files were in the kernel's cache.
     cached: bool,
     round: u64,
-    /// Rows of the checkpoint, and entries of the log.
+    /// Number of checkpoint rows, and of log entries.
     entries: u64,
     bytes: u64,
     read: Duration,
@@ -48,7 +48,7 @@ impl Start {
         (self.read + self.indexes).as_secs_f64()
     }
 
-    /// From what, and whether it was in the kernel's cache.
+    /// Label of the start: its source, and whether that was cached.
     fn name(&self) -> String {
         name(self.from, self.cached)
     }
@@ -59,13 +59,13 @@ fn name(from: &str, cached: bool) -> String {
     format!("{from}, {place}")
 }
 
-/// All starts, as they are measured.
+/// All starts measured so far.
 struct Starts {
     all: Vec<Start>,
     csv: String,
 }
 
-/// Measures both, and prints what they took.
+/// Measures both kinds of start, and prints the results.
 pub async fn measure(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut starts = Starts {
         all: Vec::new(),
@@ -148,7 +148,7 @@ async fn from_checkpoint(
     );
     let _ = writeln!(
         indexes,
-        "checkpoint of {rows} rows, nobody else there: {:.2} s",
+        "checkpoint of {rows} rows, without other load: {:.2} s",
         taken.as_secs_f64()
     );
     Ok(indexes)
@@ -220,7 +220,7 @@ fn checkpoint_aim(rows: u64) -> f64 {
     CHECKPOINT_AIM * rows as f64 / 1e7
 }
 
-/// How long starts took; of those from a log the aim is not one of time.
+/// A chart of the durations; starts from a log have no target in seconds.
 fn chart(starts: &[Start], rows: u64) -> Bars {
     let mut bars: Vec<Bar> = Vec::new();
     for start in starts {
@@ -247,7 +247,7 @@ fn verdict(reached: bool) -> &'static str {
 
 fn settings() -> Settings {
     Settings {
-        // When one is to be taken, somebody says so.
+        // No automatic checkpoints: the benchmark requests each.
         checkpoint_log_bytes: 0,
         ..Settings::default()
     }
@@ -257,7 +257,7 @@ async fn open(directory: &Path) -> Result<Engine, Failure> {
     Ok(Engine::open(directory, settings()).await?.0)
 }
 
-/// What the table holds, which is so many rows and updates.
+/// Reads the table, and checks that it has this many rows and updates.
 async fn checked(engine: &Engine, rows: u64, updates: u64) -> Result<Totals, Failure> {
     let totals = table::totals(engine).await?;
     if (totals.rows, totals.updates) != (rows, updates) {
@@ -266,7 +266,7 @@ async fn checked(engine: &Engine, rows: u64, updates: u64) -> Result<Totals, Fai
     Ok(totals)
 }
 
-/// Starts once, and checks what came back.
+/// Starts the engine once, and checks the recovered data.
 async fn start(
     starts: &mut Starts,
     directory: &Path,
@@ -303,7 +303,7 @@ async fn start(
     Ok(engine)
 }
 
-/// Has the kernel read all files below a folder from the disk when somebody wants them.
+/// Evicts all files below a folder from the kernel's cache.
 fn forget_files(folder: &Path) -> Result<(), Failure> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -335,7 +335,7 @@ impl Starts {
         self.all.push(start);
     }
 
-    /// Prints medians of some starts.
+    /// Prints medians of the starts of one kind.
     fn say(&self, output: &mut Output, from: &str, cached: bool, aim: impl Fn(f64, f64) -> String) {
         let of_these = |start: &&Start| start.from == from && start.cached == cached;
         let of = |number: fn(&Start) -> f64| median(self.all.iter().filter(of_these).map(number));

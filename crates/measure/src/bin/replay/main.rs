@@ -1,32 +1,36 @@
-//! How fast a follower replays its leader's log.
+//! The replay benchmark: measures how fast a follower replays its leader's log.
 //!
 //! ```text
 //! bench/replay                                   with a record of machine and results
 //! cargo run --release -p coeval-measure --bin replay -- --help
 //! ```
 //!
-//! An engine leads on a real file, fills a table and changes rows of it by chance, four to a
-//! commit; of one commit in eight they are deletions, and insertions of the next. Then its log
-//! is replayed into empty tables, from the kernel's cache, by so many workers:
+//! An engine as leader, with its log in a real file, fills a table and changes random
+//! rows of it, four per commit; one commit in eight deletes rows instead, and the next
+//! one inserts them again. Then its log is replayed into empty tables, from the kernel's
+//! cache, with varying numbers of workers:
 //!
-//! - *written over*: as at a start, when everything is committed and nobody reads; then the
-//!   engine takes the tables and builds its two indexes;
-//! - *ahead*: as a follower does it, whose commit point stays behind: every version that is
-//!   replaced is kept until the end, which is more than a follower ever keeps;
-//! - *ahead, indexes*: the same with both indexes kept; the engine takes them.
+//! - *written over*: as at a start, when everything is committed and there are no
+//!   readers; then the engine takes over the tables and builds its two indexes;
+//! - *ahead*: as on a follower, ahead of its commit point: every replaced version is
+//!   kept until the end, which is more than a follower ever keeps;
+//! - *ahead, indexes*: the same while maintaining both indexes, which the engine takes
+//!   over.
 //!
-//! *Taken back* is the last tenth of the log or somewhat more, of the last kind, in entries and seconds.
+//! *Taken back* is the rollback of the last tenth of the log or somewhat more, in the
+//! last mode, in entries and seconds.
 //!
 //! # What is checked
 //!
-//! The number of rows and a checksum of every byte of them, against the leader's, before
-//! and behind what was taken back and replayed again; that indexes lead to every row and
-//! to nothing else. Ends with 1 when any differs.
+//! The number of rows and a checksum of every byte of them must equal the leader's,
+//! before the rollback and after the rolled back entries were replayed again; indexes
+//! must have an entry for every row and no other. The program exits with 1 if any check
+//! fails.
 //!
 //! # What makes it unfair
 //!
-//! There is no network, and nobody writes the log beside. With the commit point far behind,
-//! hot rows have long lists of versions; rows are chosen evenly here.
+//! There is no network, and no concurrent writer of the log. With the commit point far
+//! back, hot rows have long version chains; here rows are chosen uniformly.
 
 mod table;
 
@@ -47,30 +51,30 @@ static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator
 /// Measures how fast a follower replays its leader's log.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Rows of the table.
+    /// Number of rows in the table.
     #[arg(long, default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
     rows: u64,
-    /// Changes of them.
+    /// Number of changes to the rows.
     #[arg(long, default_value_t = 2_000_000)]
     updates: u64,
-    /// Numbers of workers.
+    /// Numbers of workers, measured one after the other.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     workers: Vec<usize>,
-    /// How often each is measured.
+    /// Number of measurements of each kind.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Where to make the log; the system's folder for temporary files when absent.
+    /// Folder for the log; the system's temporary folder when absent.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Where the results go.
+    /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
 }
 
-/// Why there is no result.
+/// Error of a measurement.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How tables are filled.
+/// How the replay fills the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     WrittenOver,
@@ -78,11 +82,11 @@ enum Mode {
     AheadWithIndexes,
 }
 
-/// What one replay came to.
+/// Result of one replay.
 struct Measured {
     entries: u64,
     took: Duration,
-    /// From the end of the log to an engine with its indexes.
+    /// Time from the end of the log to an engine with its indexes.
     led: Duration,
     taken_back: Option<(u64, Duration)>,
 }
@@ -150,7 +154,7 @@ fn settings(workers: usize) -> Settings {
     settings
 }
 
-/// Opens the log in the folder, which hands what is committed to nobody.
+/// Opens the log in the folder, without replaying committed entries anywhere.
 async fn open(directory: &std::path::Path, workers: usize) -> Result<ReplicaLog, Failure> {
     let nobody = FollowedTables::new().replay();
     let settings = settings(workers).log;
@@ -175,7 +179,8 @@ async fn lead(
     Ok(Engine::lead(tables, log, settings(workers))?)
 }
 
-/// Makes the log, and says what is in the leader's tables, and how long it is.
+/// Writes the log as leader; returns the totals of the leader's tables, and the length of
+/// the log.
 async fn make(
     directory: &std::path::Path,
     arguments: &Arguments,
@@ -192,7 +197,7 @@ async fn make(
     Ok((totals, bytes))
 }
 
-/// Replays the whole log, and has an engine lead on it.
+/// Replays the whole log, and makes an engine the leader on it.
 async fn replay(
     directory: &std::path::Path,
     mode: Mode,
@@ -224,7 +229,7 @@ async fn replay(
         }
         Mode::WrittenOver | Mode::Ahead => None,
     };
-    // A follower has done that, but for the last of it, as the commit point came.
+    // A real follower has done most of this already, as its commit point advanced.
     tables.commit(log.end());
     check("replayed", tables.view(), expected)?;
     replayer.close().await?;
@@ -237,7 +242,7 @@ async fn replay(
     if led_on != expected {
         return Err(format!("led on {led_on:?} instead of {expected:?}").into());
     }
-    // The next one finds a log that is longer by a mark.
+    // The next replay finds a log that is longer by a mark.
     engine.retire().await?.close().await?;
     Ok(Measured {
         entries,
@@ -247,7 +252,7 @@ async fn replay(
     })
 }
 
-/// Takes the last tenth back, and replays it again.
+/// Rolls the last tenth of the log back, and replays it again.
 async fn take_back(
     log: &ReplicaLog,
     tables: &FollowedTables,
@@ -284,7 +289,7 @@ fn check(
     }
 }
 
-/// What opening a log says that had nothing.
+/// The recovery summary of an empty log.
 fn nothing() -> RecoverySummary {
     RecoverySummary {
         checkpoint: None,

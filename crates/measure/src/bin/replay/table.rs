@@ -1,4 +1,4 @@
-//! The table: a key, a number with an index of its own, and some text.
+//! The test table of the replay benchmark: a key, an indexed number, and a text.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ const PRIMARY: IndexId = IndexId(1);
 const SECONDARY: IndexId = IndexId(2);
 const SCHEMA: u64 = 1;
 
-/// Rows of a transaction that fills, and of one that changes.
+/// Number of rows in a transaction of the load, and in one of the changes.
 const FILL: u64 = 1_000;
 const CHANGES: u64 = 4;
 
-/// What the table holds.
+/// Totals over the rows of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     rows: u64,
-    /// Of every byte of every row, in whatever order they come.
+    /// Checksum over every byte of every row, independent of their order.
     checksum: u64,
 }
 
@@ -149,7 +149,7 @@ pub async fn change(engine: &Engine, rows: u64, changes: u64) -> Result<(), Fail
     Ok(())
 }
 
-/// Through the primary index.
+/// Reads the totals through the primary index.
 pub async fn totals(engine: &Engine) -> Result<Totals, Failure> {
     let mut transaction = coeval_txn::begin(engine, &BeginOptions::default()).await?;
     let request = ScanRequest {
@@ -170,7 +170,7 @@ pub async fn totals(engine: &Engine) -> Result<Totals, Failure> {
     }
 }
 
-/// As a follower shows it.
+/// Reads the totals from a follower's view.
 pub fn totals_of(view: &FollowedView) -> Totals {
     let mut totals = Totals::default();
     let mut next = Some(Rid(0));

@@ -1,5 +1,5 @@
-//! Engines with rows in them, one for each way to validate, kept as long as figures need
-//! them: filling one takes longer than a turn.
+//! Filled engines of the rocc benchmark, one for each validator, reused across figures
+//! because filling one takes longer than a turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,34 +14,34 @@ use coeval_workload::workload::Workload;
 
 use super::Arguments;
 
-/// Where chance begins.
+/// Seed of the random number generator.
 const SEED: u64 = 1;
-/// More than any figure has.
+/// Limit on ranges, higher than in any figure.
 const MOST_RANGES: usize = 1 << 20;
-/// Rounds in which ranges are cut after the load.
+/// Number of rounds of range balancing after the load.
 const ROUNDS: usize = 3;
 
-/// How an engine is made.
+/// Parameters of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     pub validator: Validator,
-    /// Keys of a logical range, about.
+    /// Approximate number of keys in a logical range.
     pub keys_of_range: u64,
-    /// Slots of its ring.
+    /// Number of slots in the ring of a range.
     pub slots: usize,
 }
 
-/// What runs on it.
+/// Workload of an engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
-    /// Hybrid YCSB.
+    /// Hybrid YCSB with these settings.
     Hybrid(hybrid::Settings),
-    /// Modified TPC-C, whose rewards look at so many customers.
+    /// Modified TPC-C, whose rewards scan this many customers.
     Rewards(u32),
 }
 
 impl Load {
-    /// Keys of its scans.
+    /// Number of keys in a scan of the workload.
     pub fn scan(&self) -> u64 {
         match self {
             Self::Hybrid(settings) => settings.scan,
@@ -49,7 +49,7 @@ impl Load {
         }
     }
 
-    /// The skew of its keys, where there is one.
+    /// Skew of the keys, for a Zipfian workload.
     pub fn theta(&self) -> Option<f64> {
         match self {
             Self::Hybrid(settings) => Some(settings.theta),
@@ -57,7 +57,7 @@ impl Load {
         }
     }
 
-    /// Its name, and which of its kinds scans.
+    /// Name of the workload, and the index of its kind of transactions with scans.
     pub fn kind(&self) -> (&'static str, usize) {
         match self {
             Self::Hybrid(_) => ("ycsb", 1),
@@ -66,7 +66,7 @@ impl Load {
     }
 }
 
-/// Rows, by the workload that put them.
+/// Rows of an engine, with the workload that loaded them.
 enum Rows {
     Hybrid(Hybrid),
     Tpcc(Tpcc),
@@ -92,7 +92,7 @@ impl Filled {
         let settings = Settings {
             validator: setup.validator,
             range_slots: setup.slots,
-            // Cut as the figure says, whether or not it pays.
+            // Ranges are split as the figure says, whether or not that is beneficial.
             registrations_in_vain: 0,
             records_per_range: setup.keys_of_range,
             ranges_per_index: MOST_RANGES,
@@ -131,7 +131,7 @@ impl Filled {
         })
     }
 
-    /// Everything as it has to be?
+    /// Runs the workload's final check.
     async fn check(&self) -> Result<(), String> {
         let found = match &self.rows {
             Rows::Hybrid(workload) => driver::check(workload, &self.database).await,
@@ -145,7 +145,7 @@ impl Filled {
     }
 }
 
-/// Makes the tables of a workload and fills them; sessions will take turns.
+/// Creates and fills the tables of a workload; later sessions are interleaved.
 async fn fill<W: Workload>(
     workload: &Arc<W>,
     engine: &Arc<Engine>,
@@ -163,12 +163,12 @@ async fn fill<W: Workload>(
     Ok(database.interleaved())
 }
 
-/// The engines that are there.
+/// The engines that exist at the moment, with their data.
 #[derive(Default)]
 pub struct Engines(Vec<Filled>);
 
 impl Engines {
-    /// Lets those go that nobody needs of what follows, and makes those that are missing.
+    /// Drops the engines that no later figure needs, and creates those that are missing.
     pub async fn prepare(
         &mut self,
         wanted: &[(Setup, Load)],
@@ -187,7 +187,8 @@ impl Engines {
         Ok(())
     }
 
-    /// One turn: what the driver says of it, and what the engine counted before and after.
+    /// Performs one turn; returns the driver's report and the engine's counters before
+    /// and after.
     pub async fn turn(
         &self,
         setup: Setup,
@@ -226,7 +227,7 @@ impl Engines {
         Ok((report, before, filled.engine.statistics()))
     }
 
-    /// Checks all that these are.
+    /// Checks the data of all engines.
     pub async fn check(&self) -> Result<(), String> {
         for filled in &self.0 {
             filled.check().await?;

@@ -1,7 +1,8 @@
-//! The figures: which cells each has, and what is drawn of them.
+//! The figures of the rocc benchmark: their cells, and their charts.
 //!
-//! Where the source varies the number of ranges over ten million rows, the number of keys
-//! of a range is kept, so that scans cover as many ranges as there (table 3.2).
+//! Where the source varies the number of ranges over ten million rows, this benchmark
+//! keeps the number of keys per range, so that scans cover as many ranges as in the
+//! source (table 3.2).
 
 use coeval_occ::Validator;
 use coeval_workload::loads::hybrid;
@@ -10,16 +11,15 @@ use super::Arguments;
 use super::engines::{Engines, Load, Setup};
 use super::turn::Turn;
 
-/// Keys of a range, slots of its ring, keys of a scan, and skew, unless a figure says
-/// otherwise.
+/// Defaults of the figures: keys of a range, slots of its ring, keys of a scan, and skew.
 const KEYS: u64 = 610;
 const SLOTS: usize = 5_000;
 const SCAN: u64 = 100;
 const LOW: f64 = 0.7;
-/// Keys of a range in TPC-C.
+/// Number of keys in a range of TPC-C.
 const CUSTOMERS: u64 = 600;
 
-/// The skews of the source, and their names.
+/// Skews of the source, with their names.
 const SKEWS: [(f64, &str); 4] = [
     (0.0, "none"),
     (LOW, "low"),
@@ -27,10 +27,10 @@ const SKEWS: [(f64, &str); 4] = [
     (1.04, "high"),
 ];
 
-/// One point of a figure.
+/// One point of a figure, with the parameters that yield it.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Which line it is on.
+    /// Name of the point's line.
     pub series: String,
     pub x: f64,
     pub setup: Setup,
@@ -40,11 +40,11 @@ pub struct Cell {
 
 /// One chart of a figure.
 pub struct Panel {
-    /// `a` of 3.6a.
+    /// Letter of the chart, such as `a` in 3.6a.
     pub letter: &'static str,
     pub y: &'static str,
     pub value: fn(&Turn) -> f64,
-    /// Divided by what this line has at the same place.
+    /// Line whose value at the same x all values are divided by.
     pub relative_to: Option<&'static str>,
 }
 
@@ -72,14 +72,14 @@ const LATENCY: &str = "milliseconds of a transaction with a scan, waiting for it
 const VALIDATED: &str = "transactions that a commit with scans looked at";
 const UNDONE: &str = "of a hundred attempts at a scan undone";
 
-/// Those of the source's validators that there are.
+/// Those of the source's validators that are implemented.
 fn validators(names: &[&str]) -> Vec<Validator> {
     let all = Validator::ALL.iter().copied();
     all.filter(|validator| names.contains(&validator.name()))
         .collect()
 }
 
-/// The line of a validator.
+/// Name of a validator's line.
 fn line(validator: Validator) -> String {
     validator.name().to_uppercase()
 }
@@ -100,7 +100,7 @@ fn ycsb(scan: u64, theta: f64) -> Load {
     })
 }
 
-/// Five operations by key, half of them writes, and no scans.
+/// YCSB A: five operations by key, half of them writes, and no scans.
 fn ycsb_a(theta: f64) -> Load {
     Load::Hybrid(hybrid::Settings {
         bulk_percent: 0,
@@ -110,7 +110,7 @@ fn ycsb_a(theta: f64) -> Load {
 }
 
 impl Figure {
-    /// Hybrid YCSB or TPC-C under several validators, one line each.
+    /// Adds cells of hybrid YCSB or TPC-C under several validators, one line each.
     fn rivals(
         &mut self,
         names: &[&str],
@@ -139,7 +139,7 @@ impl Figure {
         self
     }
 
-    /// Runs it, round after round, and checks the engines at its end.
+    /// Measures the figure, round after round, and checks the engines afterwards.
     pub async fn measure(
         &self,
         arguments: &Arguments,
@@ -187,7 +187,7 @@ fn figure(number: &'static str, title: &'static str, x: &'static str) -> Figure 
     }
 }
 
-/// All of them. Those that share engines follow on each other.
+/// All figures. Figures that share engines are consecutive.
 pub fn all(arguments: &Arguments) -> Vec<Figure> {
     let mut all = rivals(arguments);
     all.extend(ranges(arguments));
@@ -255,8 +255,8 @@ fn rivals(arguments: &Arguments) -> Vec<Figure> {
     vec![hybrid, timestamps, cores, skew, tpcc, tpcc_cores]
 }
 
-/// Keys of a range in table 3.2: those of ten million rows in 1, 16, 4,096, 16,384 and
-/// 262,144 ranges, as far as there are so many rows.
+/// Keys per range in table 3.2: those of ten million rows in 1, 16, 4,096, 16,384 and
+/// 262,144 ranges, limited to the number of rows.
 fn sizes(records: u64) -> Vec<u64> {
     [10_000_000, 625_000, 2_441, KEYS, 38]
         .map(|keys| keys.min(records))
@@ -351,7 +351,8 @@ fn ranges(arguments: &Arguments) -> Vec<Figure> {
         by_number.logarithmic = true;
     }
     for registering in [&mut registering, &mut registering_skew] {
-        // Re-reading registers nothing, and without scans does nothing else either.
+        // Re-reading (LRV) registers nothing, and without scans it does no other work
+        // either.
         registering.panels = vec![
             Panel {
                 relative_to: Some("LRV"),

@@ -1,12 +1,14 @@
-//! Validation by logical ranges beside other ways to validate scans.
+//! The rocc benchmark: compares validation by logical ranges with other ways to validate
+//! scans.
 //!
 //! ```text
 //! bench/rocc                                   with a record of machine and results
 //! cargo run --release -p coeval-measure --bin rocc -- --help
 //! ```
 //!
-//! Figures 3.6 to 3.14 and table 3.2 of ROCC, each a [figure](figures::Figure) of cells,
-//! each cell a workload on an [engine of its own](engines) with one validator:
+//! The benchmark reproduces figures 3.6 to 3.14 and table 3.2 of ROCC, each a
+//! [figure](figures::Figure) of cells, each cell a workload on an [engine of its
+//! own](engines) with one validator:
 //!
 //! ```text
 //!   figure 3.6 ─ cells: keys of a scan × {RV, LRV, GWV} ─ turns: rounds × cells
@@ -15,31 +17,31 @@
 //!      └─ rocc-3.6a.svg   medians of turns
 //! ```
 //!
-//! Rounds are outside of cells, so that whatever else the machine does meets all of them,
-//! and validators take turns in going first.
+//! Rounds are the outer loop and cells the inner one, so that other work on the machine
+//! affects all cells, and the order of the validators alternates.
 //!
 //! # Concurrency on few cores
 //!
-//! The source has forty threads on forty cores. Here as many *workers* are spread over two
-//! threads, and give way to each other before each statement and within long scans. So as
-//! many transactions overlap as there; what they wait for each other is in the latencies,
-//! and not in throughput, which is counted in seconds of processor time.
+//! The source has forty threads on forty cores. Here as many *workers* are spread over
+//! two threads, and yield to each other before each statement and within long scans. So
+//! as many transactions overlap as in the source; the time that they wait for each other
+//! is part of the latencies, but not of the throughput, which is per second of CPU time.
 //!
 //! # What is checked
 //!
-//! Every scan shows each key of its range; every turn ends without a failure; after each
-//! figure every row is whole and counts the writes that were acknowledged (YCSB), or the
-//! twelve conditions hold and there are as many rewards as were acknowledged (TPC-C). None of
-//! this sees a validator that lets a scan pass which it should refuse: locks keep the sums
-//! right without it. That each validator keeps histories of hybrid YCSB serializable is
-//! shown by this crate's tests, and with inserts, deletes and ranges that are cut and
-//! merged meanwhile by those of `occ`.
+//! Every scan must return each key of its range; every turn must end without a failure;
+//! after each figure every row must be whole and count the acknowledged writes (YCSB), or
+//! the twelve conditions must hold and the number of rewards match the acknowledged ones
+//! (TPC-C). None of this detects a validator that accepts a scan it should refuse: locks
+//! keep the sums right even then. This crate's tests show that histories of hybrid YCSB
+//! are serializable under each validator, and the tests of `occ` show it with inserts,
+//! deletes and concurrent splits and merges of ranges.
 //!
 //! # What makes it unfair
 //!
-//! Reads come from a snapshot under all four, so no rival pays for, or gains by, seeing
-//! what has not been committed. All of them share the engine's locks, log and records,
-//! which are made for the first of them.
+//! Reads come from a snapshot under all four validators, so no rival pays for, or gains
+//! by, reading uncommitted data. All of them share the engine's locks, log and records,
+//! which are designed for the first of them.
 
 mod engines;
 mod figures;
@@ -56,44 +58,44 @@ use figures::Figure;
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
 
-/// Measures validation by logical ranges beside other ways to validate scans.
+/// Compares validation by logical ranges with other ways to validate scans.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Rows of hybrid YCSB; 10,000,000 in the source.
+    /// Number of rows of hybrid YCSB; 10,000,000 in the source.
     #[arg(long, default_value_t = 2_000_000)]
     records: u64,
-    /// Warehouses of the modified TPC-C, and its workers unless a figure says otherwise;
-    /// 40 in the source.
+    /// Warehouses of the modified TPC-C, and its workers unless a figure varies them; 40
+    /// in the source.
     #[arg(long, default_value_t = 8)]
     warehouses: u32,
-    /// Its items; 100,000 in the standard.
+    /// Items of the modified TPC-C; 100,000 in the standard.
     #[arg(long, default_value_t = 10_000)]
     items: u32,
-    /// Workers of hybrid YCSB unless a figure says otherwise, as in the source.
+    /// Workers of hybrid YCSB unless a figure varies them, as in the source.
     #[arg(long, default_value_t = 40)]
     workers: usize,
-    /// Threads that they take turns on.
+    /// Number of threads that the workers share.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// How long a turn is.
+    /// Duration of a turn, in seconds.
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
-    /// Turns of each cell.
+    /// Number of turns of each cell.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Slots of a ring in figures 3.12. All engines of a figure are in memory together, three
-    /// for each of these: some 2 GB each with the source's rows.
+    /// Numbers of ring slots in figures 3.12. All engines of a figure are in memory
+    /// together, three for each of these: some 2 GB each with the source's rows.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 5_000, 10_000])]
     slots: Vec<usize>,
-    /// Only these figures, as 3.6,3.11; 3.11 is both 3.11a and 3.11b.
+    /// Only these figures, such as 3.6,3.11; 3.11 is both 3.11a and 3.11b.
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
-    /// Where the results go.
+    /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
 }
 
-// Workers have threads of their own; this one has the sweepers.
+// Workers have threads of their own; this thread runs the garbage collectors.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match run(&Arguments::parse()).await {
@@ -105,7 +107,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Of all figures those that are named, or all; 3.11 names 3.11a and 3.11b.
+/// The figures with these names, or all if none is given; 3.11 names 3.11a and 3.11b.
 fn chosen(mut all: Vec<Figure>, names: &[String]) -> Result<Vec<Figure>, String> {
     let has = |figure: &Figure, name: &str| {
         figure
@@ -139,7 +141,7 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
         for turn in &turns {
             csv.push_str(&turn.csv(figure.number));
         }
-        // As it goes, so that a run that ends early has left something.
+        // Written after each figure, so that an interrupted run leaves results.
         output.file("rocc.csv", csv.as_bytes()).map_err(failed)?;
         report::report(figure, &turns, &mut output).map_err(failed)?;
     }

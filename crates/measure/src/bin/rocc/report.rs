@@ -1,4 +1,4 @@
-//! Tables and charts of a figure.
+//! Tables and charts of a figure of the rocc benchmark.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,8 +12,8 @@ use super::turn::Turn;
 /// The line that the others are compared with.
 const OURS: &str = "RV";
 
-/// The median over rounds of one line at one place; with something to be relative to, of
-/// the quotients.
+/// The median over the rounds of one line at one x; of the quotients, if the panel is
+/// relative to another line.
 fn median(turns: &[Turn], panel: &Panel, series: &str, x: f64) -> f64 {
     let of = |series: &str| {
         let mut values: Vec<f64> = turns
@@ -30,7 +30,7 @@ fn median(turns: &[Turn], panel: &Panel, series: &str, x: f64) -> f64 {
     }
 }
 
-/// Lines and places in the order in which they come first.
+/// Lines and x values in the order of their first occurrence.
 fn lines_and_places(figure: &Figure) -> (Vec<String>, Vec<f64>) {
     let (mut lines, mut places) = (Vec::new(), Vec::new());
     for cell in &figure.cells {
@@ -45,7 +45,7 @@ fn lines_and_places(figure: &Figure) -> (Vec<String>, Vec<f64>) {
     (lines, places)
 }
 
-/// Prints and draws it.
+/// Prints and plots a figure.
 pub fn report(figure: &Figure, turns: &[Turn], output: &mut Output) -> io::Result<()> {
     let (lines, places) = lines_and_places(figure);
     for panel in &figure.panels {

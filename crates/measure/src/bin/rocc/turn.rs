@@ -1,4 +1,4 @@
-//! What one turn came to.
+//! Results of one turn of the rocc benchmark.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use coeval_workload::driver::Report;
 use super::Arguments;
 use super::figures::Cell;
 
-/// Why transactions were undone, in the order of the columns.
+/// Causes of aborts, in the order of the columns.
 const CAUSES: [AbortCause; 6] = [
     AbortCause::WriteWrite,
     AbortCause::ReadChanged,
@@ -25,20 +25,21 @@ pub const HEAD: &str = "figure,series,x,load,validator,keys_of_range,slots,theta
     lock_order,registrations,validated_scans,validated_transactions,validated_records,certain,\
     granular\n";
 
-/// A turn of a cell.
+/// Results of a turn of a cell.
 pub struct Turn {
     pub cell: Cell,
     threads: usize,
     round: usize,
     seconds: f64,
-    /// Of all threads, the engine's own work included.
+    /// CPU time of all threads, including the engine's own work.
     processor: f64,
     completed: u64,
     aborted: u64,
-    /// Transactions with a scan that committed, and attempts at them that were undone.
+    /// Committed transactions with a scan, and aborted attempts at them.
     scans: u64,
     scans_aborted: u64,
-    /// Microseconds of those with a scan: the mean, half of them, 99 of a hundred.
+    /// Latency of transactions with a scan, in microseconds: mean, median, 99th
+    /// percentile.
     latency: [f64; 3],
     causes: [u64; CAUSES.len()],
     validation: Validations,
@@ -74,38 +75,38 @@ impl Turn {
         }
     }
 
-    /// Transactions that committed in a second of processor time.
+    /// Committed transactions per second of CPU time.
     pub fn transactions(&self) -> f64 {
         self.completed as f64 / self.processor
     }
 
-    /// Million keys that committed transactions have scanned in a second of processor time.
+    /// Millions of keys scanned by committed transactions, per second of CPU time.
     pub fn scanned(&self) -> f64 {
         (self.scans * self.cell.load.scan()) as f64 / self.processor / 1e6
     }
 
-    /// Milliseconds from the first beginning of a transaction with a scan to its end.
+    /// Mean latency of a transaction with a scan, including retries, in milliseconds.
     pub fn latency(&self) -> f64 {
         self.latency[0] / 1e3
     }
 
-    /// Of a hundred attempts at a transaction with a scan so many were undone.
+    /// Aborted attempts at transactions with a scan, in per cent of all attempts.
     pub fn undone(&self) -> f64 {
         let attempts = self.scans + self.scans_aborted;
         100.0 * self.scans_aborted as f64 / attempts.max(1) as f64
     }
 
-    /// Transactions that a commit with scans looked at, on average.
+    /// Mean number of transactions that the commit of a scan examined.
     pub fn validated(&self) -> f64 {
         self.validation.transactions as f64 / self.validation.scans.max(1) as f64
     }
 
-    /// Slots that a committed transaction took, on average.
+    /// Mean number of ring slots that a committed transaction took.
     pub fn registrations(&self) -> f64 {
         self.validation.registrations as f64 / self.completed.max(1) as f64
     }
 
-    /// A line of CSV.
+    /// The turn as a line of CSV.
     pub fn csv(&self, figure: &str) -> String {
         let cell = &self.cell;
         let theta = cell.load.theta().map(|theta| theta.to_string());

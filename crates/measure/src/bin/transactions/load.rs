@@ -1,4 +1,5 @@
-//! One turn: threads that run transactions for a while.
+//! One turn of the transactions benchmark: threads that run transactions for a fixed
+//! time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use coeval_occ::Engine;
 use coeval_txn::{BeginOptions, Error, Isolation};
 use coeval_types::Remedy;
 
-/// Operations of a transaction that is not one read.
+/// Number of operations in a transaction of several operations.
 const OPERATIONS: usize = 16;
-/// Of so many operations one is an update.
+/// One in this many operations is an update.
 const UPDATE_IN: usize = 20;
-/// Transactions between two looks at the clock.
+/// Number of transactions between two readings of the clock.
 const BETWEEN_LOOKS: u64 = 256;
 
-/// What a transaction does.
+/// Kind of transaction that the threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Read,
@@ -24,7 +25,7 @@ pub enum Kind {
     Operations,
 }
 
-/// What runs, and where.
+/// Parameters of a turn.
 #[derive(Clone)]
 pub struct Load {
     pub engine: Arc<Engine>,
@@ -33,18 +34,19 @@ pub struct Load {
     pub length: Duration,
 }
 
-/// What a turn came to.
+/// Results of a turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
-    /// Those that committed.
+    /// Number of committed transactions.
     pub transactions: u64,
-    /// Of the thread that took longest.
+    /// Duration of the slowest thread.
     pub elapsed: Duration,
-    /// Of all threads of the process.
+    /// CPU time of all threads of the process.
     pub processor: Duration,
-    /// Rows changed by those that committed.
+    /// Number of rows updated by committed transactions.
     pub updates: u64,
-    /// Attempts that had to give way, and were followed by another transaction.
+    /// Number of attempts aborted by a conflict; each was followed by another
+    /// transaction.
     pub given_way: u64,
 }
 
@@ -59,7 +61,7 @@ impl Turn {
 }
 
 impl Load {
-    /// So many threads, all at once.
+    /// Runs `threads` threads at the same time.
     pub async fn turn(&self, threads: usize, round: u64) -> Result<Turn, Failure> {
         let before = process_time();
         let begin = |thread: usize| {
@@ -104,7 +106,7 @@ impl Load {
         Ok(turn)
     }
 
-    /// How many rows it has changed.
+    /// Runs one transaction; returns the number of updated rows.
     #[inline]
     async fn transaction(
         &self,
@@ -133,7 +135,7 @@ impl Load {
         writer.read_many(keys)?;
         keys.clear();
         keys.extend((0..updates).map(|_| (chance.below(rows) as u64).to_be_bytes()));
-        // In an order that all have in common, nobody waits for somebody who waits for it.
+        // Sorted keys avoid deadlocks.
         keys.sort_unstable();
         for key in &*keys {
             writer
@@ -145,7 +147,7 @@ impl Load {
     }
 }
 
-/// Whether it met another transaction, and is over.
+/// Whether the error is a conflict with another transaction, which aborted this one.
 fn is_to_give_way(error: &Failure) -> bool {
     let error = error.downcast_ref::<Error>();
     error.is_some_and(|error| error.remedy() == Remedy::Retry)

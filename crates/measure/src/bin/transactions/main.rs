@@ -1,37 +1,41 @@
-//! What short transactions take of the engine itself.
+//! The transactions benchmark: measures the CPU time of short transactions in the engine
+//! itself.
 //!
 //! ```text
 //! bench/transactions                               with a record of machine and results
 //! cargo run --release -p coeval-measure --bin transactions -- --help
 //! ```
 //!
-//! The engine in this process, called by its contract, one transaction after the other, from
-//! one thread and from two; serializable, of rows of 100 bytes with a primary index of 8,
-//! uniformly by chance:
+//! The benchmark calls the engine in this process through the transaction contract, one
+//! transaction after the other, from one thread and from two; transactions are
+//! serializable, on rows of 100 bytes with a primary index of 8, chosen uniformly at
+//! random:
 //!
-//! - *one read*: begin, get, commit; of a million rows with a log file at its default
-//!   durability and without one, and of ten thousand, which stay in the processor's caches;
+//! - *one read*: begin, get, commit; on a million rows with a log file at its default
+//!   durability and without one, and on ten thousand, which stay in the CPU caches;
 //! - *sixteen reads*: begin, one `get_many` of sixteen keys, commit;
-//! - *sixteen operations*: of each the chance to be an update is one in twenty; the reads by one
-//!   `get_many`, then the updates in the order of their keys. In memory, and with a log for
-//!   which nobody waits: its thread writes and syncs, and no transaction has to be told.
+//! - *sixteen operations*: each is an update with a probability of one in twenty; the
+//!   reads are done by one `get_many`, then the updates in key order. In memory, and with
+//!   a log without waiting for durability: the log's thread writes and syncs, and
+//!   notifies no transaction.
 //!
-//! `bench/ycsb` has the same loads by way of the driver of workloads: a task that may be
-//! suspended between any two operations, a look at the clock and a histogram for each
-//! transaction, rows of any shape. Here there is nothing beside the engine but chance and the
-//! comparison of the key.
+//! `bench/ycsb` runs the same loads through the workload driver: a task that may be
+//! suspended between any two operations, a reading of the clock and a histogram update
+//! for each transaction, rows of any shape. Here there is nothing beside the engine
+//! except random keys and their comparison.
 //!
 //! # What is counted
 //!
-//! Processor time is that of all threads of the process, the engine's own among them. Rounds are
-//! outside of runs, so that whatever else the machine does meets all of them; numbers are
-//! medians, and two threads are compared with one of the same round. What gave way to the other
-//! thread is not counted as a transaction, and its time is.
+//! CPU time is that of all threads of the process, including the engine's own. Rounds are
+//! the outer loop, so that other work on the machine affects all runs; numbers are
+//! medians, and two threads are compared with one of the same round. An attempt aborted
+//! by a conflict with the other thread does not count as a transaction, but its time
+//! does.
 //!
 //! # What is checked
 //!
-//! Every read shows the row of its key, or the run ends. In the end every row is there and
-//! the counters of all add up to the updates that were committed.
+//! Every read must return the row of its key, or the run fails. At the end every row must
+//! exist and the counters must add up to the committed updates.
 
 mod load;
 
@@ -51,30 +55,30 @@ use load::{Kind, Load, Turn};
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
 
-/// Measures what short transactions take of the engine itself.
+/// Measures the CPU time of short transactions in the engine itself.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Rows of the large table.
+    /// Number of rows in the large table.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(16..))]
     rows: u64,
-    /// Rows of the small one.
+    /// Number of rows in the small table.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(16..))]
     few_rows: u64,
-    /// How long a turn is, in seconds.
+    /// Duration of a turn, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Turns of each run.
+    /// Number of turns of each run.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Where to make the database; the system's folder for temporary files when absent.
+    /// Folder for the database; the system's temporary folder when absent.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Where the results go.
+    /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
 }
 
-/// A table, and what has been done to it.
+/// An engine with a filled table, and the number of updates made to it.
 struct Place {
     name: &'static str,
     engine: Arc<Engine>,
@@ -82,13 +86,13 @@ struct Place {
     updates: u64,
 }
 
-/// What is run, and what it should take.
+/// A run, and its target.
 #[derive(Clone, Copy)]
 struct Run {
     name: &'static str,
     place: &'static str,
     kind: Kind,
-    /// Microseconds of one thread's transaction, where the engine has that aim.
+    /// Target for a transaction on one thread, in microseconds, if there is one.
     aim: Option<f64>,
 }
 
@@ -96,11 +100,11 @@ const LOGGED: &str = "with a log";
 const MEMORY: &str = "in memory";
 const FEW: &str = "few rows";
 
-/// Of one read.
+/// Target for one read, in microseconds.
 const AIM: Option<f64> = Some(0.8);
-/// Of two threads beside one.
+/// Target for the throughput of two threads as a multiple of that of one.
 const SCALING_AIM: f64 = 1.8;
-/// The most threads.
+/// Greatest number of threads.
 const THREADS: usize = 2;
 
 const fn run(name: &'static str, place: &'static str, kind: Kind, aim: Option<f64>) -> Run {
@@ -157,7 +161,7 @@ async fn measure(arguments: &Arguments) -> Result<(), Failure> {
     let length = Duration::try_from_secs_f64(arguments.seconds)
         .map_err(|error| format!("--seconds {}: {error}", arguments.seconds))?;
     let mut turns = Vec::new();
-    // A first round, which is not counted, finds the caches cold.
+    // Round 0 finds cold caches and does not count.
     for round in 0..=arguments.rounds {
         for (at, run) in RUNS.iter().enumerate() {
             let place = places.iter_mut().find(|place| place.name == run.place);
