@@ -1,4 +1,4 @@
-//! Table 6.1 of FRS: requests and entries that a recovering follower takes.
+//! Tests of table 6.1 of FRS: requests and entries that a recovering follower takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn frs_asks_once_and_takes_what_differs() {
     for case in cases().iter().filter(|case| case.repeated == 0) {
         let recovery = count(case, Method::Marks);
         let (last, diverges) = (recovery.last.0, recovery.diverges.0);
-        // Ends are behind the last entry, so "lst − div + 1" has no "+ 1" here.
+        // Ends are after the last entry, so "lst − div + 1" has no "+ 1" here.
         assert_eq!(recovery.entries, last - diverges, "{case:?}");
         assert_eq!(recovery.requests, 1, "{case:?}");
         assert!(recovery.answers <= 1, "{case:?}");
@@ -59,7 +59,7 @@ fn figure_6_2_of_frs() {
     assert_eq!(counts, [(1, 2), (3, 4), (1, 4)]);
 }
 
-/// The way back of a leader that was cut off, lost its term and was never down.
+/// Recovery of a leader that was partitioned, lost its term and was never down.
 #[test]
 fn a_deposed_leader_that_lives_recovers_as_one_that_starts() {
     for method in [Method::Marks, Method::Checking, Method::Truncating] {
@@ -92,7 +92,8 @@ fn a_deposed_leader_that_lives_recovers_as_one_that_starts() {
         cluster.pass(Duration::from_secs(1)).unwrap();
         cluster.check().unwrap();
         let recovery = cluster.recovery().unwrap();
-        // What had left before the cut, the others have: of each client one write at most.
+        // The others have what was sent before the partition: of each client at most one
+        // write is missing.
         assert!((1..=30).contains(&recovery.invalid()), "{recovery:?}");
         let counted = (recovery.requests, recovery.entries);
         assert_eq!(
@@ -103,7 +104,7 @@ fn a_deposed_leader_that_lives_recovers_as_one_that_starts() {
     }
 }
 
-/// A check that sees nothing proves nothing: a run whose outcome is wrong is refused.
+/// The check itself works: it refuses a run with a wrong outcome.
 #[test]
 fn logs_that_part_below_the_commit_point_are_seen() {
     let disks = [(2, 150), (2, 150), (3, 150)].map(|(term, length)| {

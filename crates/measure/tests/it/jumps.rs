@@ -1,12 +1,13 @@
-//! Table 2.1 of EMS: how many versions a reader passes, of records with `m` versions.
+//! Tests of table 2.1 of EMS: how many versions a reader traverses in records with `m`
+//! versions.
 
 use coeval_measure::{row_of, tag_of};
 use coeval_memory::epoch::Domain;
 use coeval_storage::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_types::{Timestamp, TransactionId};
 
-/// Of the newest version, of the newest while it is being updated, of the oldest, and of
-/// that while the record is being updated.
+/// The number for the newest version, for the newest during an update, for the oldest,
+/// and for the oldest during an update.
 fn jumps<S: VersionStorage>(versions: u16) -> [u32; 4] {
     let storage = S::filled(1, &|record| row_of(record, 1, 10));
     let domain = Domain::new();
@@ -40,7 +41,7 @@ fn are_as_the_table_says() {
         assert_eq!(jumps::<HyperStyle>(versions), [0, 1, m - 1, m]);
         assert_eq!(jumps::<Ems>(versions), [0, 0, 1, 1]);
     }
-    // The header has two versions of EMS; a third makes the list.
+    // The header of EMS has two versions; a third one needs the list.
     assert_eq!(jumps::<Ems>(1), [0, 0, 0, 0]);
     assert_eq!(jumps::<Ems>(2), [0, 0, 0, 1]);
 }

@@ -1,4 +1,4 @@
-//! That the rivals in measurements do what they are said to.
+//! Tests that the rivals in measurements work as documented.
 
 mod frs;
 mod jumps;

@@ -1,5 +1,5 @@
-//! Random histories on every storage: what is read is what a plain list of versions says,
-//! and the storages' memory is what was put into them.
+//! Tests of random histories on every version storage: reads agree with a plain list of
+//! versions, and the memory use with the inserted values.
 
 use coeval_measure::{row_of, tag_of};
 use coeval_memory::epoch::Domain;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const RECORDS: usize = 3;
 
-/// One step: a record is updated, and the update committed at once or later.
+/// One step: an update of a record, which commits at once or later.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     record: usize,
@@ -20,7 +20,7 @@ fn play<S: VersionStorage>(steps: &[Step]) {
     let storage = S::filled(RECORDS, &|record| row_of(record, 1, 10));
     let domain = Domain::new();
     let guard = domain.pin();
-    // The timestamps of each record's versions, which their numbers are.
+    // The timestamps of each record's versions, which equal their numbers.
     let mut model = vec![vec![1_u16]; RECORDS];
     let mut open: Vec<Option<(TransactionId, u16)>> = vec![None; RECORDS];
     let mut last = 1;
@@ -30,7 +30,7 @@ fn play<S: VersionStorage>(steps: &[Step]) {
         let value = row_of(step.record, last, 10);
         if let Some((holder, version)) = open[step.record].take() {
             assert!(!storage.update(step.record, writer, value, &guard));
-            // Whoever commits later has a later timestamp, whatever the row says.
+            // A later commit has a later timestamp, whatever the row says.
             storage.commit(step.record, holder, Timestamp::from_bits(u64::from(last)));
             model[step.record].push(last);
             check(&storage, &model, last, &[(step.record, last, version)]);
@@ -49,7 +49,8 @@ fn play<S: VersionStorage>(steps: &[Step]) {
     assert!(storage.bytes() > bytes, "{}", S::NAME);
 }
 
-/// Every snapshot of every record. `renamed` are versions whose rows say another number.
+/// Checks every snapshot of every record. `renamed` are versions whose rows have another
+/// number.
 fn check<S: VersionStorage>(
     storage: &S,
     model: &[Vec<u16>],

@@ -1,5 +1,5 @@
-//! What `bench/rocc` compares is right: under each way to validate scans the histories of
-//! hybrid YCSB are serializable, and this test would see if they were not.
+//! Tests that the validators compared by `bench/rocc` are correct: histories of hybrid
+//! YCSB are serializable under each of them, and the test would detect if they were not.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn engine(validator: Validator) -> Arc<Engine> {
     Arc::new(Engine::ephemeral(settings).expect("settings that are allowed"))
 }
 
-/// Eight workers that take turns on two threads.
+/// Runs eight interleaved workers on two threads.
 async fn drive<W: Workload>(
     workload: W,
     engine: &Arc<Engine>,
@@ -43,7 +43,7 @@ async fn drive<W: Workload>(
     (outcome.report, outcome.history.expect("it was recorded"))
 }
 
-/// Half of the transactions scan, on keys that are met often.
+/// Half of the transactions scan, on hot keys.
 fn hybrid() -> Hybrid {
     Hybrid::new(hybrid::Settings {
         records: 200,
@@ -55,7 +55,7 @@ fn hybrid() -> Hybrid {
     })
 }
 
-/// How many anomalies a history has that SERIALIZABLE forbids.
+/// Number of anomalies in a history that SERIALIZABLE forbids.
 fn violations(history: &History) -> usize {
     let levels = [Level::Serializable];
     let judged = transactions::judge(history, &levels).expect("a history");
