@@ -1,10 +1,11 @@
-//! The court: simulator and processes, for minutes or for hours.
+//! The command `cargo xtask court`: runs the simulation campaign and the fault harness,
+//! for minutes or for hours.
 //!
 //! `cargo xtask court --quick` takes minutes, after a build that shares everything with
-//! that of `cargo test --workspace`. `--long` takes hours, on as many machines as there
-//! are: what a build has done stands in `bench/record/court` and is not done again by the
-//! same build. Parts may be named, as in `cargo xtask court --quick simulator planted`; what
-//! follows goes to the simulator's `court` as it is, as in
+//! that of `cargo test --workspace`. `--long` takes hours, on any number of machines: the
+//! results of a build are stored in `bench/record/court`, and the same build does not
+//! repeat them. The first arguments may name parts, as in `cargo xtask court --quick
+//! simulator planted`; further arguments are passed to the simulator's `court`, as in
 //! `cargo xtask court --long simulator --seconds 3600`; `docs/internals/testing.md` says
 //! more.
 
@@ -16,14 +17,14 @@ use std::process::{Command, ExitCode};
 
 use steps::Step;
 
-/// Runs are so short, in milliseconds of virtual time, because faults come within a
+/// Length of a run, in milliseconds of virtual time: short, because faults come within a
 /// second, and another seed finds more than another second.
 const QUICK_MS: &str = "500";
 const LONG_MS: &str = "600";
-/// More than 10,000 runs.
+/// Number of seeds, for more than 10,000 runs.
 const LONG_SEEDS: &str = "21";
 
-/// What a court consists of, as commands name it.
+/// The parts, as the command line names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Simulator,
@@ -37,14 +38,14 @@ const QUICK: &[(&str, Part)] = &[
     ("planted", Part::Planted),
     ("processes", Part::Processes),
 ];
-/// Release builds have no bugs to plant.
+/// Release builds cannot inject known bugs.
 const LONG: &[(&str, Part)] = &[
     ("simulator", Part::Simulator),
     ("processes", Part::Processes),
     ("clusters", Part::Clusters),
 ];
 
-/// Which of these parts the first words ask for, or else all, and what comes behind them.
+/// The parts that the first words name, or all, and the remaining words.
 fn parts<'more>(
     of: &[(&str, Part)],
     more: &'more [&'more str],
@@ -58,13 +59,13 @@ fn parts<'more>(
     }
 }
 
-/// One seed of a sample of the scenarios, the planted bugs, and a round of every fault
+/// Runs one seed of a sample of the scenarios, the known bugs, and a round of every fault
 /// on a process.
 pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
     let (parts, more) = parts(QUICK, more);
-    // With bugs to plant, and none planted but where that is asked for. All in one
-    // build, so that features are those of the workspace's tests and little is built
-    // twice; the programs are then run as they are.
+    // The build can inject bugs, and injects one only on request. A single build has the
+    // features of the workspace's tests, so that little is built twice; the programs are
+    // then run directly.
     let build = [
         "build",
         "--quiet",
@@ -104,8 +105,8 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
     }))
 }
 
-/// Many seeds of every scenario, as fast as the compiler makes them, then many rounds of
-/// every fault on a process, and on the leader, a follower and all of three.
+/// Runs many seeds of every scenario, in a release build, then many rounds of every fault
+/// on a process, and on the leader, a follower and all of a cluster of three.
 pub fn long(root: &Path, more: &[&str]) -> ExitCode {
     let (parts, more) = parts(LONG, more);
     let folder = root.join("bench/record/court");
@@ -141,10 +142,12 @@ pub fn long(root: &Path, more: &[&str]) -> ExitCode {
     }))
 }
 
-/// Those steps of the dock that this build has not passed, each noted when it has a verdict.
+/// Runs the steps of the harness that this build has not passed, and records each when it
+/// has a verdict.
 fn in_steps(root: &Path, file: &Path, build: &str, all: &[Step]) -> Option<bool> {
     let record = readable(steps::read(file))?;
-    // Built and run apart, so that what ends is the dock, and its code a verdict on servers.
+    // The program is built and run separately, so that the exit code is that of the
+    // harness, and its verdict on the servers.
     let program = ["build", "--quiet", "-p", "coeval-workload", "--bin", "dock"];
     if run(root, &cargo(), &program) != Some(true) {
         return None;
@@ -181,7 +184,7 @@ fn readable<T>(result: std::io::Result<T>) -> Option<T> {
     result.map_err(told).ok()
 }
 
-/// Where the workspace's debug programs are: beside this one.
+/// Folder of the workspace's debug programs: that of this program.
 fn programs() -> Option<PathBuf> {
     let this = std::env::current_exe().ok()?;
     Some(this.parent()?.to_owned())
@@ -191,8 +194,8 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// What programs are built from. What is measured and written about them stands elsewhere,
-/// so a record that is written or committed leaves the build what it is.
+/// Sources of the programs. Measurements and documents are elsewhere, so writing or
+/// committing a record does not change the build's name.
 const SOURCES: &[&str] = &[
     "crates",
     "Cargo.toml",
@@ -201,8 +204,8 @@ const SOURCES: &[&str] = &[
     ".cargo",
 ];
 
-/// The last commit that changed the sources; behind a `+` a digest of what differs from
-/// it, so that two changed trees are not taken for one.
+/// The last commit that changed the sources; after a `+` a digest of uncommitted changes,
+/// so that two modified trees have different names.
 fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
@@ -233,11 +236,11 @@ fn revision(root: &Path) -> String {
     format!("{commit}+{:08x}", hasher.finish() >> 32)
 }
 
-/// How programs end that have found something.
+/// Exit code of a program that has found a violation.
 const FOUND: i32 = 1;
 
-/// Whether a program was content; `None` when it comes to no verdict: it does not start, a
-/// signal ends it, or it says so by any code but these two.
+/// Runs a program; returns whether it found nothing, or `None` if it reached no verdict:
+/// it does not start, a signal ends it, or it has any other exit code.
 fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
     let name = Path::new(program).file_name().unwrap_or_default();
     println!("{} {}", name.to_string_lossy(), arguments.join(" "));
@@ -263,7 +266,8 @@ fn run(root: &Path, program: &str, arguments: &[&str]) -> Option<bool> {
     }
 }
 
-/// Of all parts, each done when it is asked for; one without a verdict is the last.
+/// The exit code for all parts, which run one after the other; the first without a
+/// verdict ends the command.
 fn verdict(parts: impl Iterator<Item = Option<bool>>) -> ExitCode {
     let mut content = true;
     for done in parts {

@@ -1,17 +1,17 @@
-//! What a rule says.
+//! Findings of the house rules.
 
 use std::fmt;
 
-/// One thing that is wrong, where, and what to do about it.
+/// A violation of a rule: what is wrong, where, and how to mend it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The file, relative to the workspace.
+    /// Path of the file, relative to the workspace.
     pub path: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the violation.
     pub problem: String,
-    /// What to do instead.
+    /// Advice on how to mend it.
     pub remedy: String,
 }
 

@@ -1,19 +1,18 @@
-//! The house rules, as a program: `cargo xtask check`.
+//! The house rules as a program: `cargo xtask check`.
 //!
-//! What a reviewer would otherwise have to remember is a rule here: who may
-//! depend on whom, where unsafe code may stand, that time, chance, network, disk
-//! and threads go through one door, that no file is dead or too long, that the
-//! documents have the rows they promise. Each rule is a file under `rules/`, a
-//! function from a [`Workspace`] to [`Finding`]s. A workspace is plain text in
-//! memory, so each rule's tests hand it a small wrong workspace and see it object.
+//! The rules check what a reviewer would otherwise have to remember: which crate may
+//! depend on which, which may contain unsafe code, that time, randomness, network, disk
+//! and threads are accessed through the environment abstraction, that no file is dead or
+//! too long, that the documents have their required rows. Each rule is a file under
+//! `rules/`, a function from a [`Workspace`] to [`Finding`]s. A workspace is plain text
+//! in memory, so each rule's tests pass it a small wrong workspace and expect findings.
 //!
 //! ```text
 //! crates/sql/src/plan.rs:12: std::thread goes around the env door; use coeval_env::spawn_dedicated
 //! 1 finding
 //! ```
 //!
-//! The same check runs as a test of this crate, so `cargo test --workspace`
-//! covers it.
+//! The same check runs as a test of this crate, so `cargo test --workspace` covers it.
 #![expect(
     clippy::disallowed_methods,
     reason = "a tool that reads the source tree; nothing of it runs inside a server or the simulator"
@@ -53,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace this program was built in.
+/// Root of the workspace in which this program was built.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -94,7 +93,7 @@ fn check(root: &Path) -> ExitCode {
     }
 }
 
-/// What every rule says of the workspace, in file order.
+/// Findings of every rule, sorted by file.
 fn findings(workspace: &Workspace) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules::ALL.iter().flat_map(|rule| rule(workspace)).collect();
     findings.sort();

@@ -1,14 +1,14 @@
-//! The paths a source file mentions, with `use` groups spelled out.
+//! Path extraction: the paths that a source file mentions, with `use` groups expanded.
 //!
-//! `use std::{fs, net::{TcpStream as T, *}};` mentions `std::fs`,
-//! `std::net::TcpStream` and `std::net::*`. Names are not resolved: what a file
-//! reaches through somebody else's re-export stays unseen here, and is left to
-//! clippy's lists, which are resolved but know functions only.
+//! `use std::{fs, net::{TcpStream as T, *}};` mentions `std::fs`, `std::net::TcpStream`
+//! and `std::net::*`. Names are not resolved: an item that a file reaches through another
+//! crate's re-export is not noticed here, and is left to clippy's lists, which resolve
+//! names but cover functions only.
 
 use crate::source::{compact, words};
 
-/// Every path of two or more names in `code` (see [`crate::source::Source::code`]),
-/// with the byte offset where it stands.
+/// Every path of two or more names in `code` (see [`crate::source::Source::code`]), with
+/// its byte offset.
 pub fn mentioned(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut plain = code.to_owned();
@@ -29,7 +29,7 @@ pub fn mentioned(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Spells out one tree of a `use` below `prefix`.
+/// Expands one tree of a `use` below `prefix`.
 fn expand(prefix: &str, tree: &str, offset: usize, found: &mut Vec<(usize, String)>) {
     let start = offset + (tree.len() - tree.trim_start().len());
     let tree = tree.trim();
@@ -72,7 +72,7 @@ fn expand(prefix: &str, tree: &str, offset: usize, found: &mut Vec<(usize, Strin
     }
 }
 
-/// Paths in expressions and types.
+/// Collects the paths in expressions and types.
 fn inline(code: &str, found: &mut Vec<(usize, String)>) {
     let in_path =
         |character: char| character.is_alphanumeric() || character == '_' || character == ':';

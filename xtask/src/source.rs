@@ -1,10 +1,10 @@
-//! Rust source with comments and literals told apart from code.
+//! A lexer for Rust source that separates code from comments and literals.
 //!
-//! The rules look for words in code and for reasons in comments. A compiler's
-//! parser would throw the comments away, and a search of the bare text would
-//! stumble over words in strings. So this splits a file into two texts of the
-//! same lines: one where everything but code is blank, one where everything but
-//! comments is. Byte offsets in both are those of the file.
+//! The rules search for words in code and for reasons in comments. A compiler's parser
+//! would discard the comments, and a search of the raw text would find words in strings.
+//! So the lexer splits a file into two texts with the same lines: in one everything
+//! except code is blank, in the other everything except comments. Byte offsets in both
+//! are those of the file.
 //!
 //! ```text
 //! file       let a = "unsafe"; // SAFETY: none
@@ -15,9 +15,9 @@
 /// A source file, split.
 #[derive(Debug)]
 pub struct Source {
-    /// The code; comments and the insides of literals are blanks.
+    /// The code; comments and the contents of literals are blank.
     pub code: String,
-    /// The comments; all else is blanks.
+    /// The comments; everything else is blank.
     pub comments: String,
 }
 
@@ -31,7 +31,7 @@ enum Region {
 }
 
 impl Source {
-    /// Splits a file.
+    /// Splits the text of a file.
     pub fn split(text: &str) -> Self {
         let characters: Vec<char> = text.chars().collect();
         let mut code = String::with_capacity(text.len());
@@ -45,7 +45,7 @@ impl Source {
                     if kept || character == '\n' {
                         text.push(character);
                     } else {
-                        // A blank for each byte, so that offsets stay what they were.
+                        // One blank per byte, so that offsets stay the same.
                         text.extend(std::iter::repeat_n(' ', character.len_utf8()));
                     }
                 }
@@ -114,9 +114,9 @@ impl Source {
         Self { code, comments }
     }
 
-    /// This source with every item blanked out of the code that has such an attribute.
-    /// The attribute is shown without its white space and without the insides of its
-    /// literals, as `#[cfg(test)]`.
+    /// Blanks every item out of the code whose attribute satisfies `is_such`. The
+    /// attribute is passed without white space and without the contents of its literals,
+    /// as `#[cfg(test)]`.
     pub fn without(mut self, is_such: impl Fn(&str) -> bool) -> Self {
         let mut from = 0;
         while let Some(found) = self.code[from..].find("#[") {
@@ -141,7 +141,7 @@ impl Source {
     }
 }
 
-/// How long the attribute is that `code` begins with.
+/// Length of the attribute at the start of `code`.
 fn attribute_length(code: &str) -> usize {
     let mut depth = 0usize;
     for (offset, character) in code.char_indices() {
@@ -159,7 +159,7 @@ fn previous(characters: &[char], at: usize) -> Option<char> {
     at.checked_sub(1).map(|before| characters[before])
 }
 
-/// How many characters of `rest` to take in one step of code, what follows them,
+/// How many characters of `rest` to consume in one step of code, the region after them,
 /// and whether they begin a comment.
 fn leave_code(rest: &[char], previous: Option<char>) -> (usize, Region, bool) {
     if rest.starts_with(&['/', '/']) {
@@ -182,7 +182,8 @@ fn leave_code(rest: &[char], previous: Option<char>) -> (usize, Region, bool) {
     (1, Region::Code, false)
 }
 
-/// Length of the opening of a raw string (`r"`, `br#"`, `cr##"`), and its hashes.
+/// Length of the opening of a raw string (`r"`, `br#"`, `cr##"`), and its number of
+/// hashes.
 fn raw_string(rest: &[char]) -> Option<(usize, usize)> {
     let prefix = match rest {
         ['r', ..] => 1,
@@ -196,8 +197,8 @@ fn raw_string(rest: &[char]) -> Option<(usize, usize)> {
     (rest.get(prefix + hashes) == Some(&'"')).then_some((prefix + hashes + 1, hashes))
 }
 
-/// Where the item that starts at or after `start` ends: behind its closing brace,
-/// or its semicolon when that comes first.
+/// End of the item that starts at or after `start`: after its closing brace, or after its
+/// semicolon if that comes first.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0usize;
     for (offset, character) in code[start..].char_indices() {
@@ -223,12 +224,12 @@ pub fn compact(text: &str) -> String {
         .collect()
 }
 
-/// The line, from 1, of a byte offset.
+/// Line number, from 1, of a byte offset.
 pub fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// Byte offsets where `word` stands alone, not as a part of a longer name.
+/// Byte offsets of `word` as a whole word, not as a part of a longer name.
 pub fn words<'text>(text: &'text str, word: &'text str) -> impl Iterator<Item = usize> + 'text {
     let in_name = |character: char| character.is_alphanumeric() || character == '_';
     text.match_indices(word).filter_map(move |(offset, _)| {

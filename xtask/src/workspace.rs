@@ -8,46 +8,46 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Everything the rules look at.
+/// Input of the rules.
 #[derive(Debug, Default)]
 pub struct Workspace {
     /// Text files by path relative to the root, with forward slashes.
     pub files: BTreeMap<String, String>,
     /// Paths of all files, texts or not.
     pub paths: BTreeSet<String>,
-    /// The members, by cargo's own account.
+    /// Members of the workspace, according to cargo.
     pub packages: Vec<Package>,
 }
 
 /// A member of the workspace.
 #[derive(Debug, Default)]
 pub struct Package {
-    /// Its name, prefix included.
+    /// Name of the package, prefix included.
     pub name: String,
-    /// Its folder, relative to the root.
+    /// Folder of the package, relative to the root.
     pub folder: String,
-    /// The root files of its targets, relative to the workspace.
+    /// Root files of the package's targets, relative to the workspace.
     pub roots: Vec<String>,
-    /// What it depends on, third parties included.
+    /// Dependencies of the package, third-party ones included.
     pub dependencies: Vec<Dependency>,
 }
 
 /// One line of a dependency table.
 #[derive(Debug, Clone)]
 pub struct Dependency {
-    /// The package's name.
+    /// Name of the package.
     pub name: String,
-    /// Only for tests, examples and benches.
+    /// Whether it is a dependency of tests, examples and benches only.
     pub development: bool,
 }
 
-/// Folders of the root that hold no source: build output, data directories, git's own.
+/// Folders of the root without source: build output, data directories, git's own.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "data", "coeval-data"];
 
-/// Likewise, by path: what fuzzing leaves.
+/// Further skipped folders, by path: the output of fuzzing.
 const SKIPPED_PATHS: &[&str] = &["fuzz/target", "fuzz/artifacts", "fuzz/corpus"];
 
-/// What is read as text. Raw results under `bench/record` are data.
+/// Extensions of files that are read as text. Raw results under `bench/record` are data.
 const TEXT_ENDINGS: &[&str] = &["rs", "toml", "md", "sh", "sql", "yml", "yaml", "txt"];
 
 impl Workspace {
@@ -56,7 +56,7 @@ impl Workspace {
         let mut workspace = Self::default();
         workspace.read_folder(root, root)?;
         workspace.packages = packages(root, root)?;
-        // A workspace of its own, held to the same rules.
+        // The fuzz targets are a workspace of their own, with the same rules.
         let fuzz = packages(root, &root.join("fuzz"))?;
         workspace.packages.extend(fuzz);
         Ok(workspace)
@@ -100,14 +100,14 @@ impl Workspace {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The short name (folder below `crates/`) of the crate a path belongs to.
+    /// Short name (folder below `crates/`) of the crate that a path belongs to.
     pub fn crate_of(path: &str) -> Option<&str> {
         path.strip_prefix("crates/")?.split('/').next()
     }
 }
 
 impl Package {
-    /// Its name without the prefix every crate of ours carries.
+    /// Name of the package without the prefix that all crates of the project share.
     pub fn short_name(&self) -> &str {
         self.name.strip_prefix("coeval-").unwrap_or(&self.name)
     }
@@ -122,7 +122,7 @@ fn relative(root: &Path, path: &Path) -> String {
         .join("/")
 }
 
-/// Asks cargo for the members of the workspace in `folder`. Needs neither the network
+/// Queries cargo for the members of the workspace in `folder`. Needs neither the network
 /// nor a lock file.
 fn packages(root: &Path, folder: &Path) -> io::Result<Vec<Package>> {
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
@@ -174,7 +174,7 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 impl Workspace {
-    /// A workspace of these files, for a rule's tests.
+    /// A workspace with these files, for a rule's tests.
     pub fn of(files: &[(&str, &str)]) -> Self {
         Self {
             paths: files.iter().map(|(path, _)| (*path).to_owned()).collect(),
@@ -186,7 +186,7 @@ impl Workspace {
         }
     }
 
-    /// The same with a package, named by its folder below `crates/`.
+    /// Adds a package, named by its folder below `crates/`.
     pub fn with_package(mut self, short_name: &str, dependencies: &[(&str, bool)]) -> Self {
         self.packages.push(Package {
             name: format!("coeval-{short_name}"),

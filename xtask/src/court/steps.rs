@@ -1,9 +1,9 @@
-//! What a long court does with processes, in steps, and which of them are done.
+//! The steps of a long run of the fault harness, and the record of which are done.
 //!
-//! A step is all workloads at all levels under one kind of fault: on a server alone, or on a
-//! cluster of three whose leader, a follower or all are meant. Each that has a verdict stands in
-//! a file of the repository, a line each, so that a court that was interrupted goes on with the
-//! next one, on this machine or another:
+//! A step is all workloads at all levels under one kind of fault, on a single server, or
+//! on the leader, a follower or all nodes of a cluster of three. Each step with a verdict
+//! is a line in a file of the repository, so that an interrupted run continues with the
+//! next step, on this machine or another:
 //!
 //! ```text
 //! # step build rounds verdict seconds
@@ -13,18 +13,17 @@
 //! ```
 //!
 //! Invariants:
-//! - What the same build has passed with as many rounds or more is not done again; what other
-//!   builds did spares nobody a step.
-//! - A step that came to no verdict is not noted: what kept the dock from one may be the
-//!   machine's doing.
-//! - A step that failed is done again. That it has failed stays, and the court of that build
-//!   ends so.
+//! - A step that the same build has passed with as many rounds or more is not repeated;
+//!   results of other builds do not count.
+//! - A step without a verdict is not recorded, because the cause may be the machine.
+//! - A failed step is repeated. Its failure remains on record, and the run of that
+//!   build ends as failed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What is done to servers, as the dock names it.
+/// Kinds of fault, as the harness names them.
 pub const KINDS: [&str; 15] = [
     "kill",
     "stop",
@@ -42,27 +41,27 @@ pub const KINDS: [&str; 15] = [
     "clock",
     "combined",
 ];
-/// Which nodes of a cluster are meant, as the dock names them.
+/// Affected nodes of a cluster, as the harness names them.
 pub const WHOM: [&str; 3] = ["leader", "follower", "all"];
 const ROUNDS: u32 = 5;
 const HEAD: &str = "# step build rounds verdict seconds\n";
 
-/// See the [module](self).
+/// One step; see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     kind: &'static str,
-    /// Of a cluster.
+    /// Affected nodes, for a cluster.
     whom: Option<&'static str>,
 }
 
 impl Step {
-    /// Every kind on a server alone.
+    /// Every kind of fault on a single server.
     pub fn alone() -> Vec<Self> {
         let step = |kind| Self { kind, whom: None };
         KINDS.into_iter().map(step).collect()
     }
 
-    /// Every kind on everybody who can be meant in a cluster.
+    /// Every kind of fault on every choice of nodes in a cluster.
     pub fn of_clusters() -> Vec<Self> {
         let meant = |kind| {
             let whom = WHOM.into_iter().map(Some);
@@ -76,7 +75,7 @@ impl Step {
         self.kind.to_owned() + &whom.unwrap_or_default()
     }
 
-    /// What the dock is told.
+    /// Command-line arguments of the harness for this step.
     pub fn arguments(self) -> Vec<String> {
         let rounds = ROUNDS.to_string();
         let mut arguments = vec!["--kind", self.kind, "--rounds", &rounds];
@@ -87,8 +86,8 @@ impl Step {
     }
 }
 
-/// What the file says of a step of a build: whether it has passed with as many rounds as are
-/// wanted, and whether it has failed, with however many.
+/// The record of a step of a build: whether it has passed with at least the requested
+/// rounds, and whether it has failed, with any number.
 pub fn on_record(record: &str, step: Step, build: &str) -> (bool, bool) {
     let name = step.name();
     let verdicts = record.lines().filter_map(|line| {
@@ -106,7 +105,7 @@ pub fn on_record(record: &str, step: Step, build: &str) -> (bool, bool) {
     })
 }
 
-/// The file's contents; nothing where there is none yet.
+/// Contents of the record; empty if the file does not exist.
 pub fn read(file: &Path) -> io::Result<String> {
     match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -114,7 +113,7 @@ pub fn read(file: &Path) -> io::Result<String> {
     }
 }
 
-/// Puts what has come of a step behind the others.
+/// Appends the result of a step to the record.
 pub fn note(file: &Path, step: Step, build: &str, passed: bool, seconds: u64) -> io::Result<()> {
     let verdict = if passed { "passed" } else { "failed" };
     let mut line = format!("{} {build} {ROUNDS} {verdict} {seconds}\n", step.name());
@@ -129,7 +128,7 @@ pub fn note(file: &Path, step: Step, build: &str, passed: bool, seconds: u64) ->
 mod tests {
     use super::*;
 
-    /// The names that stand between quotes behind this word.
+    /// The quoted names that follow this word.
     fn named(source: &str, word: &str) -> Vec<String> {
         let behind = source.split_once(word).unwrap().1;
         let list = behind.split_once("];").unwrap().0;

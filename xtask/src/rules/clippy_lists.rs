@@ -1,4 +1,5 @@
-//! The lists in clippy.toml close the doors they must, and name what to use.
+//! Rule: the lists in clippy.toml forbid functions that bypass the environment
+//! abstraction, and name replacements.
 
 use toml::{Table, Value};
 
@@ -7,7 +8,7 @@ use crate::workspace::Workspace;
 
 const PATH: &str = "clippy.toml";
 
-/// Functions that must be on the list: the first way anybody would take.
+/// Functions that must be on the list: the most obvious bypasses.
 const REQUIRED: &[&str] = &[
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -26,7 +27,7 @@ const REQUIRED: &[&str] = &[
     "std::collections::HashSet::new",
 ];
 
-/// Entries that are missing, or name no replacement.
+/// Reports entries that are missing, or name no replacement.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let Some(text) = workspace.files.get(PATH) else {
         return vec![Finding::new(

@@ -1,22 +1,22 @@
-//! Every crate takes the workspace's lints. The two that hold unsafe code cannot,
-//! for the workspace forbids it, and state the same ones themselves.
+//! Rule: every crate inherits the workspace's lints. The two crates with unsafe code
+//! cannot, because the workspace forbids it, and must state the same lints themselves.
 
 use toml::{Table, Value};
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// Crates with lint tables of their own, because they may hold unsafe code.
+/// Crates with lint tables of their own, because they may contain unsafe code.
 const OWN_TABLES: &[&str] = &["memory", "storage"];
 
-/// What those tables must contain, as (tool, lint).
+/// Lints that those tables must contain, as (tool, lint).
 const REQUIRED: &[(&str, &str)] = &[
     ("rust", "missing_docs"),
     ("rust", "unsafe_op_in_unsafe_fn"),
     ("clippy", "undocumented_unsafe_blocks"),
 ];
 
-/// Crates whose lints are not set.
+/// Reports crates whose lints are not set.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &workspace.packages {

@@ -1,7 +1,7 @@
-//! No Rust file that the compiler never reads.
+//! Rule: there is no Rust file that the compiler never reads.
 //!
-//! Follows `mod name;`, `#[path = "…"]` and `include!("…")` from the root file of
-//! each target. What is not reached is dead: it rots unseen.
+//! The rule follows `mod name;`, `#[path = "…"]` and `include!("…")` from the root file
+//! of each target. A file that is not reached is dead code, which no build checks.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::source::{Source, words};
 use crate::workspace::Workspace;
 
-/// Rust files no target reaches.
+/// Reports Rust files that no target reaches.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut reached = BTreeSet::new();
     let mut waiting: Vec<(String, bool)> = workspace
@@ -44,7 +44,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
         .collect()
 }
 
-/// Files that a file may mean by its `mod`, `path` and `include!` items.
+/// Paths that a file's `mod`, `path` and `include!` items may refer to.
 fn named_by(path: &str, is_root: bool, text: &str) -> Vec<String> {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = file.trim_end_matches(".rs");
@@ -66,7 +66,7 @@ fn named_by(path: &str, is_root: bool, text: &str) -> Vec<String> {
             inline.push((offset, name.to_owned()));
             continue;
         }
-        // A module inside an inline one lives a folder deeper.
+        // A module inside an inline one is a folder deeper.
         let mut deeper = String::new();
         for (_, parent) in inline
             .iter()

@@ -1,12 +1,12 @@
-//! docs/decisions/NNNN-title.md: numbered from 0001 without gaps or doubles, each
-//! beginning with its own number.
+//! Rule: decision records, docs/decisions/NNNN-title.md, are numbered from 0001 without
+//! gaps or duplicates, and each begins with its own number.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
 const FOLDER: &str = "docs/decisions/";
 
-/// Decisions out of order.
+/// Reports decisions out of order.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut expected = 1;

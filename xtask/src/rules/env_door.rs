@@ -1,17 +1,17 @@
-//! Time, chance, network, disk and threads are reached through `coeval-env`.
+//! Rule: time, randomness, network, disk and threads are accessed through `coeval-env`.
 //!
-//! Clippy's lists (see [`super::clippy_lists`]) resolve names but know single
-//! functions only. This rule is coarser and complete in the other direction: it
-//! forbids whole modules, whatever is called in them. An item or a file that must go
-//! around the door says so with a reasoned `#[expect(clippy::disallowed_methods, …)]`
-//! above it, or at its head. Tests may use what they like.
+//! Clippy's lists (see [`super::clippy_lists`]) resolve names but cover single functions
+//! only. This rule is coarser and complete in the other direction: it forbids whole
+//! modules, with everything in them. An item or a file that must bypass the environment
+//! abstraction states its reason in an `#[expect(clippy::disallowed_methods, …)]` above
+//! the item, or at the head of the file. Tests are exempt.
 
 use crate::finding::Finding;
 use crate::paths::mentioned;
 use crate::source::{Source, compact, line_of};
 use crate::workspace::Workspace;
 
-/// A way around the door, and what to use instead.
+/// Modules that bypass the environment abstraction, and their replacements.
 const SIDE_DOORS: &[(&str, &str)] = &[
     (
         "std::time::Instant",
@@ -63,7 +63,7 @@ const SIDE_DOORS: &[(&str, &str)] = &[
     ("fastrand", "use coeval_env::random_u64"),
 ];
 
-/// Names below a side door that open nothing.
+/// Names in these modules that are harmless.
 const HARMLESS: &[&str] = &[
     "std::thread::LocalKey",
     "std::thread::panicking",
@@ -71,7 +71,7 @@ const HARMLESS: &[&str] = &[
     "tokio::task::coop",
 ];
 
-/// A crate that may use a side door, and why.
+/// Crates that may use one of the modules, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("env", "", "it is the door"),
     (
@@ -86,7 +86,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Uses of the side doors.
+/// Reports uses of the modules.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in workspace.rust_files() {
@@ -127,7 +127,7 @@ fn leads(path: &str, door: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Whether a file holds tests only, by where it lies.
+/// Whether a file contains tests only, judged by its path.
 fn is_test(path: &str) -> bool {
     path.split('/').any(|part| {
         matches!(

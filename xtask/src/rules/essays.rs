@@ -1,12 +1,12 @@
-//! A file opens by saying what it is.
+//! Rule: every Rust file begins with a module comment that says what it is.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// Files of tests of the file beside them need no opening of their own.
+/// Files with the tests of a neighbouring file need no module comment.
 const TESTS: &str = "/tests.rs";
 
-/// Rust files that begin with something else.
+/// Reports Rust files that do not begin with a module comment.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     workspace
         .rust_files()

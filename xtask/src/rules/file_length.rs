@@ -1,4 +1,4 @@
-//! A file is read in one sitting.
+//! Rule: no Rust file is too long to be read in one sitting.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
@@ -6,7 +6,7 @@ use crate::workspace::Workspace;
 /// Most lines in a Rust file.
 const LIMIT: usize = 800;
 
-/// Files that hold more than one thing.
+/// Reports Rust files that are too long.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     workspace
         .rust_files()

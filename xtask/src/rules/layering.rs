@@ -1,13 +1,13 @@
-//! Who may depend on whom.
+//! Rule: crates depend only on crates of lower layers.
 //!
-//! Siblings never depend on each other: removing a protocol's crate and its
-//! registration leaves a workspace that builds. Only the composition root names
-//! concrete protocols. A crate that is not in the table has no place yet.
+//! Siblings never depend on each other: after removing a protocol's crate and its
+//! registration, the workspace still builds. Only the composition root names concrete
+//! protocols. A crate must be in the table.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// A crate's place: what it may use, and what its tests may use besides.
+/// A crate's layer: its allowed dependencies, and the additional ones of its tests.
 struct Place {
     name: &'static str,
     uses: &'static [&'static str],
@@ -17,7 +17,7 @@ struct Place {
 /// Stands for every other crate.
 const EVERYTHING: &str = "*";
 
-/// The map, bottom up. ARCHITECTURE.md draws it.
+/// The layers, bottom up, as drawn in ARCHITECTURE.md.
 const PLACES: &[Place] = &[
     Place {
         name: "types",
@@ -73,7 +73,8 @@ const PLACES: &[Place] = &[
         ],
         tests_use: &["check"],
     },
-    // Its scripts are played on every engine and must end alike, so its tests name them.
+    // The tests run its scripts on every engine and compare the results, so they name the
+    // engines.
     Place {
         name: "sql",
         uses: &["types", "env", "txn"],
@@ -94,13 +95,13 @@ const PLACES: &[Place] = &[
         uses: &["types", "env", "txn", "check"],
         tests_use: &[],
     },
-    // Measures what others hide behind their interfaces.
+    // Measures what other crates hide behind their interfaces.
     Place {
         name: "measure",
         uses: &[EVERYTHING],
         tests_use: &[EVERYTHING],
     },
-    // Names concrete protocols, because it puts them in the dock.
+    // Names concrete protocols, because it tests them.
     Place {
         name: "sim",
         uses: &[EVERYTHING],
@@ -123,7 +124,7 @@ const PLACES: &[Place] = &[
     },
 ];
 
-/// Every dependency between members is in the table.
+/// Reports dependencies between members that are not in the table.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &workspace.packages {

@@ -1,11 +1,11 @@
-//! Links between documents lead somewhere, and the map names every crate.
+//! Rule: links between documents are valid, and ARCHITECTURE.md names every crate.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Broken relative links, and crates that the map leaves out.
+/// Reports broken relative links, and crates that ARCHITECTURE.md omits.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in workspace

@@ -1,12 +1,12 @@
-//! Nothing in the project knows one particular machine.
+//! Rule: no file names a path of a particular machine.
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// Beginnings of paths that exist on somebody's machine only.
+/// Prefixes of paths that exist on a particular machine only.
 const PREFIXES: &[&str] = &["work/", "root/", "home/", "Users/", "farm/", "mnt/"];
 
-/// Absolute paths below somebody's own folders.
+/// Reports absolute paths below a user's own folders.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in &workspace.files {

@@ -1,4 +1,4 @@
-//! One file a rule.
+//! The house rules, one per file.
 
 mod clippy_lists;
 mod crate_lints;
@@ -17,10 +17,10 @@ mod unsafe_code;
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// A rule: what is wrong with a workspace.
+/// A rule: a function that returns its findings in a workspace.
 pub type Rule = fn(&Workspace) -> Vec<Finding>;
 
-/// Every rule.
+/// Every rule that `cargo xtask check` runs.
 pub const ALL: &[Rule] = &[
     clippy_lists::check,
     crate_lints::check,

@@ -1,5 +1,5 @@
-//! Every SQLSTATE that a client may be given has a line in
-//! `docs/operations/errors.md` that says what to do about it, and no other has.
+//! Rule: `docs/operations/errors.md` has a line of advice for every SQLSTATE that a
+//! client may receive, and for no other.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::source::{Source, line_of};
 use crate::workspace::Workspace;
 
 const PAGE: &str = "docs/operations/errors.md";
-/// Files whose every literal of that form is a SQLSTATE; elsewhere it stands in a
+/// Files in which every literal of that form is a SQLSTATE; in other files it is inside a
 /// `SqlState(…)`.
 const LISTS: &[&str] = &["crates/sql/src/error.rs", "crates/pgwire/src/error.rs"];
 const MARK: &str = "SqlState(";
 
-/// Codes that the page does not explain, and explanations of none.
+/// Reports codes that the page does not explain, and explanations of unused codes.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let used = used(workspace);
     let Some(page) = workspace.files.get(PAGE) else {
@@ -44,7 +44,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// Codes in the code, and where.
+/// Codes in the source, with their positions.
 fn used(workspace: &Workspace) -> BTreeMap<String, (String, usize)> {
     let mut used = BTreeMap::new();
     for (path, text) in workspace.rust_files() {
@@ -67,7 +67,7 @@ fn used(workspace: &Workspace) -> BTreeMap<String, (String, usize)> {
     used
 }
 
-/// The SQLSTATE that a literal's contents are, if they are one.
+/// The SQLSTATE in a literal's contents, if they are one.
 fn code_at(text: &str) -> Option<&str> {
     let code = text.get(..5)?;
     let valid = code
@@ -77,7 +77,7 @@ fn code_at(text: &str) -> Option<&str> {
     (valid && classed && text[5..].starts_with('"')).then_some(code)
 }
 
-/// Codes in the first columns of the page's tables, and their lines.
+/// Codes in the first columns of the page's tables, with their line numbers.
 fn explained(page: &str) -> BTreeMap<String, usize> {
     page.lines()
         .enumerate()

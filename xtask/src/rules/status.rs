@@ -1,4 +1,4 @@
-//! STATUS.md has a row for each system and each promise, and no claim without the
+//! Rule: STATUS.md has a row for each system and each promise, and no claim without the
 //! command that shows it.
 
 use crate::finding::Finding;
@@ -21,13 +21,13 @@ const SYSTEMS: &[&str] = &[
     "Γ",
 ];
 
-/// How many promises there are.
+/// Number of promises.
 const PROMISES: usize = 8;
 
 /// The states a row may claim.
 const STATES: &[&str] = &["works", "partly", "not yet"];
 
-/// Rows that are missing, and claims without a command.
+/// Reports rows that are missing, and claims without a command.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let Some(text) = workspace.files.get(PATH) else {
         return vec![Finding::new(
@@ -84,7 +84,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// The cells of a row of a table.
+/// The cells of a table row.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     Some(inner.split('|').map(str::trim).collect())

@@ -1,17 +1,18 @@
-//! Unsafe code stands in two rooms, and each piece of it says why it is sound.
+//! Rule: unsafe code is confined to two crates, and each occurrence documents why it is
+//! sound.
 //!
-//! The compiler forbids it elsewhere (see [`super::crate_lints`]); this rule also
-//! sees code that the current configuration does not compile, and asks for reasons
-//! where clippy does not: at unsafe functions and traits.
+//! The compiler forbids unsafe code elsewhere (see [`super::crate_lints`]); this rule
+//! also covers code that the current configuration does not compile, and requires reasons
+//! where clippy does not: for unsafe functions and traits.
 
 use crate::finding::Finding;
 use crate::source::{Source, line_of, words};
 use crate::workspace::Workspace;
 
-/// Crates that may hold unsafe code.
+/// Crates that may contain unsafe code.
 const ROOMS: &[&str] = &["memory", "storage"];
 
-/// Unsafe code elsewhere, or without its reason.
+/// Reports unsafe code in other crates, or without a reason.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in workspace.rust_files() {
@@ -51,14 +52,14 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// Whether what follows `unsafe` makes it a function pointer's type.
+/// Whether the text after `unsafe` makes it the type of a function pointer.
 fn is_type(rest: &str) -> bool {
     rest.strip_prefix("fn")
         .is_some_and(|rest| rest.trim_start().starts_with('('))
 }
 
-/// Whether a comment that belongs to `line` holds one of the marks: on the line,
-/// or right above it, with attributes and the beginning of the statement between.
+/// Whether a comment that belongs to `line` contains one of the marks: on the line, or
+/// right above it, separated only by attributes and the beginning of the statement.
 fn has_reason(source: &Source, line: usize, marks: &[&str]) -> bool {
     let comments: Vec<&str> = source.comments.lines().collect();
     let code: Vec<&str> = source.code.lines().collect();
