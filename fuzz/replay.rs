@@ -1,11 +1,10 @@
-//! Replays, on the stable toolchain and in an ordinary test, what the runs of a
-//! fuzz target have left: the inputs that between them reach all the code that any
-//! input has reached (`corpus`), and those that once found a mistake
-//! (`regressions`). Tests of crates include this file.
+//! Replay of fuzz inputs, on the stable toolchain and in an ordinary test: the inputs
+//! that together reach all code that fuzzing has reached (`corpus`), and those that once
+//! found a bug (`regressions`). Tests of crates include this file.
 
 use std::path::Path;
 
-/// Runs `run` on every kept input of `target`, and names the one it panics at.
+/// Runs `run` on every stored input of `target`, and names the input at which it panics.
 #[expect(clippy::disallowed_methods, reason = "the inputs are files beside us")]
 pub fn replay(target: &str, run: fn(&[u8])) {
     let mut count = 0;
@@ -14,7 +13,7 @@ pub fn replay(target: &str, run: fn(&[u8])) {
             .join("../../fuzz")
             .join(kept)
             .join(target);
-        // Not every target has found a mistake.
+        // A target without regressions has no folder.
         let Ok(entries) = std::fs::read_dir(&folder) else {
             continue;
         };
@@ -29,7 +28,7 @@ pub fn replay(target: &str, run: fn(&[u8])) {
     assert!(count > 0, "{target} has no corpus");
 }
 
-/// Says which input was running, if that ends by a panic.
+/// Reports the current input if it ends with a panic.
 struct Named<'path>(&'path Path);
 
 impl Drop for Named<'_> {

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a checkpoint. See the module it runs.
+//! Fuzz target: arbitrary bytes as a checkpoint. See the module that it runs.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as messages of consensus. See the module it runs.
+//! Fuzz target: arbitrary bytes as messages of consensus. See the module that it runs.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Arbitrary bytes as a client of a whole server. See the module it runs.
+//! Fuzz target: arbitrary bytes as a client of a whole server. See the module that it
+//! runs.
 
 #![no_main]
 

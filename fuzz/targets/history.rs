@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a history. See the module it runs.
+//! Fuzz target: arbitrary bytes as a history. See the module that it runs.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the contents of a log. See the module it runs.
+//! Fuzz target: arbitrary bytes as the contents of a log. See the module that it runs.
 
 #![no_main]
 

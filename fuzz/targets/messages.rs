@@ -1,4 +1,4 @@
-//! Arbitrary bytes as messages of a client. See the module it runs.
+//! Fuzz target: arbitrary bytes as messages of a client. See the module that it runs.
 
 #![no_main]
 

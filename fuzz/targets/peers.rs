@@ -1,4 +1,4 @@
-//! Arbitrary bytes as what another node says. See the module it runs.
+//! Fuzz target: arbitrary bytes as messages of another node. See the module that it runs.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Arbitrary text as a settings file. See the module it runs.
+//! Fuzz target: arbitrary text as a settings file. See the module that it runs.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Arbitrary text as SQL. See the module it runs.
+//! Fuzz target: arbitrary text as SQL. See the module that it runs.
 
 #![no_main]
 
