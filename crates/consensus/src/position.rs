@@ -15,22 +15,7 @@ use std::fmt;
 
 use coeval_types::{Lsn, Term};
 
-/// Id of a cluster member. Never reused for another node, nor for a node that has lost
-/// its disk.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u64);
-
-impl fmt::Debug for NodeId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "node {}", self.0)
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, formatter)
-    }
-}
+pub use coeval_types::NodeId;
 
 /// The end of a prefix of the log, and the term of the prefix's last entry.
 ///

@@ -51,3 +51,9 @@ impl TransactionId {
     /// The largest transaction id that fits a record's lock word.
     pub const MAX: Self = Self((1 << 62) - 1);
 }
+
+identifier!(
+    /// A member of a cluster. Never used again for another one, nor for one that has
+    /// lost its disk.
+    NodeId(u64), "node "
+);

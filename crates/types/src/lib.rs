@@ -4,7 +4,8 @@
 //! must not depend on each other both need it.
 //!
 //! - [`time`]: terms, log offsets and the commit timestamps made of them.
-//! - [`identifier`]: identifiers of storages, indexes, records and transactions.
+//! - [`identifier`]: identifiers of storages, indexes, records, transactions
+//!   and nodes.
 //! - [`row`]: a row as cells, and the patch between two rows.
 //! - [`key`]: how a row's key is extracted from it, and byte strings that sort as their
 //!   values do.
@@ -18,7 +19,7 @@ pub mod remedy;
 pub mod row;
 pub mod time;
 
-pub use identifier::{IndexId, Rid, StorageId, TransactionId};
+pub use identifier::{IndexId, NodeId, Rid, StorageId, TransactionId};
 pub use key::{ExtractedKey, IndexDefinition, IndexKind, KeyExtractor, StorageDefinition};
 pub use remedy::Remedy;
 pub use row::{MalformedRow, RowBuilder, RowMut, RowRef};
