@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/leader/tests/it/fuzz.rs"]
+#[path = "../../crates/peers/tests/it/fuzz.rs"]
 mod entry;
 
 fuzz_target!(|input: &[u8]| entry::run(input));

@@ -22,7 +22,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Datelike, Days, NaiveDate};
-use coeval_leader::peers::{NodeId, Pem, Tls, check_cluster_name, node_name};
+use coeval_peers::{NodeId, Pem, Tls, check_cluster_name, node_name};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,

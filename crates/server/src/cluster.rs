@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Status};
-use coeval_leader::peers::{DoorStatus, NodeId, PeerStatus, Reason};
+use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
 use coeval_sql::session::{
     Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use coeval_env::JoinHandle;
-use coeval_leader::peers::NodeId;
+use coeval_peers::NodeId;
 use coeval_sql::session::Database;
 use coeval_txn::Engine;
 

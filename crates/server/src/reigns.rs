@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_leader::node::{self, Link, Node, Observer, Place, Standing};
-use coeval_leader::peers::{Identity, Members, NodeId, Pem, Security, Tls};
+use coeval_peers::{Identity, Members, NodeId, Pem, Security, Tls};
 use tokio::sync::watch;
 use tracing::{debug, error, info};
 

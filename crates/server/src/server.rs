@@ -77,7 +77,7 @@ pub enum StartError {
     Node(#[from] coeval_leader::node::Error),
     /// What guards the connections between nodes is wrong.
     #[error("TLS between nodes: {0}")]
-    NodeTls(#[from] coeval_leader::peers::TlsError),
+    NodeTls(#[from] coeval_peers::TlsError),
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}{}", in_use(.error))]
     Listen {

@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use coeval_env::{Instant, JoinHandle, Listener, Stream};
 use coeval_leader::node::Node;
-use coeval_leader::peers::PeerStream;
 use coeval_memory::heap;
+use coeval_peers::PeerStream;
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coeval_leader::node::{Node, Observer, Place, Settings, Witness};
-use coeval_leader::peers::{ClusterId, Identity, Members, NodeId, Security};
+use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_server::settings::{ClusterMembers, OptionalClusterId};
 use coeval_server::{Server, Storage};
 use coeval_txn::{Definitions, Rows};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use coeval_env::JoinHandle;
 use coeval_env::sim::World;
 use coeval_leader::node::{Node, OperationError};
-use coeval_leader::peers::NodeId;
+use coeval_peers::NodeId;
 
 use crate::cluster::address;
 use crate::server::Server;

@@ -50,6 +50,11 @@ const PLACES: &[Place] = &[
         tests_use: &[],
     },
     Place {
+        name: "peers",
+        uses: &["types", "env"],
+        tests_use: &[],
+    },
+    Place {
         name: "txn",
         uses: &["types", "env"],
         tests_use: &["check"],
@@ -68,6 +73,7 @@ const PLACES: &[Place] = &[
             "storage",
             "log",
             "consensus",
+            "peers",
             "txn",
             "occ",
         ],

@@ -50,12 +50,13 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 use coeval_consensus::{NodeId as Member, ReadAnswer, Role as Part, Status};
 use coeval_env::Instant;
+use coeval_peers::{Frame, Loss, NodeId};
 use coeval_types::{Lsn, Term};
 
 use super::Error;
 use super::disk::Command;
 use super::driver::Driver;
-use crate::peers::{Frame, Kind, Loss, NodeId};
+use super::frames;
 
 /// Reads of consensus that are for admissions have numbers from here on.
 const NUMBERS: u64 = 1 << 63;
@@ -142,7 +143,7 @@ impl Driver {
                     };
                     // What is lost is said again.
                     let bytes = admission.encode();
-                    let sent = self.peers.send(node, Kind::Admission, bytes, Loss::Kept);
+                    let sent = self.peers.send(node, frames::ADMISSION, bytes, Loss::Kept);
                     tracing::info!(%node, sent = sent.is_ok(), "admits a newcomer");
                 }
             }

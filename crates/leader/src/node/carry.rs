@@ -1,13 +1,14 @@
 //! What consensus hands out, carried out.
 
 use coeval_consensus::{Committed, Message, Ready, Role as Part, RoleChange, Stage, encoding};
+use coeval_peers::{Loss, NodeId};
 use coeval_types::Lsn;
 
 use super::disk::Command;
 use super::driver::{Driver, TELL_COMMIT};
+use super::frames;
 use super::lead::Lead;
 use super::{Error, Standing};
-use crate::peers::{Kind, Loss, NodeId};
 
 impl Driver {
     /// Takes what there is to do until there is nothing more.
@@ -179,7 +180,7 @@ impl Driver {
         let bytes = encoding::encode(message);
         let to = NodeId(message.to.0);
         // Consensus takes a lost message for what it is.
-        if let Err(error) = self.peers.send(to, Kind::Consensus, bytes, Loss::Kept) {
+        if let Err(error) = self.peers.send(to, frames::CONSENSUS, bytes, Loss::Kept) {
             tracing::debug!(%to, %error, "a message is not sent");
         }
     }

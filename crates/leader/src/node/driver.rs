@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
+use coeval_peers::{Event, Frame, Inbox, Peers};
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Remedy};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -13,13 +14,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::confirmations::{Certain, Confirmations, Counts};
 use super::disk::{Command, Done};
 use super::elections::Elections;
+use super::frames;
 use super::lead::Lead;
 use super::neighbours::Neighbours;
 use super::operation::{self, Answer, Operation, Refused, Wish};
 use super::reached::{Reaching, Replayed};
 use super::transfer::Transfers;
 use super::{Error, Settings, Standing, Status, Watch, entries};
-use crate::peers::{Event, Frame, Inbox, Kind, Peers};
 
 /// How much of the engine's log is proposed between two looks at what else there is.
 const PROPOSE_BYTES: usize = 1 << 20;
@@ -295,10 +296,10 @@ impl Driver {
 
     fn event(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Frame(frame) if frame.kind == Kind::Consensus => self.message(&frame)?,
-            Event::Frame(frame) if frame.kind == Kind::Checkpoint => self.transfer_frame(frame),
-            Event::Frame(frame) if frame.kind == Kind::Admission => self.admission(&frame)?,
-            Event::Frame(frame) if frame.kind == Kind::Reached => self.reached(&frame),
+            Event::Frame(frame) if frame.kind == frames::CONSENSUS => self.message(&frame)?,
+            Event::Frame(frame) if frame.kind == frames::CHECKPOINT => self.transfer_frame(frame),
+            Event::Frame(frame) if frame.kind == frames::ADMISSION => self.admission(&frame)?,
+            Event::Frame(frame) if frame.kind == frames::REACHED => self.reached(&frame),
             Event::Frame(frame) => {
                 tracing::debug!(from = %frame.from, kind = ?frame.kind, "nobody here takes that");
             }

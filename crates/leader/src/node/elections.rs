@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use coeval_consensus::{Body, Message, RoleChange};
+use coeval_peers::NodeId;
 use coeval_types::Term;
-
-use crate::peers::NodeId;
 
 /// So many are remembered.
 const MOST: usize = 64;

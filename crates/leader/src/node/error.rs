@@ -1,7 +1,5 @@
 //! How a node can fail.
 
-use crate::peers;
-
 /// Why a node does not start, or has stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -13,7 +11,7 @@ pub enum Error {
     Log(#[from] coeval_log::Error),
     /// Its connections.
     #[error(transparent)]
-    Peers(#[from] peers::StartError),
+    Peers(#[from] coeval_peers::StartError),
     /// Fix: what its disk holds, or a setting.
     #[error(transparent)]
     Consensus(#[from] coeval_consensus::StartError),

@@ -86,6 +86,7 @@ mod driver;
 mod elections;
 mod entries;
 mod error;
+mod frames;
 mod lead;
 mod neighbours;
 mod observer;
@@ -104,9 +105,9 @@ use std::sync::Arc;
 
 use coeval_consensus::{Consensus, NodeId as Member};
 use coeval_env::JoinHandle;
+use coeval_peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::peers::{Identity, Members, NodeId, PeerStream, Peers, Security, StreamError, Streams};
 use disk::{Beginning, Disk};
 use driver::{Driver, Request};
 use neighbours::Neighbours;
@@ -197,7 +198,8 @@ impl Node {
         let peers = settings.peers.clone();
         let neighbours = Neighbours::new(identity.node, members.addresses, opened.ever, &consensus);
         let members = neighbours.members();
-        let (peers, inbox) = Peers::start(identity, listen, members, security, peers).await?;
+        let (peers, inbox) =
+            Peers::start(identity, listen, members, security, peers, frames::KINDS).await?;
         let streams = peers.streams();
         let (requests, asked) = mpsc::unbounded_channel();
         let (shown, standing) = watch::channel(Standing::of(&consensus));

@@ -21,9 +21,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 use coeval_consensus::{Consensus, Membership, NodeId as Member};
+use coeval_peers::{Members, NodeId};
 use coeval_types::planted::{Bug, is_planted};
-
-use crate::peers::{Members, NodeId};
 
 #[derive(Debug)]
 pub(super) struct Neighbours {

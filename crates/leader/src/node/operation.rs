@@ -32,13 +32,13 @@ use std::time::Duration;
 use coeval_consensus::encoding::encode_membership;
 use coeval_consensus::{Change, ChangeError, NodeId as Member, Refusal, Role as Part, Stage};
 use coeval_env::{Instant, JoinHandle};
+use coeval_peers::{Connection, NodeId, PeerStatus, Unguarded};
 use coeval_types::{Lsn, Remedy, Term};
 use tokio::sync::oneshot;
 
 use super::Error;
 use super::admission::Admitting;
 use super::driver::Driver;
-use crate::peers::{Connection, NodeId, PeerStatus, Unguarded};
 
 /// Why something that was asked of a cluster is not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

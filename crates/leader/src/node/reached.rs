@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use coeval_peers::{Frame, Loss, NodeId};
 use coeval_types::Lsn;
 
 use super::driver::Driver;
+use super::frames;
 use super::{Role, Standing};
-use crate::peers::{Frame, Kind, Loss, NodeId};
 
 /// A follower looks so seldom, in ticks, whether there is something to say.
 const TICKS: u32 = 4;
@@ -114,7 +115,7 @@ impl Driver {
         if self.reaching.told == Some(told) {
             return;
         }
-        let sent = (self.peers).send(leader, Kind::Reached, told.1.encode(), Loss::Kept);
+        let sent = (self.peers).send(leader, frames::REACHED, told.1.encode(), Loss::Kept);
         self.reaching.told = sent.is_ok().then_some(told);
     }
 

@@ -6,8 +6,6 @@ use std::time::Duration;
 use coeval_txn::Definitions;
 
 use super::{Error, Observer};
-use crate::peers;
-
 /// How a node works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -34,7 +32,7 @@ pub struct Settings {
     /// need not build them when it is elected.
     pub definitions: Option<Arc<dyn Definitions>>,
     /// Of connections.
-    pub peers: peers::Settings,
+    pub peers: coeval_peers::Settings,
     /// Sees every step, in tests.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -50,7 +48,7 @@ impl Default for Settings {
             replay_ahead_bytes: 64 << 20,
             follower_log_bytes: 1 << 30,
             definitions: None,
-            peers: peers::Settings::default(),
+            peers: coeval_peers::Settings::default(),
             observer: None,
         }
     }

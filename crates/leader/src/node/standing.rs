@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use coeval_consensus::{Consensus, Role as Part};
 use coeval_occ::Engine;
+use coeval_peers::NodeId;
 use coeval_types::{Lsn, Term};
 
 use super::Transfer;
-use crate::peers::NodeId;
 
 /// What a node is, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_consensus::{FollowerStatus, NodeId as Member, Stage};
+use coeval_peers::{Connection, DoorStatus, NodeId, PeerStatus};
 use coeval_types::{Lsn, Term};
 
 use super::driver::Driver;
 use super::{Confirmations, Election, Reached, Role, Standing};
-use crate::peers::{Connection, DoorStatus, NodeId, PeerStatus};
 
 /// How a node stands with all others, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_leader::node::{Cause, Link, Node, OperationError, Role, Status};
-use coeval_leader::peers::NodeId;
+use coeval_peers::NodeId;
 use coeval_types::Remedy;
 
 use crate::faults::Plan;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use coeval_env::JoinHandle;
 use coeval_env::sim::{Node as Machine, World};
 use coeval_leader::node::{Node, Place, Role, Settings, Standing};
-use coeval_leader::peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_log::{HardState, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
+use coeval_peers::{ClusterId, Identity, Members, NodeId, Security};
 use coeval_types::{Lsn, Term};
 use tokio::sync::watch;
 
@@ -59,9 +59,9 @@ fn settings(court: &Shared) -> Settings {
         engine: engine_settings(),
         follower_log_bytes: 16384,
         // Small frames, so that a checkpoint goes in pieces.
-        peers: coeval_leader::peers::Settings {
+        peers: coeval_peers::Settings {
             frame_bytes: 4352,
-            ..coeval_leader::peers::Settings::default()
+            ..coeval_peers::Settings::default()
         },
         definitions: Some(Arc::new(crate::table::Known)),
         observer: Some(Arc::new(court.lock().witness.clone())),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use coeval_leader::node::Role;
-use coeval_leader::peers::NodeId;
+use coeval_peers::NodeId;
 use coeval_types::Term;
 use coeval_types::planted::{Bug, plant};
 

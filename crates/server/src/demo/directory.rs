@@ -9,7 +9,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use coeval_leader::peers::ClusterId;
+use coeval_peers::ClusterId;
 use coeval_workload::server::free_port;
 
 /// The file that says which cluster the others belong to.
@@ -40,7 +40,7 @@ impl Directory {
         let file = path.join(CLUSTER_ID);
         let cluster = match fs::read_to_string(&file) {
             Ok(text) => (text.trim().parse())
-                .map_err(|error: coeval_leader::peers::NotAClusterId| wrong(CLUSTER_ID, &error))?,
+                .map_err(|error: coeval_peers::NotAClusterId| wrong(CLUSTER_ID, &error))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut entries =
                     fs::read_dir(&path).map_err(|error| wrong("cannot be read", &error))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_leader::node::Node;
-use coeval_leader::peers::PeerStream;
+use coeval_peers::PeerStream;
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::{Limits as BufferLimits, ReadBuffer};
 use coeval_sql::catalog::MAX_NAME_BYTES;

@@ -42,7 +42,7 @@ mod transport;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use coeval_leader::peers::PeerStream;
+use coeval_peers::PeerStream;
 use coeval_sql::{Error, SqlState};
 use coeval_types::planted::{Bug, is_planted};
 use tracing::{debug, warn};

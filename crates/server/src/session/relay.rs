@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use coeval_env::Instant;
-use coeval_leader::peers::{NodeId, PeerStream, Streams};
+use coeval_peers::{NodeId, PeerStream, Streams};
 use coeval_pgwire::Limits;
 use coeval_pgwire::frame::{HEADER, kind};
 use coeval_sql::session::Carried;

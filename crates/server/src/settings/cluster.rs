@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use coeval_leader::peers::ClusterId;
+use coeval_peers::ClusterId;
 
 use super::{SettingValue, Settings, SettingsError};
 

@@ -9,9 +9,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use coeval_leader::peers::{
-    ClusterId, Event, Identity, Inbox, Kind, Loss, Members, NodeId, Peers, Pem, Security, Settings,
-    Tls,
+use coeval_peers::{
+    ClusterId, Event, Identity, Inbox, Kind, Kinds, Loss, Members, NodeId, Peers, Pem, Security,
+    Settings, Tls,
+};
+
+const GREETING: Kind = Kind::new(1);
+const KINDS: Kinds = Kinds {
+    urgent: &[],
+    other: &[GREETING],
 };
 
 /// Exit code, standard output and standard error.
@@ -62,7 +68,7 @@ async fn start(directory: &Path, node: u64) -> (Peers, Inbox) {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let security = Security::Tls(tls(directory, node));
     let (members, settings) = (Members::default(), Settings::default());
-    let started = Peers::start(own, listen, members, security, settings);
+    let started = Peers::start(own, listen, members, security, settings, KINDS);
     started.await.unwrap()
 }
 
@@ -103,7 +109,7 @@ async fn nodes_with_its_certificates_talk() {
     two.set_members(members).unwrap();
     let say = async {
         while one
-            .send(NodeId(2), Kind::Consensus, "hello".into(), Loss::Kept)
+            .send(NodeId(2), GREETING, "hello".into(), Loss::Kept)
             .is_err()
         {
             coeval_env::sleep(std::time::Duration::from_millis(5)).await;

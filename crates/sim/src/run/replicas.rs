@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use coeval_leader::peers::NodeId;
+use coeval_peers::NodeId;
 use coeval_server::{OUTCOME_STORAGE, is_mark};
 use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Error, Isolation, ScanProgress, ScanRequest,

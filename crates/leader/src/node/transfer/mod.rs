@@ -62,12 +62,13 @@ mod send;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coeval_consensus::{Consensus, NodeId as Member};
+use coeval_peers::{Frame, Loss, NodeId, SendError};
 use coeval_types::Lsn;
 use tokio::sync::mpsc;
 
 use super::Error;
 use super::driver::Driver;
-use crate::peers::{Frame, Kind, Loss, NodeId, SendError};
+use super::frames;
 use message::Message;
 use receive::Receiving;
 use send::Sending;
@@ -202,7 +203,7 @@ impl Driver {
     fn say(&self, to: Member, transfer: u64, message: &Message) -> Result<(), SendError> {
         let bytes = message::encode(transfer, message);
         let to = NodeId(to.0);
-        self.peers.send(to, Kind::Checkpoint, bytes, Loss::Kept)
+        self.peers.send(to, frames::CHECKPOINT, bytes, Loss::Kept)
     }
 }
 

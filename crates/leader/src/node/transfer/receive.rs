@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use coeval_consensus::NodeId as Member;
 use coeval_log::{CheckpointOffer, CheckpointReceiver, ReceivedCheckpoint};
+use coeval_peers::{Frame, NodeId};
 use tokio::sync::mpsc;
 
 use super::message::Message;
@@ -12,7 +13,6 @@ use super::{PATIENCE, SIGN, Transfer, Transfers};
 use crate::node::Error;
 use crate::node::driver::{Driver, not_fatal};
 use crate::node::entries;
-use crate::peers::{Frame, NodeId};
 
 /// What a receiver is to do.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use coeval_consensus::NodeId as Member;
 use coeval_log::CheckpointOffer;
+use coeval_peers::{NodeId, SendError};
 use coeval_types::Lsn;
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,7 +13,6 @@ use super::message::Message;
 use super::{PATIENCE, PAUSE, Transfer, WINDOW};
 use crate::node::disk::{CheckpointToSend, Command};
 use crate::node::driver::Driver;
-use crate::peers::{NodeId, SendError};
 
 /// What a reader says.
 #[derive(Debug)]

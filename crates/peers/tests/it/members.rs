@@ -1,9 +1,9 @@
 //! Members come, go, and start again.
 
 use coeval_env::sim::World;
-use coeval_leader::peers::{Event, Kind, Loss, NodeId, SendError, Settings};
+use coeval_peers::{Event, Loss, NodeId, SendError, Settings};
 
-use crate::support::{MILLISECOND, SECOND, address, connected, frame, members, start};
+use crate::support::{LOG, MILLISECOND, SECOND, address, connected, frame, members, start};
 
 #[test]
 fn who_starts_again_is_met_again_at_once() {
@@ -23,9 +23,9 @@ fn who_starts_again_is_met_again_at_once() {
             }
         };
         assert_eq!(lost.0, NodeId(2));
-        let refused = peers.send(NodeId(2), Kind::Log, "x".into(), Loss::Kept);
+        let refused = peers.send(NodeId(2), LOG, "x".into(), Loss::Kept);
         assert_eq!(refused, Err(SendError::NotConnected));
-        let room = peers.room(NodeId(2), Kind::Log, 1).await;
+        let room = peers.room(NodeId(2), LOG, 1).await;
         assert_eq!(room, Err(SendError::NotConnected));
         // Two starts again after a minute; by then tries come every two seconds.
         connected(&mut inbox, 2).await;
@@ -61,7 +61,7 @@ fn who_is_removed_is_gone_and_told_so() {
         rest.removed.insert(NodeId(2));
         peers.set_members(rest).unwrap();
         assert!(peers.status().is_empty());
-        let refused = peers.send(NodeId(2), Kind::Log, "x".into(), Loss::Kept);
+        let refused = peers.send(NodeId(2), LOG, "x".into(), Loss::Kept);
         assert_eq!(refused, Err(SendError::Unknown));
         coeval_env::sleep(10 * SECOND).await;
         peers.door().refused
@@ -128,7 +128,7 @@ fn everything_ends_with_its_owner() {
         connected(&mut inbox, 2).await;
         coeval_env::sleep(SECOND).await;
         peers
-            .send(NodeId(2), Kind::Log, "last words".into(), Loss::Kept)
+            .send(NodeId(2), LOG, "last words".into(), Loss::Kept)
             .unwrap();
         coeval_env::sleep(SECOND).await;
         drop(peers);
@@ -162,7 +162,7 @@ fn who_is_expected_is_met_where_it_says_that_it_listens() {
         // Told once more it changes nothing.
         peers.set_members(all).unwrap();
         peers
-            .send(NodeId(2), Kind::Log, "well met".into(), Loss::Kept)
+            .send(NodeId(2), LOG, "well met".into(), Loss::Kept)
             .unwrap();
         coeval_env::sleep(SECOND).await;
         assert_eq!(peers.status()[0].connects, 1);

@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::counters::{Counters, PeerStatus, StreamCounters, StreamStatus, Traffic, count};
-use super::identity::NodeId;
-use super::queue::Queue;
-use super::refusal::{Reason, Refusal};
-use super::settings::Settings;
-use super::stream::Cut;
+use crate::counters::{Counters, PeerStatus, StreamCounters, StreamStatus, Traffic, count};
+use crate::frame::Kinds;
+use crate::identity::NodeId;
+use crate::queue::Queue;
+use crate::refusal::{Reason, Refusal};
+use crate::settings::Settings;
+use crate::stream::Cut;
 
 /// Streams with a node.
 #[derive(Debug)]
-pub(super) struct StreamsOf {
-    pub(super) counters: Arc<StreamCounters>,
-    pub(super) cut: Cut,
+pub(crate) struct StreamsOf {
+    pub(crate) counters: Arc<StreamCounters>,
+    pub(crate) cut: Cut,
     /// Places for those that it opens.
     places: Arc<Semaphore>,
     /// Of those, for what nobody has taken yet.
@@ -38,7 +39,7 @@ impl StreamsOf {
     }
 
     /// A place for one that it opens, and one among those that wait.
-    pub(super) fn place(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refusal> {
+    pub(crate) fn place(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Refusal> {
         let busy = |words: &str| {
             count(&self.counters.busy);
             Refusal::new(Reason::Busy, words)
@@ -66,26 +67,33 @@ impl StreamsOf {
 }
 
 #[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) node: NodeId,
+pub(crate) struct Peer {
+    pub(crate) node: NodeId,
+    pub(crate) kinds: Kinds,
     address: Mutex<SocketAddr>,
-    pub(super) queue: Queue,
-    pub(super) counters: Counters,
+    pub(crate) queue: Queue,
+    pub(crate) counters: Counters,
     /// Bytes that may still be received before somebody takes care of some.
     room: Arc<Semaphore>,
     /// There is reason to try a connection before its time.
-    pub(super) awake: Notify,
+    pub(crate) awake: Notify,
     /// What is said in a hello has changed: the connection is to be made anew.
-    pub(super) renewed: Notify,
-    pub(super) streams: StreamsOf,
+    pub(crate) renewed: Notify,
+    pub(crate) streams: StreamsOf,
 }
 
 impl Peer {
-    pub(super) fn new(node: NodeId, address: SocketAddr, settings: &Settings) -> Self {
+    pub(crate) fn new(
+        node: NodeId,
+        address: SocketAddr,
+        settings: &Settings,
+        kinds: Kinds,
+    ) -> Self {
         Self {
             node,
+            kinds,
             address: Mutex::new(address),
-            queue: Queue::new(settings.queue_bytes, settings.frame_bytes),
+            queue: Queue::new(settings.queue_bytes, settings.frame_bytes, kinds),
             counters: Counters::default(),
             room: Arc::new(Semaphore::new(settings.receive_bytes)),
             awake: Notify::new(),
@@ -98,12 +106,12 @@ impl Peer {
         self.address.lock().expect("no panic under this lock")
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         *self.locked()
     }
 
     /// It listens elsewhere from now on. A connection that stands is not touched.
-    pub(super) fn move_to(&self, address: SocketAddr) {
+    pub(crate) fn move_to(&self, address: SocketAddr) {
         let before = std::mem::replace(&mut *self.locked(), address);
         if before != address {
             self.awake.notify_one();
@@ -111,21 +119,21 @@ impl Peer {
     }
 
     /// Waits until so many bytes may be received.
-    pub(super) async fn receive_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn receive_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
     }
 
     /// A connection of frames has ended, or did not come about: a node that has not been
     /// heard of for so long has no streams any more.
-    pub(super) fn cut_if_silent(&self, silence: Duration) {
+    pub(crate) fn cut_if_silent(&self, silence: Duration) {
         let heard = self.counters.notes().heard;
         if heard.is_none_or(|heard| heard.elapsed() >= silence) {
             self.streams.cut.cut();
         }
     }
 
-    pub(super) fn status(&self) -> PeerStatus {
+    pub(crate) fn status(&self) -> PeerStatus {
         let counters = &self.counters;
         let (frames, bytes) = self.queue.depth();
         let notes = counters.notes();

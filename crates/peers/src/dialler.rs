@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::backoff::Backoff;
-use super::connection;
-use super::counters::{Connection, count};
-use super::fault::Fault;
-use super::handshake::{Hello, Purpose, VERSIONS, greet};
-use super::inbox::Event;
-use super::peer::Peer;
-use super::refusal::{Reason, Refusal};
-use super::security::Channel;
-use super::shared::Shared;
+use crate::backoff::Backoff;
+use crate::connection;
+use crate::counters::{Connection, count};
+use crate::fault::Fault;
+use crate::handshake::{Hello, Purpose, VERSIONS, greet};
+use crate::inbox::Event;
+use crate::peer::Peer;
+use crate::refusal::{Reason, Refusal};
+use crate::security::Channel;
+use crate::shared::Shared;
 
 /// Goes on until it is aborted, or until nobody takes events any more.
-pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
+pub(crate) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let milliseconds = Duration::from_millis;
     let mut backoff = Backoff::new(
         milliseconds(shared.settings.retry_milliseconds),
@@ -98,7 +98,7 @@ fn note(peer: &Peer, fault: &Fault) {
 }
 
 /// Connects to a member, for frames or as a stream.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     shared: &Shared,
     peer: &Peer,
     purpose: Purpose,

@@ -7,11 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use coeval_env::sim::{Latency, Link, Node, World};
-use coeval_leader::peers::{
-    Connection, Event, Inbox, Kind, Loss, NodeId, Peers, SendError, Settings,
-};
+use coeval_peers::{Connection, Event, Inbox, Loss, NodeId, Peers, SendError, Settings};
 
-use crate::support::{MILLISECOND, SECOND, members, start};
+use crate::support::{CONSENSUS, MILLISECOND, SECOND, members, start};
 
 /// What a node has seen.
 #[derive(Default)]
@@ -48,7 +46,7 @@ async fn live(node: u64, seen: Rc<RefCell<Seen>>) {
         }
         for (to, (connection, number)) in &mut next {
             let payload = encode(*connection, *number).into();
-            match peers.send(*to, Kind::Consensus, payload, Loss::Kept) {
+            match peers.send(*to, CONSENSUS, payload, Loss::Kept) {
                 Ok(()) => *number += 1,
                 Err(SendError::NotConnected | SendError::Full) => {}
                 Err(error) => panic!("{error}"),

@@ -27,8 +27,8 @@ use tokio_rustls::rustls::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::identity::NodeId;
-use super::security::{Channel, Shown};
+use crate::identity::NodeId;
+use crate::security::{Channel, Shown};
 
 /// The name in a node's certificate.
 #[must_use]
@@ -171,7 +171,7 @@ impl Tls {
     }
 
     /// TLS to a node; only with that node.
-    pub(super) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
+    pub(crate) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
         let name = name(node, &self.cluster).map_err(|error| error.to_string())?;
         let connected = self.connector.connect(name, stream).await;
         let stream = connected.map_err(|error| self.explain(&error, Some(node)))?;
@@ -180,7 +180,7 @@ impl Tls {
     }
 
     /// TLS with any node of the cluster.
-    pub(super) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
+    pub(crate) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
         let accepted = self.acceptor.accept(stream).await;
         let stream = accepted.map_err(|error| self.explain(&error, None))?;
         let shown = self.shown(stream.get_ref().1.peer_certificates())?;
@@ -197,7 +197,7 @@ impl Tls {
     }
 
     /// Whether a certificate, whose authority has been looked at, is this node's.
-    pub(super) fn vouches(
+    pub(crate) fn vouches(
         &self,
         certificate: &CertificateDer<'_>,
         node: NodeId,
@@ -227,7 +227,7 @@ fn name(node: NodeId, cluster: &str) -> Result<ServerName<'static>, TlsError> {
 }
 
 /// What TLS says within an error of a connection, in words.
-pub(super) fn explain_io(error: &io::Error) -> Option<String> {
+pub(crate) fn explain_io(error: &io::Error) -> Option<String> {
     explain_within(error, "a node")
 }
 

@@ -20,12 +20,12 @@ use coeval_env::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use super::fault::Fault;
-use super::frame::{FrameError, HEADER_BYTES, Header, Tag};
-use super::inbox::{Frame, Inlet};
-use super::peer::Peer;
-use super::security::Channel;
-use super::settings::{FRAME_COST, Settings};
+use crate::fault::Fault;
+use crate::frame::{FrameError, HEADER_BYTES, Header, Tag};
+use crate::inbox::{Frame, Inlet};
+use crate::peer::Peer;
+use crate::security::Channel;
+use crate::settings::{FRAME_COST, Settings};
 
 /// So much is written at once, about.
 const WRITE_BYTES: usize = 256 << 10;
@@ -36,17 +36,19 @@ const READ_BYTES: usize = 16 << 10;
 const COPIED_BYTES: usize = 4 << 10;
 
 /// Reads frames. Waits for bytes only as long as the other side may be silent.
-struct Reader<R> {
+struct Reader<'peer, R> {
     stream: R,
+    peer: &'peer Peer,
     buffer: BytesMut,
     silence: Duration,
     limit: usize,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
-    fn new(stream: R, settings: &Settings) -> Self {
+impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
+    fn new(stream: R, peer: &'peer Peer, settings: &Settings) -> Self {
         Self {
             stream,
+            peer,
             buffer: BytesMut::new(),
             silence: settings.silence(),
             limit: settings.frame_bytes,
@@ -80,6 +82,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             return Ok(None);
         };
         let header = Header::decode(head, self.limit)?;
+        if let Tag::Payload(kind) = header.tag
+            && !self.peer.kinds.contains(kind)
+        {
+            return Err(FrameError::Kind(kind).into());
+        }
         self.buffer.advance(HEADER_BYTES);
         Ok(Some(header))
     }
@@ -131,7 +138,7 @@ struct Ping {
 }
 
 /// Sends what waits for `peer`, until something goes wrong.
-pub(super) async fn send(channel: Channel, peer: &Peer, settings: &Settings) -> Fault {
+pub(crate) async fn send(channel: Channel, peer: &Peer, settings: &Settings) -> Fault {
     let (read, write) = tokio::io::split(channel);
     let ping = std::sync::Mutex::new(Ping::default());
     let ended = tokio::select! {
@@ -183,7 +190,7 @@ async fn listen_for_life(
     settings: &Settings,
     ping: &std::sync::Mutex<Ping>,
 ) -> Result<(), Fault> {
-    let mut reader = Reader::new(stream, settings);
+    let mut reader = Reader::new(stream, peer, settings);
     while let Some(header) = reader.head().await? {
         if header.tag != Tag::Alive {
             return Err(FrameError::Misplaced(header.tag).into());
@@ -203,7 +210,7 @@ async fn listen_for_life(
 }
 
 /// Takes what `peer` sends, until something goes wrong.
-pub(super) async fn receive(
+pub(crate) async fn receive(
     channel: Channel,
     peer: &Peer,
     settings: &Settings,
@@ -229,7 +236,7 @@ async fn receive_frames(
     inlet: &Inlet,
     (last_ping, pinged): (&AtomicU64, &Notify),
 ) -> Result<(), Fault> {
-    let mut reader = Reader::new(stream, settings);
+    let mut reader = Reader::new(stream, peer, settings);
     while let Some(header) = reader.head().await? {
         peer.counters.heard();
         match header.tag {

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::fault::Fault;
-use super::frame::Kind;
-use super::identity::NodeId;
+use crate::fault::Fault;
+use crate::frame::Kind;
+use crate::identity::NodeId;
 
 /// So many things may be waiting; their bytes are bounded for each node.
 const EVENTS: usize = 1024;
@@ -36,7 +36,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(
+    pub(crate) fn new(
         from: NodeId,
         kind: Kind,
         payload: Bytes,
@@ -57,7 +57,7 @@ pub struct Inbox(mpsc::Receiver<Event>);
 
 impl Inbox {
     /// The next event; none when there will be no more. Frames of a node come in the
-    /// order in which they were sent, by lane (see [`Kind`]), but for those that were
+    /// order in which they were sent, by lane (see [`Kinds`](crate::Kinds)), but for those that were
     /// lost with a connection. Cancelling the wait loses none.
     pub async fn next(&mut self) -> Option<Event> {
         self.0.recv().await
@@ -66,20 +66,20 @@ impl Inbox {
 
 /// Where they go in.
 #[derive(Clone, Debug)]
-pub(super) struct Inlet(mpsc::Sender<Event>);
+pub(crate) struct Inlet(mpsc::Sender<Event>);
 
-pub(super) fn inbox() -> (Inlet, Inbox) {
+pub(crate) fn inbox() -> (Inlet, Inbox) {
     let (sender, receiver) = mpsc::channel(EVENTS);
     (Inlet(sender), Inbox(receiver))
 }
 
 impl Inlet {
     /// Whether anybody is still there to take it.
-    pub(super) async fn put(&self, frame: Frame) -> bool {
+    pub(crate) async fn put(&self, frame: Frame) -> bool {
         self.tell(Event::Frame(frame)).await
     }
 
-    pub(super) async fn tell(&self, event: Event) -> bool {
+    pub(crate) async fn tell(&self, event: Event) -> bool {
         self.0.send(event).await.is_ok()
     }
 }

@@ -14,15 +14,15 @@ use coeval_env::{JoinHandle, Listener, Stream};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::connection;
-use super::counters::count;
-use super::fault::Fault;
-use super::handshake::{Answer, Hello, Purpose};
-use super::peer::Peer;
-use super::refusal::{Reason, Refusal};
-use super::security::Channel;
-use super::shared::Shared;
-use super::stream::{Arrived, PeerStream};
+use crate::connection;
+use crate::counters::count;
+use crate::fault::Fault;
+use crate::handshake::{Answer, Hello, Purpose};
+use crate::peer::Peer;
+use crate::refusal::{Reason, Refusal};
+use crate::security::Channel;
+use crate::shared::Shared;
+use crate::stream::{Arrived, PeerStream};
 
 /// The wait after accepting has failed: out of file descriptors, perhaps.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ impl Drop for Strangers {
 }
 
 /// Takes connections until it is aborted.
-pub(super) async fn open(shared: Arc<Shared>, listener: Listener) {
+pub(crate) async fn open(shared: Arc<Shared>, listener: Listener) {
     let mut strangers = Strangers::default();
     loop {
         let (stream, from) = match listener.accept().await {

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use coeval_env::sim::World;
-use coeval_leader::peers::{Connection, Event, Kind, Loss, NodeId, SendError, Settings};
+use coeval_peers::{Connection, Event, Loss, NodeId, SendError, Settings};
 
-use crate::support::{MILLISECOND, SECOND, connected, frame, members, start};
+use crate::support::{
+    CHECKPOINT, CONSENSUS, LOG, MILLISECOND, SECOND, SESSION, connected, frame, members, start,
+};
 
 fn small() -> Settings {
     Settings {
@@ -48,11 +50,11 @@ fn who_is_behind_slows_the_sender_down_and_loses_nothing() {
         let began = coeval_env::now();
         let mut waited = 0;
         for number in 0..2000 {
-            while let Err(error) = peers.send(to, Kind::Log, numbered(number), Loss::Kept) {
+            while let Err(error) = peers.send(to, LOG, numbered(number), Loss::Kept) {
                 assert_eq!(error, SendError::Full);
                 waited += 1;
                 assert!(peers.status()[0].queued.bytes <= 64 << 10);
-                peers.room(to, Kind::Log, 1000).await.unwrap();
+                peers.room(to, LOG, 1000).await.unwrap();
             }
         }
         assert!(began.elapsed() > 9 * SECOND, "{:?}", began.elapsed());
@@ -79,11 +81,11 @@ fn a_heartbeat_does_not_wait_behind_a_checkpoint() {
         let (_peers, mut inbox) = start(2, members([1, 2]), small()).await;
         coeval_env::sleep(SECOND).await;
         let mut kinds = Vec::new();
-        while kinds.last() != Some(&Kind::Session) {
+        while kinds.last() != Some(&SESSION) {
             kinds.push(frame(&mut inbox).await.kind);
         }
-        let heartbeat = kinds.iter().position(|kind| *kind == Kind::Consensus);
-        let pieces = kinds.iter().filter(|kind| **kind == Kind::Checkpoint);
+        let heartbeat = kinds.iter().position(|kind| *kind == CONSENSUS);
+        let pieces = kinds.iter().filter(|kind| **kind == CHECKPOINT);
         (heartbeat.unwrap(), pieces.count())
     });
     let sent = world.run(one, async {
@@ -93,10 +95,10 @@ fn a_heartbeat_does_not_wait_behind_a_checkpoint() {
         let mut pieces = 0;
         // Until the receiver takes no more, and the sender none either.
         loop {
-            match peers.send(to, Kind::Checkpoint, vec![7; 4096].into(), Loss::Kept) {
+            match peers.send(to, CHECKPOINT, vec![7; 4096].into(), Loss::Kept) {
                 Ok(()) => pieces += 1,
                 Err(_) => {
-                    let room = peers.room(to, Kind::Checkpoint, 4096);
+                    let room = peers.room(to, CHECKPOINT, 4096);
                     if coeval_env::timeout(100 * MILLISECOND, room).await.is_err() {
                         break;
                     }
@@ -104,14 +106,11 @@ fn a_heartbeat_does_not_wait_behind_a_checkpoint() {
             }
         }
         peers
-            .send(to, Kind::Consensus, "beat".into(), Loss::Droppable)
+            .send(to, CONSENSUS, "beat".into(), Loss::Droppable)
             .unwrap();
-        peers.room(to, Kind::Session, 4).await.unwrap();
-        while peers
-            .send(to, Kind::Session, "ask".into(), Loss::Kept)
-            .is_err()
-        {
-            peers.room(to, Kind::Session, 3).await.unwrap();
+        peers.room(to, SESSION, 4).await.unwrap();
+        while peers.send(to, SESSION, "ask".into(), Loss::Kept).is_err() {
+            peers.room(to, SESSION, 3).await.unwrap();
         }
         coeval_env::sleep(SECOND).await;
         pieces
@@ -134,20 +133,15 @@ fn what_may_be_lost_gives_way_and_is_counted() {
         let (peers, mut inbox) = start(1, members([1, 2]), small()).await;
         connected(&mut inbox, 2).await;
         for number in 0..1000 {
-            let sent = peers.send(
-                NodeId(2),
-                Kind::Consensus,
-                numbered(number),
-                Loss::Droppable,
-            );
+            let sent = peers.send(NodeId(2), CONSENSUS, numbered(number), Loss::Droppable);
             assert_eq!(sent, Ok(()));
             assert!(peers.status()[0].queued.bytes <= 64 << 10);
         }
         let status = peers.status().remove(0);
         assert!(status.dropped > 800, "{status:?}");
-        let long = peers.send(NodeId(2), Kind::Log, vec![0; 4097].into(), Loss::Kept);
+        let long = peers.send(NodeId(2), LOG, vec![0; 4097].into(), Loss::Kept);
         assert_eq!(long, Err(SendError::TooLong));
-        let nobody = peers.send(NodeId(3), Kind::Log, "x".into(), Loss::Kept);
+        let nobody = peers.send(NodeId(3), LOG, "x".into(), Loss::Kept);
         assert_eq!(nobody, Err(SendError::Unknown));
     });
     sent.unwrap();

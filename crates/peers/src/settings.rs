@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 pub struct Settings {
     /// Most bytes of a frame's payload, from 4096 to 1 GiB.
     pub frame_bytes: usize,
-    /// Most bytes that wait to be sent to a node: of consensus and log so many, and of
+    /// Most bytes that wait to be sent to a node: of urgent kinds so many, and of
     /// everything else as many again. Room for a frame at least.
     pub queue_bytes: usize,
     /// Most bytes received from a node that nobody has taken care of yet. Room for a
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 /// What a frame costs beside its payload, in memory and on the wire, about.
-pub(super) const FRAME_COST: usize = 128;
+pub(crate) const FRAME_COST: usize = 128;
 
 /// A setting that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,15 +116,15 @@ impl Settings {
         Ok(())
     }
 
-    pub(super) fn handshake(&self) -> Duration {
+    pub(crate) fn handshake(&self) -> Duration {
         Duration::from_millis(self.handshake_milliseconds)
     }
 
-    pub(super) fn alive(&self) -> Duration {
+    pub(crate) fn alive(&self) -> Duration {
         Duration::from_millis(self.alive_milliseconds)
     }
 
-    pub(super) fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         Duration::from_millis(self.silence_milliseconds)
     }
 }

@@ -6,12 +6,25 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use coeval_env::sim::{Node, World};
-use coeval_leader::peers::handshake::{Answer, Hello, Purpose, VERSIONS, greet};
-use coeval_leader::peers::{
-    ClusterId, Event, Frame, Identity, Inbox, Members, NodeId, Peers, Security, Settings,
+use coeval_peers::frame::{Header, Tag};
+use coeval_peers::handshake::{Answer, Hello, Purpose, VERSIONS, greet};
+use coeval_peers::{
+    ClusterId, Event, Frame, Identity, Inbox, Kind, Kinds, Members, NodeId, Peers, Security,
+    Settings,
 };
 
 pub const CLUSTER: ClusterId = ClusterId(0xc0e7a1);
+
+pub const CONSENSUS: Kind = Kind::new(1);
+pub const LOG: Kind = Kind::new(2);
+pub const CHECKPOINT: Kind = Kind::new(3);
+pub const SESSION: Kind = Kind::new(4);
+/// What the nodes of these tests know.
+pub const KINDS: Kinds = Kinds {
+    urgent: &[CONSENSUS, LOG],
+    other: &[CHECKPOINT, SESSION],
+};
+
 pub const MILLISECOND: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,6 +54,7 @@ pub async fn start(node: u64, members: Members, settings: Settings) -> (Peers, I
         members,
         Security::Plain,
         settings,
+        KINDS,
     );
     started.await.unwrap()
 }
@@ -77,6 +91,11 @@ pub async fn by_hand() -> coeval_env::Stream {
     let answer: Answer = greet(&mut stream, &hello).await.unwrap();
     assert_eq!(answer.verdict, Ok(*VERSIONS.end()));
     stream
+}
+
+/// A frame as it is sent.
+pub fn bytes_of(tag: Tag, payload: &[u8]) -> Vec<u8> {
+    [&Header::of(tag, payload).encode()[..], payload].concat()
 }
 
 /// Node 1, of a cluster of three, with everything that it is told.

@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     least: Duration,
     most: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(least: Duration, most: Duration) -> Self {
+    pub(crate) fn new(least: Duration, most: Duration) -> Self {
         Self {
             least,
             most,
@@ -21,12 +21,12 @@ impl Backoff {
     }
 
     /// It worked: the next failure is a first one.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.least;
     }
 
     /// The next wait.
-    pub(super) fn wait(&mut self, random: u64) -> Duration {
+    pub(crate) fn wait(&mut self, random: u64) -> Duration {
         let longest = self.next;
         self.next = longest.saturating_mul(2).min(self.most);
         let half = longest / 2;

@@ -1,7 +1,7 @@
 //! What waits to be sent to a node: bounded, always.
 //!
-//! Two lanes, each with the limit: consensus and log go before everything else, so that
-//! a heartbeat does not wait behind a checkpoint. Within a lane what came first goes
+//! Two lanes, each with the limit: urgent kinds go before everything else, so that a
+//! heartbeat does not wait behind a checkpoint. Within a lane what came first goes
 //! first. When a lane is full the oldest frames that may be lost give way; when that is
 //! not enough, whoever wanted to send is told.
 //!
@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::frame::Kind;
-use super::settings::FRAME_COST;
+use crate::frame::{Kind, Kinds};
+use crate::settings::FRAME_COST;
 
 /// What may become of a frame when there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +45,9 @@ pub enum SendError {
 
 /// A frame on its way.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) kind: Kind,
-    pub(super) payload: Bytes,
+pub(crate) struct Waiting {
+    pub(crate) kind: Kind,
+    pub(crate) payload: Bytes,
     loss: Loss,
 }
 
@@ -121,18 +121,18 @@ struct State {
 }
 
 impl State {
-    fn lane(&mut self, kind: Kind) -> &mut Lane {
-        if kind.is_urgent() {
-            &mut self.urgent
-        } else {
-            &mut self.other
+    fn lane(&mut self, is_urgent: bool) -> &mut Lane {
+        match is_urgent {
+            true => &mut self.urgent,
+            false => &mut self.other,
         }
     }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
+    kinds: Kinds,
     limit: usize,
     longest: usize,
     state: Mutex<State>,
@@ -142,8 +142,9 @@ pub(super) struct Queue {
 
 impl Queue {
     /// With `limit` bytes in each lane, and frames of at most `longest`.
-    pub(super) fn new(limit: usize, longest: usize) -> Self {
+    pub(crate) fn new(limit: usize, longest: usize, kinds: Kinds) -> Self {
         Self {
+            kinds,
             limit,
             longest,
             state: Mutex::default(),
@@ -157,20 +158,20 @@ impl Queue {
     }
 
     /// Takes frames from now on.
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         self.state().open = true;
         self.emptied.notify_waiters();
     }
 
     /// Takes no more, and forgets those that wait; says how many.
-    pub(super) fn close(&self) -> u64 {
+    pub(crate) fn close(&self) -> u64 {
         let state = std::mem::take(&mut *self.state());
         self.emptied.notify_waiters();
         (state.urgent.frames.len() + state.other.frames.len()) as u64
     }
 
     /// Takes a frame; says how many have given way to it.
-    pub(super) fn push(&self, kind: Kind, payload: Bytes, loss: Loss) -> Result<u64, SendError> {
+    pub(crate) fn push(&self, kind: Kind, payload: Bytes, loss: Loss) -> Result<u64, SendError> {
         if payload.len() > self.longest {
             return Err(SendError::TooLong);
         }
@@ -183,14 +184,16 @@ impl Queue {
         if !state.open {
             return Err(SendError::NotConnected);
         }
-        let dropped = state.lane(kind).push(frame, self.limit)?;
+        let dropped = state
+            .lane(self.kinds.is_urgent(kind))
+            .push(frame, self.limit)?;
         drop(state);
         self.filled.notify_one();
         Ok(dropped)
     }
 
     /// Waits until a frame of so many bytes would be taken.
-    pub(super) async fn room(&self, kind: Kind, bytes: usize) -> Result<(), SendError> {
+    pub(crate) async fn room(&self, kind: Kind, bytes: usize) -> Result<(), SendError> {
         if bytes > self.longest {
             return Err(SendError::TooLong);
         }
@@ -204,7 +207,7 @@ impl Queue {
                 if !state.open {
                     return Err(SendError::NotConnected);
                 }
-                let lane = state.lane(kind);
+                let lane = state.lane(self.kinds.is_urgent(kind));
                 if lane.bytes - lane.droppable + cost(bytes) <= self.limit {
                     return Ok(());
                 }
@@ -215,7 +218,7 @@ impl Queue {
 
     /// Waits for frames, and takes so many bytes of them, or one frame. Cancelling the
     /// wait loses none.
-    pub(super) async fn take(&self, bytes: usize) -> Vec<Waiting> {
+    pub(crate) async fn take(&self, bytes: usize) -> Vec<Waiting> {
         loop {
             let filled = self.filled.notified();
             let taken = self.take_now(bytes);
@@ -243,7 +246,7 @@ impl Queue {
     }
 
     /// How many frames wait, and their bytes.
-    pub(super) fn depth(&self) -> (usize, usize) {
+    pub(crate) fn depth(&self) -> (usize, usize) {
         let state = self.state();
         (
             state.urgent.frames.len() + state.other.frames.len(),
@@ -258,10 +261,19 @@ mod tests {
 
     use super::*;
 
+    const CONSENSUS: Kind = Kind::new(1);
+    const LOG: Kind = Kind::new(2);
+    const CHECKPOINT: Kind = Kind::new(3);
+    const SESSION: Kind = Kind::new(4);
+    const KINDS: Kinds = Kinds {
+        urgent: &[CONSENSUS, LOG],
+        other: &[CHECKPOINT, SESSION],
+    };
+
     const LIMIT: usize = 10 * (FRAME_COST + 100);
 
     fn queue() -> Queue {
-        let queue = Queue::new(LIMIT, 1000);
+        let queue = Queue::new(LIMIT, 1000, KINDS);
         queue.open();
         queue
     }
@@ -284,10 +296,10 @@ mod tests {
             } else {
                 Loss::Droppable
             };
-            assert_eq!(queue.push(Kind::Consensus, payload(name), loss), Ok(0));
+            assert_eq!(queue.push(CONSENSUS, payload(name), loss), Ok(0));
         }
-        assert_eq!(queue.push(Kind::Log, payload(20), Loss::Kept), Ok(1));
-        assert_eq!(queue.push(Kind::Log, payload(21), Loss::Droppable), Ok(1));
+        assert_eq!(queue.push(LOG, payload(20), Loss::Kept), Ok(1));
+        assert_eq!(queue.push(LOG, payload(21), Loss::Droppable), Ok(1));
         assert_eq!(names(&queue), [0, 2, 4, 5, 6, 7, 8, 9, 20, 21]);
         assert_eq!(queue.depth(), (0, 0));
     }
@@ -296,18 +308,16 @@ mod tests {
     fn when_nothing_may_be_lost_the_sender_is_told() {
         let queue = queue();
         for name in 0..10 {
-            queue.push(Kind::Log, payload(name), Loss::Kept).unwrap();
+            queue.push(LOG, payload(name), Loss::Kept).unwrap();
         }
         for loss in [Loss::Kept, Loss::Droppable] {
-            let refused = queue.push(Kind::Log, payload(10), loss);
+            let refused = queue.push(LOG, payload(10), loss);
             assert_eq!(refused, Err(SendError::Full));
         }
         // The other lane has room of its own, and waits for this one.
-        queue
-            .push(Kind::Checkpoint, payload(30), Loss::Kept)
-            .unwrap();
+        queue.push(CHECKPOINT, payload(30), Loss::Kept).unwrap();
         queue.take_now(1);
-        queue.push(Kind::Log, payload(11), Loss::Kept).unwrap();
+        queue.push(LOG, payload(11), Loss::Kept).unwrap();
         assert_eq!(names(&queue), [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 30]);
     }
 
@@ -315,30 +325,27 @@ mod tests {
     fn nobody_gives_way_in_vain() {
         let queue = queue();
         for name in 0..9 {
-            queue.push(Kind::Log, payload(name), Loss::Kept).unwrap();
+            queue.push(LOG, payload(name), Loss::Kept).unwrap();
         }
-        queue.push(Kind::Log, payload(9), Loss::Droppable).unwrap();
+        queue.push(LOG, payload(9), Loss::Droppable).unwrap();
         let large = Bytes::from(vec![0; 1000]);
-        assert_eq!(
-            queue.push(Kind::Log, large, Loss::Kept),
-            Err(SendError::Full)
-        );
+        assert_eq!(queue.push(LOG, large, Loss::Kept), Err(SendError::Full));
         assert_eq!(names(&queue), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]
     fn a_frame_too_long_is_never_taken() {
         let long = Bytes::from(vec![0; 1001]);
-        let refused = queue().push(Kind::Log, long, Loss::Kept);
+        let refused = queue().push(LOG, long, Loss::Kept);
         assert_eq!(refused, Err(SendError::TooLong));
     }
 
     #[test]
     fn without_a_connection_nothing_waits() {
         let queue = queue();
-        queue.push(Kind::Log, payload(1), Loss::Kept).unwrap();
+        queue.push(LOG, payload(1), Loss::Kept).unwrap();
         assert_eq!(queue.close(), 1);
-        let refused = queue.push(Kind::Log, payload(2), Loss::Kept);
+        let refused = queue.push(LOG, payload(2), Loss::Kept);
         assert_eq!(refused, Err(SendError::NotConnected));
         queue.open();
         assert_eq!(names(&queue), []);
@@ -352,7 +359,7 @@ mod tests {
             let queue = queue();
             for (kind, length, kept, taken) in steps {
                 let loss = if kept { Loss::Kept } else { Loss::Droppable };
-                let _ = queue.push(Kind::ALL[kind], vec![0; length].into(), loss);
+                let _ = queue.push([CONSENSUS, LOG, CHECKPOINT, SESSION][kind], vec![0; length].into(), loss);
                 if taken > 2000 {
                     queue.take_now(taken - 2000);
                 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Duration;
 
-use super::frame::FrameError;
-use super::handshake::HandshakeError;
-use super::identity::Identity;
-use super::refusal::Refusal;
-use super::tls::explain_io;
+use crate::frame::FrameError;
+use crate::handshake::HandshakeError;
+use crate::identity::Identity;
+use crate::refusal::Refusal;
+use crate::tls::explain_io;
 
 /// Why there is no connection to a node, or not any more.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum Fault {
 
 impl Fault {
     /// What went wrong in a handshake. TLS tells some of its refusals only by then.
-    pub(super) fn of_handshake(error: HandshakeError) -> Self {
+    pub(crate) fn of_handshake(error: HandshakeError) -> Self {
         match error {
             HandshakeError::Io(error) => Self::of(error),
             error => Self::Handshake(error),
@@ -54,7 +54,7 @@ impl Fault {
     }
 
     /// What went wrong on a connection.
-    pub(super) fn of(error: io::Error) -> Self {
+    pub(crate) fn of(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             return Self::Closed;
         }

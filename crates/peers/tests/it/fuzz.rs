@@ -11,9 +11,9 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use coeval_leader::peers::frame::{HEADER_BYTES, Header};
-use coeval_leader::peers::handshake::{Answer, Hello};
-use coeval_leader::peers::{ClusterId, Identity, Members, NodeId};
+use coeval_peers::frame::{HEADER_BYTES, Header};
+use coeval_peers::handshake::{Answer, Hello};
+use coeval_peers::{ClusterId, Identity, Members, NodeId};
 
 /// Reading from a slice never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {

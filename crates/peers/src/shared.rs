@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use coeval_env::JoinHandle;
 use tokio::sync::mpsc;
 
-use super::counters::Door;
-use super::dialler;
-use super::identity::{Identity, Members, NodeId};
-use super::inbox::Inlet;
-use super::peer::Peer;
-use super::refusal::{Reason, Refusal};
-use super::security::Security;
-use super::settings::Settings;
-use super::stream::Arrived;
+use crate::counters::Door;
+use crate::dialler;
+use crate::frame::Kinds;
+use crate::identity::{Identity, Members, NodeId};
+use crate::inbox::Inlet;
+use crate::peer::Peer;
+use crate::refusal::{Reason, Refusal};
+use crate::security::Security;
+use crate::settings::Settings;
+use crate::stream::Arrived;
 
 /// A member, and the tasks of its connections. These end when it does.
 #[derive(Debug)]
@@ -47,22 +48,24 @@ struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) own: Identity,
+pub(crate) struct Shared {
+    pub(crate) own: Identity,
     /// Where the door is.
-    pub(super) address: SocketAddr,
-    pub(super) settings: Settings,
-    pub(super) inlet: Inlet,
-    pub(super) door: Door,
+    pub(crate) address: SocketAddr,
+    pub(crate) settings: Settings,
+    kinds: Kinds,
+    pub(crate) inlet: Inlet,
+    pub(crate) door: Door,
     state: Mutex<State>,
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(crate) fn new(
         own: Identity,
         address: SocketAddr,
         settings: Settings,
         security: Security,
+        kinds: Kinds,
         (inlet, streams): (Inlet, mpsc::UnboundedSender<Arrived>),
     ) -> Self {
         let state = State {
@@ -74,6 +77,7 @@ impl Shared {
             own,
             address,
             settings,
+            kinds,
             inlet,
             door: Door::default(),
             state: Mutex::new(state),
@@ -84,38 +88,38 @@ impl Shared {
         self.state.lock().expect("no panic under this lock")
     }
 
-    pub(super) fn security(&self) -> Security {
+    pub(crate) fn security(&self) -> Security {
         self.state().security.clone()
     }
 
-    pub(super) fn set_security(&self, security: Security) {
+    pub(crate) fn set_security(&self, security: Security) {
         self.state().security = security;
     }
 
     /// Where others reach this node: what its members say, or else where the door is.
-    pub(super) fn listens(&self) -> SocketAddr {
+    pub(crate) fn listens(&self) -> SocketAddr {
         let told = self.with_members(|members| members.addresses.get(&self.own.node).copied());
         told.unwrap_or(self.address)
     }
 
-    pub(super) fn with_members<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
+    pub(crate) fn with_members<T>(&self, look: impl FnOnce(&Members) -> T) -> T {
         look(&self.state().known)
     }
 
-    pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
+    pub(crate) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
         let state = self.state();
         let member = state.members.get(&node);
         member.map(|member| Arc::clone(&member.peer))
     }
 
-    pub(super) fn peers(&self) -> Vec<Arc<Peer>> {
+    pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
         let state = self.state();
         let members = state.members.values();
         members.map(|member| Arc::clone(&member.peer)).collect()
     }
 
     /// Connects to those who are new, and ends the connections of those who are gone.
-    pub(super) fn set_members(self: &Arc<Self>, members: Members) {
+    pub(crate) fn set_members(self: &Arc<Self>, members: Members) {
         let mut state = self.state();
         if state.ended {
             return;
@@ -151,7 +155,7 @@ impl Shared {
 
     /// A member, to which a connection is tried from now on.
     fn member(self: &Arc<Self>, node: NodeId, address: SocketAddr) -> Member {
-        let peer = Arc::new(Peer::new(node, address, &self.settings));
+        let peer = Arc::new(Peer::new(node, address, &self.settings, self.kinds));
         let dialling = dialler::dial(Arc::clone(self), Arc::clone(&peer));
         Member {
             peer,
@@ -162,7 +166,7 @@ impl Shared {
 
     /// A member has come, and says that it listens there. That counts if it was not known
     /// where it does. None is who is no member any more.
-    pub(super) fn meet(
+    pub(crate) fn meet(
         self: &Arc<Self>,
         node: NodeId,
         address: Option<SocketAddr>,
@@ -194,7 +198,7 @@ impl Shared {
 
     /// A connection of `peer` is served by this task. One that it had before ends: it
     /// would not have made another if it still held that one for good.
-    pub(super) fn serves(&self, peer: &Arc<Peer>, server: JoinHandle<()>) {
+    pub(crate) fn serves(&self, peer: &Arc<Peer>, server: JoinHandle<()>) {
         let mut state = self.state();
         match state.members.get_mut(&peer.node) {
             Some(member) if Arc::ptr_eq(&member.peer, peer) => {
@@ -207,7 +211,7 @@ impl Shared {
     }
 
     /// A stream that another node has opened. It ends if nobody is there to take it.
-    pub(super) fn arrives(&self, stream: Arrived) {
+    pub(crate) fn arrives(&self, stream: Arrived) {
         if let Some(streams) = &self.state().streams {
             // Whoever took them may have gone.
             let _ = streams.send(stream);
@@ -215,7 +219,7 @@ impl Shared {
     }
 
     /// Ends every connection.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
         state.streams = None;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-pub use coeval_consensus::NodeId;
+pub use coeval_types::NodeId;
 
 /// Which cluster: drawn once, when it is founded, so that nodes of two clusters never
 /// take each other for their own. Not a secret.

@@ -4,14 +4,17 @@
 //! a *frame*: a kind, and bytes that nobody here looks into.
 //!
 //! ```
-//! # use coeval_leader::peers::*;
+//! # use coeval_peers::*;
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
 //! # runtime.unwrap().block_on(async {
+//! // The protocol's table of kinds: the same on every node.
+//! const GREETING: Kind = Kind::new(1);
+//! const KINDS: Kinds = Kinds { urgent: &[], other: &[GREETING] };
 //! # async fn start(node: NodeId, members: Members) -> (Peers, Inbox) {
 //! #     let own = Identity { cluster: ClusterId(7), node };
 //! #     let listen = "127.0.0.1:0".parse().unwrap();
 //! #     let settings = Settings::default();
-//! #     Peers::start(own, listen, members, Security::Plain, settings).await.unwrap()
+//! #     Peers::start(own, listen, members, Security::Plain, settings, KINDS).await.unwrap()
 //! # }
 //! let (one, mut of_one) = start(NodeId(1), Members::default()).await;
 //! let (two, mut of_two) = start(NodeId(2), Members::default()).await;
@@ -23,10 +26,10 @@
 //! two.set_members(members).unwrap();
 //!
 //! while !matches!(of_one.next().await, Some(Event::Connected(NodeId(2)))) {}
-//! one.send(NodeId(2), Kind::Consensus, "a vote".into(), Loss::Kept).unwrap();
+//! one.send(NodeId(2), GREETING, "good day".into(), Loss::Kept).unwrap();
 //! loop {
 //!     if let Some(Event::Frame(frame)) = of_two.next().await {
-//!         assert_eq!((frame.from, &frame.payload[..]), (NodeId(1), &b"a vote"[..]));
+//!         assert_eq!((frame.from, &frame.payload[..]), (NodeId(1), &b"good day"[..]));
 //!         break;
 //!     }
 //! }
@@ -37,8 +40,8 @@
 //!
 //! - Frames of a lane arrive in order, each once, as long as their connection lasts.
 //!   When it ends those on their way are lost, and [`Event::Disconnected`] says so; a
-//!   frame is never delivered twice. There are two lanes: consensus and log, and
-//!   everything else, which lets those go first.
+//!   frame is never delivered twice. There are two lanes: urgent kinds, and everything
+//!   else, which lets those go first.
 //! - What waits is bounded, at both ends. [`Peers::send`] never waits; it takes the
 //!   frame, or says that there is no room and [`Peers::room`] waits for it. Who does not
 //!   take care of what comes in keeps others from sending more, and from nothing else.
@@ -85,7 +88,7 @@ use tokio::sync::mpsc;
 
 pub use counters::{Connection, DoorStatus, PeerStatus, StreamStatus, Traffic};
 pub use fault::Fault;
-pub use frame::Kind;
+pub use frame::{Kind, Kinds};
 pub use identity::{ClusterId, Identity, Members, NodeId, NotAClusterId};
 pub use inbox::{Event, Frame, Inbox};
 pub use queue::{Loss, SendError};
@@ -125,14 +128,15 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Listens at `listen`, where port 0 takes a free one, and connects to `members`.
-    /// Runs on the executor of whoever calls.
+    /// Listens at `listen`, where port 0 takes a free one, and connects to `members`. Takes
+    /// frames of `kinds`. Runs on the executor of whoever calls.
     pub async fn start(
         own: Identity,
         listen: SocketAddr,
         members: Members,
         security: Security,
         settings: Settings,
+        kinds: Kinds,
     ) -> Result<(Self, Inbox), StartError> {
         settings.check()?;
         security.check(listen, settings.insecure)?;
@@ -145,7 +149,7 @@ impl Peers {
         let address = listener.local_addr().map_err(failed)?;
         let (inlet, inbox) = inbox::inbox();
         let (arrives, arrived) = mpsc::unbounded_channel();
-        let shared = Shared::new(own, address, settings, security, (inlet, arrives));
+        let shared = Shared::new(own, address, settings, security, kinds, (inlet, arrives));
         let shared = Arc::new(shared);
         let opened = door::open(Arc::clone(&shared), listener);
         let peers = Self {

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use coeval_env::sim::World;
-use coeval_leader::peers::frame::{Header, Kind, Tag};
-use coeval_leader::peers::handshake::{Hello, Purpose, VERSIONS, greet};
-use coeval_leader::peers::{
-    ClusterId, Connection, Identity, NodeId, Peers, Reason, Security, Settings, StartError,
+use coeval_peers::frame::Tag;
+use coeval_peers::handshake::{Hello, Purpose, VERSIONS, greet};
+use coeval_peers::{
+    ClusterId, Connection, Identity, Kind, NodeId, Peers, Reason, Security, Settings, StartError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
-    Alone, CLUSTER, MILLISECOND, SECOND, address, by_hand, connected, hello, identity, members,
-    start,
+    Alone, CLUSTER, KINDS, LOG, MILLISECOND, SECOND, address, by_hand, bytes_of, connected, hello,
+    identity, members, start,
 };
 
 #[test]
@@ -129,7 +129,7 @@ fn somebody_else_at_an_address_is_not_taken_for_the_node() {
         coeval_env::spawn("impostor", async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let _ = Hello::read(&mut stream).await;
-                let answer = coeval_leader::peers::handshake::Answer {
+                let answer = coeval_peers::handshake::Answer {
                     from: identity(7),
                     verdict: Ok(*VERSIONS.end()),
                 };
@@ -202,22 +202,14 @@ fn a_crowd_in_the_door_keeps_no_member_out() {
     assert!(door.pushed_out > 500, "{door:?}");
 }
 
-/// A frame as it is sent.
-fn bytes_of(tag: Tag, payload: &[u8]) -> Vec<u8> {
-    [&Header::of(tag, payload).encode()[..], payload].concat()
-}
-
 #[test]
 fn damaged_frames_end_the_connection_and_are_not_delivered() {
-    let log = Tag::Payload(Kind::Log);
+    let log = Tag::Payload(LOG);
     let mut flipped = bytes_of(log, b"what was said");
     *flipped.last_mut().unwrap() ^= 1;
     let mut head = bytes_of(log, b"what was said");
     head[1] ^= 4;
-    let mut unknown = bytes_of(log, b"");
-    unknown[4] = 77;
-    let checksum = crc32c_of(&unknown[..12]);
-    unknown[12..16].copy_from_slice(&checksum);
+    let unknown = bytes_of(Tag::Payload(Kind::new(77)), b"");
     let settings = Settings {
         frame_bytes: 4096,
         ..Settings::default()
@@ -264,10 +256,6 @@ fn damaged_frames_end_the_connection_and_are_not_delivered() {
         let status = &alone.peers.status()[0];
         assert_eq!(status.fault_of_its.as_deref(), Some(reason));
     }
-}
-
-fn crc32c_of(bytes: &[u8]) -> [u8; 4] {
-    crc32c::crc32c(bytes).to_le_bytes()
 }
 
 #[test]
@@ -326,7 +314,7 @@ fn other_machines_are_talked_to_through_tls_only() {
                 ..Settings::default()
             };
             let listen = listen.parse().unwrap();
-            Peers::start(identity(1), listen, all, Security::Plain, settings)
+            Peers::start(identity(1), listen, all, Security::Plain, settings, KINDS)
         };
         let (here, there) = ("127.0.0.1:7100", "10.0.0.2:7100");
         for (listen, other) in [(there, here), (here, there)] {

@@ -13,9 +13,9 @@ use coeval_env::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use super::identity::NodeId;
-use super::refusal::{Reason, Refusal};
-use super::tls::Tls;
+use crate::identity::NodeId;
+use crate::refusal::{Reason, Refusal};
+use crate::tls::Tls;
 
 /// How connections between nodes are guarded.
 #[derive(Clone, Default)]
@@ -56,7 +56,7 @@ impl Security {
     }
 
     /// The channel of a connection that was made to `node`.
-    pub(super) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
+    pub(crate) async fn connect(&self, stream: Stream, node: NodeId) -> Result<Channel, String> {
         match self {
             Self::Plain => Ok(Channel::plain(stream)),
             Self::Tls(tls) => tls.connect(stream, node).await,
@@ -64,7 +64,7 @@ impl Security {
     }
 
     /// The channel of a connection that somebody has made to here.
-    pub(super) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
+    pub(crate) async fn accept(&self, stream: Stream) -> Result<Channel, String> {
         match self {
             Self::Plain => Ok(Channel::plain(stream)),
             Self::Tls(tls) => tls.accept(stream).await,
@@ -73,31 +73,31 @@ impl Security {
 }
 
 /// What a channel is made of.
-pub(super) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Carrier for S {}
 
 /// Who the other side of a channel has shown to be.
-pub(super) struct Shown {
-    pub(super) tls: Tls,
-    pub(super) certificate: CertificateDer<'static>,
+pub(crate) struct Shown {
+    pub(crate) tls: Tls,
+    pub(crate) certificate: CertificateDer<'static>,
 }
 
 /// Bytes to and from another node.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     carrier: Box<dyn Carrier>,
     shown: Option<Shown>,
 }
 
 impl Channel {
-    pub(super) fn plain(stream: Stream) -> Self {
+    pub(crate) fn plain(stream: Stream) -> Self {
         Self {
             carrier: Box::new(stream),
             shown: None,
         }
     }
 
-    pub(super) fn guarded(carrier: impl Carrier + 'static, shown: Shown) -> Self {
+    pub(crate) fn guarded(carrier: impl Carrier + 'static, shown: Shown) -> Self {
         Self {
             carrier: Box::new(carrier),
             shown: Some(shown),
@@ -105,7 +105,7 @@ impl Channel {
     }
 
     /// Whether the other side may say that it is this node.
-    pub(super) fn vouches_for(&self, node: NodeId) -> Result<(), Refusal> {
+    pub(crate) fn vouches_for(&self, node: NodeId) -> Result<(), Refusal> {
         let Some(shown) = &self.shown else {
             return Ok(());
         };

@@ -26,14 +26,14 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, watch};
 
-use super::counters::{StreamCounters, count};
-use super::dialler;
-use super::fault::Fault;
-use super::handshake::Purpose;
-use super::identity::NodeId;
-use super::peer::Peer;
-use super::security::Channel;
-use super::shared::Shared;
+use crate::counters::{StreamCounters, count};
+use crate::dialler;
+use crate::fault::Fault;
+use crate::handshake::Purpose;
+use crate::identity::NodeId;
+use crate::peer::Peer;
+use crate::security::Channel;
+use crate::shared::Shared;
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The end of a node's streams, which is waited for.
 #[derive(Debug)]
-pub(super) struct Cut(watch::Sender<Epoch>);
+pub(crate) struct Cut(watch::Sender<Epoch>);
 
 /// Streams of an epoch that is over have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +66,12 @@ enum Epoch {
 }
 
 impl Cut {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(watch::Sender::new(Epoch::Number(0)))
     }
 
     /// Every stream that there is ends.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.0.send_if_modified(|epoch| match epoch {
             Epoch::Number(number) => {
                 *number += 1;
@@ -82,7 +82,7 @@ impl Cut {
     }
 
     /// So does every one that is still to come.
-    pub(super) fn cut_for_good(&self) {
+    pub(crate) fn cut_for_good(&self) {
         self.0.send_replace(Epoch::Last);
     }
 
@@ -116,7 +116,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        super::counters::discount(&self.counters.open);
+        crate::counters::discount(&self.counters.open);
     }
 }
 
@@ -138,7 +138,7 @@ impl fmt::Debug for PeerStream {
 }
 
 impl PeerStream {
-    pub(super) fn new(peer: &Peer, channel: Channel, permit: Option<OwnedSemaphorePermit>) -> Self {
+    pub(crate) fn new(peer: &Peer, channel: Channel, permit: Option<OwnedSemaphorePermit>) -> Self {
         let cut = &peer.streams.cut;
         Self {
             node: peer.node,
@@ -207,10 +207,10 @@ impl AsyncWrite for PeerStream {
 
 /// A stream that waits to be taken.
 #[derive(Debug)]
-pub(super) struct Arrived {
-    pub(super) stream: PeerStream,
+pub(crate) struct Arrived {
+    pub(crate) stream: PeerStream,
     /// Its place among those that wait.
-    pub(super) waits: OwnedSemaphorePermit,
+    pub(crate) waits: OwnedSemaphorePermit,
 }
 
 /// Opens streams, and takes those of others; cheap to clone. Of several who wait for the
@@ -222,7 +222,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(shared: Arc<Shared>, arrived: mpsc::UnboundedReceiver<Arrived>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, arrived: mpsc::UnboundedReceiver<Arrived>) -> Self {
         Self {
             shared,
             arrived: Arc::new(Mutex::new(arrived)),

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use coeval_leader::peers::{
-    ClusterId, Event, Identity, Inbox, Kind, Loss, Members, NodeId, Peers, Pem, Security, Settings,
-    Tls, TlsError, node_name,
+use coeval_peers::{
+    ClusterId, Event, Identity, Inbox, Loss, Members, NodeId, Peers, Pem, Security, Settings, Tls,
+    TlsError, node_name,
 };
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
 };
+
+use crate::support::{CHECKPOINT, KINDS, LOG};
 
 /// An authority.
 struct Authority {
@@ -75,7 +77,7 @@ async fn start(node: u64, security: Security) -> (Peers, Inbox) {
     };
     let listen = "127.0.0.1:0".parse().unwrap();
     let settings = Settings::default();
-    Peers::start(own, listen, Members::default(), security, settings)
+    Peers::start(own, listen, Members::default(), security, settings, KINDS)
         .await
         .unwrap()
 }
@@ -126,10 +128,10 @@ fn nodes_of_one_authority_talk() {
         crate::support::connected(&mut of_one, 2).await;
         let payload: Vec<u8> = (0..1_000_000u32).map(|byte| byte as u8).collect();
         for number in 0..10u8 {
-            let kind = Kind::Checkpoint;
+            let kind = CHECKPOINT;
             one.send(NodeId(2), kind, payload.clone().into(), Loss::Kept)
                 .unwrap();
-            one.send(NodeId(2), Kind::Log, vec![number].into(), Loss::Kept)
+            one.send(NodeId(2), LOG, vec![number].into(), Loss::Kept)
                 .unwrap();
         }
         let (mut pieces, mut numbers) = (0, Vec::new());
@@ -137,7 +139,7 @@ fn nodes_of_one_authority_talk() {
             let frame = crate::support::frame(&mut of_two).await;
             assert_eq!(frame.from, NodeId(1));
             match frame.kind {
-                Kind::Checkpoint => {
+                CHECKPOINT => {
                     assert_eq!(frame.payload, payload);
                     pieces += 1;
                 }
@@ -239,18 +241,18 @@ fn told(certificate: (String, String), authority: &Authority) -> String {
         let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
         let name = ServerName::try_from("node-2.shop").unwrap();
         let mut stream = connector.connect(name, stream).await.unwrap();
-        let hello = coeval_leader::peers::handshake::Hello {
-            versions: coeval_leader::peers::handshake::VERSIONS,
+        let hello = coeval_peers::handshake::Hello {
+            versions: coeval_peers::handshake::VERSIONS,
             from: Identity {
                 cluster: ClusterId(7),
                 node: NodeId(1),
             },
             to: NodeId(2),
-            purpose: coeval_leader::peers::handshake::Purpose::Frames,
+            purpose: coeval_peers::handshake::Purpose::Frames,
             listens: ([127, 0, 0, 1], 7001).into(),
             newcomer: None,
         };
-        let answer = coeval_leader::peers::handshake::greet(&mut stream, &hello).await;
+        let answer = coeval_peers::handshake::greet(&mut stream, &hello).await;
         match answer {
             Ok(answer) => answer.verdict.unwrap_err().to_string(),
             Err(error) => error.to_string(),
@@ -376,7 +378,8 @@ fn a_new_certificate_serves_new_connections() {
             ..Members::default()
         };
         let security = Security::Tls(after.tls(2));
-        let again = Peers::start(own, address, members, security, Settings::default()).await;
+        let settings = Settings::default();
+        let again = Peers::start(own, address, members, security, settings, KINDS).await;
         let (_two, _inbox) = again.unwrap();
         crate::support::connected(&mut of_one, 2).await;
     });

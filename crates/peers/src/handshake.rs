@@ -29,8 +29,8 @@ use std::ops::RangeInclusive;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::identity::{ClusterId, Identity, Members, NodeId};
-use super::refusal::{MOST_WORDS, Reason, Refusal};
+use crate::identity::{ClusterId, Identity, Members, NodeId};
+use crate::refusal::{MOST_WORDS, Reason, Refusal};
 
 /// How every connection between nodes begins.
 pub const MAGIC: [u8; 8] = *b"COEVPEER";
@@ -292,7 +292,7 @@ impl Hello {
     }
 
     /// The refusal of somebody who is no member.
-    pub(super) fn unknown(&self, own: &Identity) -> Refusal {
+    pub(crate) fn unknown(&self, own: &Identity) -> Refusal {
         let words = format!(
             "node {} knows no member with the id {}",
             own.node, self.from.node

@@ -30,7 +30,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub(super) fn encode(self) -> u8 {
+    pub(crate) fn encode(self) -> u8 {
         match self {
             Self::Version => 1,
             Self::Cluster => 2,
@@ -47,7 +47,7 @@ impl Reason {
     }
 
     /// Zero is no refusal.
-    pub(super) fn decode(byte: u8) -> Option<Self> {
+    pub(crate) fn decode(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => return None,
             1 => Self::Version,
@@ -74,16 +74,16 @@ pub struct Refusal {
 }
 
 /// Most bytes of words that are sent.
-pub(super) const MOST_WORDS: usize = 512;
+pub(crate) const MOST_WORDS: usize = 512;
 
 impl Refusal {
-    pub(super) fn new(reason: Reason, words: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: Reason, words: impl Into<String>) -> Self {
         Self::heard(reason, &words.into())
     }
 
     /// What somebody else says is shown to people, so it cannot hold what moves a
     /// terminal's cursor or begins a line of a log.
-    pub(super) fn heard(reason: Reason, words: &str) -> Self {
+    pub(crate) fn heard(reason: Reason, words: &str) -> Self {
         let mut end = words.len().min(MOST_WORDS);
         while !words.is_char_boundary(end) {
             end -= 1;

@@ -12,51 +12,68 @@
 //! Numbers are little-endian, checksums CRC-32C. The head has a checksum of its own, so
 //! that a damaged length is found before anything is done with it.
 //!
-//! A kind that is not known is damage: what may be said is settled by the version that
-//! the handshake agrees on.
+//! Kinds from 1 to 127 are those of the protocol above, which says what they mean; from
+//! 128 on they are connections' own. A kind that is not known is damage: what may be
+//! said is settled by the version that the handshake agrees on.
+
+use std::fmt;
 
 /// Bytes before a frame's payload.
 pub const HEADER_BYTES: usize = 16;
 
-/// What a payload is, for whoever sends and receives: nobody here looks into it.
+/// What a payload is: a number to which the protocol above gives a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A message of consensus, with the log that it carries.
-    Consensus,
-    /// Bytes of log beside consensus.
-    Log,
-    /// A piece of a checkpoint.
-    Checkpoint,
-    /// What a client's session says to the node that serves it, and the answer.
-    Session,
-    /// A leader admits a newcomer.
-    Admission,
-    /// A follower says how far it has come.
-    Reached,
+pub struct Kind(u8);
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
 }
 
 impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::Consensus,
-        Self::Log,
-        Self::Checkpoint,
-        Self::Session,
-        Self::Admission,
-        Self::Reached,
-    ];
-
-    /// Whether it goes before the others: a heartbeat that waits behind a checkpoint
-    /// costs an election.
-    pub(super) fn is_urgent(self) -> bool {
-        matches!(self, Self::Consensus | Self::Log)
+    /// The kind with this number, from 1 to 127.
+    ///
+    /// # Panics
+    ///
+    /// With any other number.
+    #[must_use]
+    pub const fn new(number: u8) -> Self {
+        assert!(
+            number != 0 && number < PING,
+            "a kind of the protocol above is a number from 1 to 127"
+        );
+        Self(number)
     }
 }
+
+/// The kinds of frames that a protocol has, by lane. A frame of any other kind is damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds {
+    /// These go before the others: a heartbeat that waits behind a checkpoint costs an
+    /// election.
+    pub urgent: &'static [Kind],
+    /// The others.
+    pub other: &'static [Kind],
+}
+
+impl Kinds {
+    pub(crate) fn contains(&self, kind: Kind) -> bool {
+        self.is_urgent(kind) || self.other.contains(&kind)
+    }
+
+    pub(crate) fn is_urgent(&self, kind: Kind) -> bool {
+        self.urgent.contains(&kind)
+    }
+}
+
+const PING: u8 = 128;
+const ALIVE: u8 = 129;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Somebody's payload.
+    /// A payload of a kind that is not connections' own; the receiver may not know it.
     Payload(Kind),
     /// Who connected shows that it is there; the payload is a number of 8 bytes.
     Ping,
@@ -67,29 +84,18 @@ pub enum Tag {
 impl Tag {
     fn encode(self) -> u8 {
         match self {
-            Self::Payload(Kind::Consensus) => 1,
-            Self::Payload(Kind::Log) => 2,
-            Self::Payload(Kind::Checkpoint) => 3,
-            Self::Payload(Kind::Session) => 4,
-            Self::Payload(Kind::Admission) => 5,
-            Self::Payload(Kind::Reached) => 6,
-            Self::Ping => 128,
-            Self::Alive => 129,
+            Self::Payload(Kind(number)) => number,
+            Self::Ping => PING,
+            Self::Alive => ALIVE,
         }
     }
 
-    fn decode(byte: u8) -> Option<Self> {
-        Some(match byte {
-            1 => Self::Payload(Kind::Consensus),
-            2 => Self::Payload(Kind::Log),
-            3 => Self::Payload(Kind::Checkpoint),
-            4 => Self::Payload(Kind::Session),
-            5 => Self::Payload(Kind::Admission),
-            6 => Self::Payload(Kind::Reached),
-            128 => Self::Ping,
-            129 => Self::Alive,
-            _ => return None,
-        })
+    fn decode(byte: u8) -> Self {
+        match byte {
+            PING => Self::Ping,
+            ALIVE => Self::Alive,
+            number => Self::Payload(Kind(number)),
+        }
     }
 }
 
@@ -115,7 +121,7 @@ pub enum FrameError {
     },
     /// It is of no kind that the agreed version has.
     #[error("a frame of kind {0}, which this version does not know")]
-    Kind(u8),
+    Kind(Kind),
     /// It is of a kind that does not go in this direction, or not with this length.
     #[error("a frame that has no place here: {0:?}")]
     Misplaced(Tag),
@@ -170,7 +176,7 @@ impl Header {
         if word(12) != crc32c::crc32c(&bytes[..12]) || bytes[5..8] != [0; 3] {
             return Err(FrameError::Head);
         }
-        let tag = Tag::decode(bytes[4]).ok_or(FrameError::Kind(bytes[4]))?;
+        let tag = Tag::decode(bytes[4]);
         let length = word(0) as usize;
         let fits = match tag {
             Tag::Payload(_) if length > limit => {
@@ -208,10 +214,10 @@ mod tests {
     use super::*;
 
     const TAGS: [Tag; 4] = [
-        Tag::Payload(Kind::Consensus),
-        Tag::Payload(Kind::Log),
-        Tag::Payload(Kind::Checkpoint),
-        Tag::Payload(Kind::Session),
+        Tag::Payload(Kind::new(1)),
+        Tag::Payload(Kind::new(2)),
+        Tag::Payload(Kind::new(3)),
+        Tag::Payload(Kind::new(127)),
     ];
 
     #[test]
@@ -259,8 +265,11 @@ mod tests {
             })
         );
         assert!(Header::decode(&head(u32::MAX, 3), 4096).is_err());
-        assert_eq!(Header::decode(&head(0, 0), 4096), Err(FrameError::Kind(0)));
-        assert_eq!(Header::decode(&head(0, 9), 4096), Err(FrameError::Kind(9)));
+        for unknown in [0, 9, 130, u8::MAX] {
+            let header = Header::decode(&head(0, unknown), 4096).unwrap();
+            assert_eq!(header.tag, Tag::Payload(Kind(unknown)));
+            assert!(Header::decode(&head(4097, unknown), 4096).is_err());
+        }
         assert!(Header::decode(&head(8, 128), 4096).is_ok());
         assert_eq!(
             Header::decode(&head(9, 129), 4096),

@@ -3,14 +3,13 @@
 use std::io::ErrorKind;
 
 use coeval_env::sim::World;
-use coeval_leader::peers::handshake::{Purpose, greet};
-use coeval_leader::peers::{
-    Fault, Inbox, Kind, Loss, NodeId, PeerStream, Peers, Reason, Settings, StreamError,
-    StreamStatus,
+use coeval_peers::handshake::{Purpose, greet};
+use coeval_peers::{
+    Fault, Inbox, Loss, NodeId, PeerStream, Peers, Reason, Settings, StreamError, StreamStatus,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Alone, MILLISECOND, SECOND, address, connected, hello, members, start};
+use crate::support::{Alone, LOG, MILLISECOND, SECOND, address, connected, hello, members, start};
 
 /// Node 1, connected to node 2.
 async fn one_of_two() -> (Peers, Inbox) {
@@ -47,7 +46,7 @@ fn bytes_go_both_ways_and_do_not_wait_behind_frames() {
         let (peers, _inbox) = one_of_two().await;
         // Nobody takes these.
         while peers
-            .send(NodeId(2), Kind::Log, vec![0; 1 << 20].into(), Loss::Kept)
+            .send(NodeId(2), LOG, vec![0; 1 << 20].into(), Loss::Kept)
             .is_ok()
         {}
         let said: Vec<u8> = (0..300_000u32).map(|number| number as u8).collect();
@@ -279,7 +278,7 @@ fn streams_with_a_node_that_is_gone_end_and_new_ones_work_when_it_is_back() {
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).await.unwrap();
         peers
-            .send(NodeId(2), Kind::Log, "done".into(), Loss::Kept)
+            .send(NodeId(2), LOG, "done".into(), Loss::Kept)
             .unwrap();
         heard
     });

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use coeval_env::Instant;
 
-use super::identity::NodeId;
-use super::refusal::Reason;
+use crate::identity::NodeId;
+use crate::refusal::Reason;
 
 /// How a connection of ours to a node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,18 +108,18 @@ pub struct DoorStatus {
 
 /// Frames and bytes, as they are counted.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     frames: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Flow {
-    pub(super) fn add(&self, bytes: usize) {
+    pub(crate) fn add(&self, bytes: usize) {
         self.frames.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    pub(super) fn read(&self) -> Traffic {
+    pub(crate) fn read(&self) -> Traffic {
         Traffic {
             frames: self.frames.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
@@ -129,63 +129,63 @@ impl Flow {
 
 /// What changes rarely.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
-    pub(super) connection: Connection,
-    pub(super) fault: Option<String>,
-    pub(super) refusal: Option<Reason>,
-    pub(super) fault_of_its: Option<String>,
-    pub(super) newcomer: Option<NonZeroU64>,
-    pub(super) heard: Option<Instant>,
-    pub(super) round_trip: Option<Duration>,
+pub(crate) struct Notes {
+    pub(crate) connection: Connection,
+    pub(crate) fault: Option<String>,
+    pub(crate) refusal: Option<Reason>,
+    pub(crate) fault_of_its: Option<String>,
+    pub(crate) newcomer: Option<NonZeroU64>,
+    pub(crate) heard: Option<Instant>,
+    pub(crate) round_trip: Option<Duration>,
 }
 
 /// The counters of one node.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) sent: Flow,
-    pub(super) received: Flow,
-    pub(super) dropped: AtomicU64,
-    pub(super) forgotten: AtomicU64,
-    pub(super) full: AtomicU64,
-    pub(super) connects: AtomicU64,
-    pub(super) failures: AtomicU64,
+pub(crate) struct Counters {
+    pub(crate) sent: Flow,
+    pub(crate) received: Flow,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) forgotten: AtomicU64,
+    pub(crate) full: AtomicU64,
+    pub(crate) connects: AtomicU64,
+    pub(crate) failures: AtomicU64,
     notes: Mutex<Notes>,
 }
 
 impl Counters {
-    pub(super) fn notes(&self) -> MutexGuard<'_, Notes> {
+    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().expect("no panic under this lock")
     }
 
     /// The node is there.
-    pub(super) fn heard(&self) {
+    pub(crate) fn heard(&self) {
         self.notes().heard = Some(coeval_env::now());
     }
 }
 
 /// The counters of a node's streams. They outlive the node, as streams may.
 #[derive(Debug, Default)]
-pub(super) struct StreamCounters {
-    pub(super) open: AtomicU64,
-    pub(super) opened: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) let_in: AtomicU64,
-    pub(super) busy: AtomicU64,
+pub(crate) struct StreamCounters {
+    pub(crate) open: AtomicU64,
+    pub(crate) opened: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) let_in: AtomicU64,
+    pub(crate) busy: AtomicU64,
 }
 
 /// The counters of the door.
 #[derive(Debug, Default)]
-pub(super) struct Door {
-    pub(super) came: AtomicU64,
-    pub(super) let_in: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) slow: AtomicU64,
-    pub(super) pushed_out: AtomicU64,
+pub(crate) struct Door {
+    pub(crate) came: AtomicU64,
+    pub(crate) let_in: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) slow: AtomicU64,
+    pub(crate) pushed_out: AtomicU64,
 }
 
 impl Door {
-    pub(super) fn read(&self) -> DoorStatus {
+    pub(crate) fn read(&self) -> DoorStatus {
         DoorStatus {
             came: self.came.load(Relaxed),
             let_in: self.let_in.load(Relaxed),
@@ -198,11 +198,11 @@ impl Door {
 }
 
 /// Counts one.
-pub(super) fn count(counter: &AtomicU64) {
+pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
 /// Counts one less.
-pub(super) fn discount(counter: &AtomicU64) {
+pub(crate) fn discount(counter: &AtomicU64) {
     counter.fetch_sub(1, Relaxed);
 }
