@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use crate::fault::Fault;
-use crate::frame::{FrameError, HEADER_BYTES, Header, Tag};
+use crate::frame::{FrameError, HEADER_BYTES, Header, Kind, Tag};
 use crate::inbox::{Frame, Inlet};
 use crate::peer::Peer;
 use crate::security::Channel;
@@ -35,7 +35,8 @@ const READ_BYTES: usize = 16 << 10;
 /// keeps it keeps nothing else.
 const COPIED_BYTES: usize = 4 << 10;
 
-/// Reads frames. Waits for bytes only as long as the other side may be silent.
+/// Reads frames, and skips those of kinds that are not known here. Waits for bytes only as
+/// long as the other side may be silent.
 struct Reader<'peer, R> {
     stream: R,
     peer: &'peer Peer,
@@ -73,22 +74,47 @@ impl<'peer, R: AsyncRead + Unpin> Reader<'peer, R> {
         Ok(true)
     }
 
-    /// The next frame's head; none where the connection ends in order.
+    /// The head of the next frame of a known kind; none where the connection ends in order.
     async fn head(&mut self) -> Result<Option<Header>, Fault> {
-        if !self.need(HEADER_BYTES).await? {
-            return Ok(None);
+        loop {
+            if !self.need(HEADER_BYTES).await? {
+                return Ok(None);
+            }
+            let Some(head) = self.buffer.first_chunk() else {
+                return Ok(None);
+            };
+            let header = Header::decode(head, self.limit)?;
+            self.buffer.advance(HEADER_BYTES);
+            match header.tag {
+                Tag::Payload(kind) if !self.peer.kinds.contains(kind) => {
+                    self.skip(kind, &header).await?;
+                }
+                _ => return Ok(Some(header)),
+            }
         }
-        let Some(head) = self.buffer.first_chunk() else {
-            return Ok(None);
-        };
-        let header = Header::decode(head, self.limit)?;
-        if let Tag::Payload(kind) = header.tag
-            && !self.peer.kinds.contains(kind)
-        {
-            return Err(FrameError::Kind(kind).into());
+    }
+
+    /// Reads past a payload, and counts it. Its checksum is checked as any other's; it is
+    /// never kept as a whole, and takes no room in the inbox.
+    async fn skip(&mut self, kind: Kind, header: &Header) -> Result<(), Fault> {
+        let (mut missing, mut checksum) = (header.length, 0);
+        while missing > 0 {
+            if !self.need(1).await? {
+                return Err(FrameError::Torn { missing }.into());
+            }
+            let piece = missing.min(self.buffer.len());
+            checksum = crc32c::crc32c_append(checksum, &self.buffer[..piece]);
+            self.buffer.advance(piece);
+            missing -= piece;
         }
-        self.buffer.advance(HEADER_BYTES);
-        Ok(Some(header))
+        header.check_sum(checksum)?;
+        let counters = &self.peer.counters;
+        counters.heard();
+        if counters.skipped.fetch_add(1, Relaxed) == 0 {
+            let node = self.peer.node.0;
+            tracing::warn!(node, %kind, "skips frames of a kind that this build does not know");
+        }
+        Ok(())
     }
 
     /// The payload behind a head.

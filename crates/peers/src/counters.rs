@@ -41,8 +41,10 @@ pub struct PeerStatus {
     pub newcomer: Option<NonZeroU64>,
     /// Frames sent to it, and their bytes on the wire.
     pub sent: Traffic,
-    /// Frames received from it, and their bytes.
+    /// Frames received from it, and their bytes; without those that were skipped.
     pub received: Traffic,
+    /// Frames from it that were skipped, for this build does not know their kind.
+    pub skipped: u64,
     /// Frames waiting to be sent, and the bytes that they take.
     pub queued: Traffic,
     /// Frames dropped for later ones.
@@ -144,6 +146,7 @@ pub(crate) struct Notes {
 pub(crate) struct Counters {
     pub(crate) sent: Flow,
     pub(crate) received: Flow,
+    pub(crate) skipped: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) forgotten: AtomicU64,
     pub(crate) full: AtomicU64,

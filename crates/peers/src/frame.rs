@@ -13,8 +13,8 @@
 //! that a damaged length is found before anything is done with it.
 //!
 //! Kinds from 1 to 127 are those of the protocol above, which says what they mean; from
-//! 128 on they are connections' own. A kind that is not known is damage: what may be
-//! said is settled by the version that the handshake agrees on.
+//! 128 on they are connections' own. A frame of a kind that the receiver does not know is no
+//! damage: it is read past and counted, so that a later build can have more kinds.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// The kinds of frames that a protocol has, by lane. A frame of any other kind is damage.
+/// The kinds of frames that a protocol has, by lane. A frame of any other kind is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds {
     /// These go before the others: a heartbeat that waits behind a checkpoint costs an
@@ -119,9 +119,6 @@ pub enum FrameError {
         /// What is taken.
         limit: usize,
     },
-    /// It is of no kind that the agreed version has.
-    #[error("a frame of kind {0}, which this version does not know")]
-    Kind(Kind),
     /// It is of a kind that does not go in this direction, or not with this length.
     #[error("a frame that has no place here: {0:?}")]
     Misplaced(Tag),
@@ -197,12 +194,25 @@ impl Header {
 
     /// Whether this is the payload.
     pub fn check(&self, payload: &[u8]) -> Result<(), FrameError> {
-        if payload.len() == self.length && crc32c::crc32c(payload) == self.checksum {
+        if payload.len() == self.length {
+            self.check_sum(crc32c::crc32c(payload))
+        } else {
+            Err(self.damaged())
+        }
+    }
+
+    /// Whether this is the checksum (CRC-32C) of the payload.
+    pub(crate) fn check_sum(&self, checksum: u32) -> Result<(), FrameError> {
+        if checksum == self.checksum {
             Ok(())
         } else {
-            Err(FrameError::Payload {
-                length: self.length,
-            })
+            Err(self.damaged())
+        }
+    }
+
+    fn damaged(&self) -> FrameError {
+        FrameError::Payload {
+            length: self.length,
         }
     }
 }

@@ -42,6 +42,8 @@
 //!   When it ends those on their way are lost, and [`Event::Disconnected`] says so; a
 //!   frame is never delivered twice. There are two lanes: urgent kinds, and everything
 //!   else, which lets those go first.
+//! - A frame of a kind that this build does not know ([`Kinds`]) is skipped and counted;
+//!   the connection goes on. One that is damaged or too long ends it.
 //! - What waits is bounded, at both ends. [`Peers::send`] never waits; it takes the
 //!   frame, or says that there is no room and [`Peers::room`] waits for it. Who does not
 //!   take care of what comes in keeps others from sending more, and from nothing else.

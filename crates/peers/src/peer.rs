@@ -147,6 +147,7 @@ impl Peer {
             newcomer: notes.newcomer,
             sent: counters.sent.read(),
             received: counters.received.read(),
+            skipped: counters.skipped.load(Relaxed),
             queued: Traffic {
                 frames: frames as u64,
                 bytes: bytes as u64,

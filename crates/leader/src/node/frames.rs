@@ -1,8 +1,8 @@
 //! The kinds of frames that nodes send each other, by their numbers on the wire.
 //!
-//! A number is never given to another kind, for nodes of several builds talk to each other.
-//! Two are taken by kinds that no node sends: 2 (log beside consensus) and 4 (what a client's
-//! session says).
+//! A number is never given to another kind, for nodes of several builds talk to each other:
+//! one that does not know a kind skips its frames. Two are taken by kinds that no node
+//! sends: 2 (log beside consensus) and 4 (what a client's session says).
 
 use coeval_peers::{Kind, Kinds};
 

@@ -209,7 +209,10 @@ fn damaged_frames_end_the_connection_and_are_not_delivered() {
     *flipped.last_mut().unwrap() ^= 1;
     let mut head = bytes_of(log, b"what was said");
     head[1] ^= 4;
-    let unknown = bytes_of(Tag::Payload(Kind::new(77)), b"");
+    // One of a kind that is not known is checked as any other.
+    let later = Tag::Payload(Kind::new(77));
+    let mut unknown = bytes_of(later, b"what was said");
+    *unknown.last_mut().unwrap() ^= 1;
     let settings = Settings {
         frame_bytes: 4096,
         ..Settings::default()
@@ -221,9 +224,14 @@ fn damaged_frames_end_the_connection_and_are_not_delivered() {
             bytes_of(log, &[7; 4097]),
             "a frame of 4097 bytes, where at most 4096 are taken (frame_bytes)",
         ),
+        (unknown, "the payload of a frame of 13 bytes is damaged"),
         (
-            unknown,
-            "a frame of kind 77, which this version does not know",
+            bytes_of(later, &[7; 4097]),
+            "a frame of 4097 bytes, where at most 4096 are taken (frame_bytes)",
+        ),
+        (
+            bytes_of(later, b"what was said")[..20].to_vec(),
+            "the connection ended within a frame, 9 bytes before its end",
         ),
         (
             bytes_of(Tag::Alive, &[0; 8]),
@@ -255,6 +263,7 @@ fn damaged_frames_end_the_connection_and_are_not_delivered() {
         assert_eq!(alone.payloads(), [b"good"]);
         let status = &alone.peers.status()[0];
         assert_eq!(status.fault_of_its.as_deref(), Some(reason));
+        assert_eq!(status.skipped, 0);
     }
 }
 

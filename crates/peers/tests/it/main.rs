@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod hostile;
+mod kinds;
 mod members;
 mod partitions;
 mod pressure;
