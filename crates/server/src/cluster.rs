@@ -175,6 +175,7 @@ fn traffic(peer: &PeerStatus) -> ClusterTraffic {
         sent_bytes: peer.sent.bytes,
         received_frames: peer.received.frames,
         received_bytes: peer.received.bytes,
+        skipped_frames: peer.skipped,
         connects: peer.connects,
         failures: peer.failures,
         round_trip: peer

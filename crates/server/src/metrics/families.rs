@@ -427,6 +427,11 @@ families! {
             out.value(&[("node", &node), ("direction", "out")], traffic.sent_bytes as f64);
             out.value(&[("node", &node), ("direction", "in")], traffic.received_bytes as f64);
         };
+    Counter coeval_cluster_skipped_frames_total ["node"] "frames"
+        "Frames from another node that were skipped, for they are of a kind that only a later version knows."
+        = |r, out| for (node, traffic) in traffic(r) {
+            out.value(&[("node", &node)], traffic.skipped_frames as f64);
+        };
     Counter coeval_cluster_connects_total ["node", "outcome"] "connections"
         "Connections that this node has made to another (ok), and tries that came to none (failed)."
         = |r, out| for (node, traffic) in traffic(r) {

@@ -136,6 +136,8 @@ pub struct ClusterTraffic {
     pub received_frames: u64,
     /// Bytes received.
     pub received_bytes: u64,
+    /// Frames received that were skipped, for their kind is not known.
+    pub skipped_frames: u64,
     /// Connections that stood.
     pub connects: u64,
     /// Tries that came to none.
