@@ -35,7 +35,7 @@
 //! What it has read by then cannot be trusted, so it fails; the next one goes without
 //! a limit on its rate.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use coeval_env::{Instant, JoinHandle};
@@ -43,9 +43,10 @@ use coeval_log::{Checkpoint, CheckpointStart, CheckpointWriter, Error, SavedReco
 use coeval_storage::Snapshot;
 use coeval_txn::contract::Checkpointing;
 use coeval_types::{Rid, Timestamp, TransactionId};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
-use crate::engine::Shared;
+use crate::checkpoints::CheckpointStatus;
+use crate::shared::Shared;
 use crate::storage::Storage;
 
 /// How often the length of the log is looked at.
@@ -57,56 +58,6 @@ const RETRY_LAST: Duration = Duration::from_secs(300);
 const ENDED: &str = "the memory that old versions may take was used up while it was written";
 
 type Answer = oneshot::Sender<Result<(), coeval_txn::Error>>;
-
-/// How checkpoints are going.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CheckpointStatus {
-    /// The one in force.
-    pub last: Option<Checkpoint>,
-    /// How long the last one that was taken in this process took.
-    pub last_took: Option<Duration>,
-    /// Rows written so far by the one under way.
-    pub running: Option<u64>,
-    /// How many were taken by this process.
-    pub taken: u64,
-    /// How many failed in this process.
-    pub failed: u64,
-    /// Why the last one failed, unless one has been taken since.
-    pub failure: Option<String>,
-    /// Bytes of log that a start would replay now.
-    pub log_bytes: u64,
-}
-
-/// What the engine and the thread share.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    status: Mutex<CheckpointStatus>,
-    /// The one under way is to be given up, and so are those that were asked for meanwhile.
-    stop: watch::Sender<bool>,
-}
-
-impl Progress {
-    fn status(&self) -> MutexGuard<'_, CheckpointStatus> {
-        self.status.lock().expect("no panic under this lock")
-    }
-
-    pub(crate) fn stop(&self) {
-        self.stop.send_replace(true);
-    }
-
-    /// Waits until then.
-    async fn stopped(&self) {
-        let stopped = self.stop.subscribe().wait_for(|stop| *stop).await.is_ok();
-        assert!(stopped, "whoever says so is here");
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        if *self.stop.borrow() {
-            return Err(Error::Stopped("it is being closed".into()));
-        }
-        Ok(())
-    }
-}
 
 /// How checkpoints are going in this engine.
 pub(crate) fn status(shared: &Shared) -> CheckpointStatus {

@@ -1,184 +1,33 @@
-//! The engine: what all transactions share, and how they begin.
+//! The engine: how it starts and ends, in which way it leads, and how transactions begin.
+//! What they share is [`crate::shared`].
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use coeval_log::{Log, RecoveryProgress, RecoverySummary};
+use coeval_log::{Error as LogError, Log, RecoveryProgress, RecoverySummary, ReplicaLog};
 use coeval_memory::counters::Sharded;
-use coeval_memory::epoch::Domain;
 use coeval_memory::padded::CachePadded;
-use coeval_storage::{Horizon, Snapshots};
 use coeval_txn::contract::{BackupStream, Checkpointing, Visit};
 use coeval_txn::{BeginOptions, Blocked, Confirmation, ConflictCount, Error, Party, Transaction};
-use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, Rid, StorageDefinition, StorageId, Term, Timestamp, TransactionId};
 
 use crate::Settings;
 use crate::backup;
-use crate::checkpointer::{self, CheckpointStatus, Checkpointer, Progress};
-use crate::committers::Committers;
-use crate::conflicts::Conflicts;
-use crate::following::{Leadership, Recovered};
-use crate::locks::graph::WaitGraph;
-use crate::locks::keys::KeyLocks;
-use crate::locks::queues::Queues;
-use crate::memory::{self, Memory, MemoryAccounts};
-use crate::pool::Pool;
+use crate::checkpointer::{self, Checkpointer};
+use crate::checkpoints::CheckpointStatus;
+use crate::following::{FollowedTables, Leadership};
+use crate::memory::{self, MemoryAccounts};
+use crate::ranges::tending;
 use crate::recovery::Recovery;
-use crate::running::Running;
-use crate::statistics::{self, Counters, Statistics};
+use crate::shared::{Share, Shared};
+use crate::statistics::{self, Statistics};
 use crate::storage::Storage;
-use crate::sweeper::{self, Retired};
-use crate::tending;
-use crate::transaction::{Entered, OccTransaction, State, log_error};
-use crate::validation::Validation;
-
-/// What transactions share.
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) log: Log,
-    pub(crate) domain: Arc<Domain>,
-    pub(crate) snapshots: Snapshots,
-    pub(crate) running: Running,
-    pub(crate) queues: Queues,
-    pub(crate) keys: KeyLocks,
-    pub(crate) graph: WaitGraph<Entered>,
-    pub(crate) committers: Committers,
-    pub(crate) validation: Validation,
-    pub(crate) conflicts: Conflicts,
-    pub(crate) storages: RwLock<BTreeMap<StorageId, Arc<Storage>>>,
-    /// Records that came back from the log and that nobody has attached yet.
-    recovered: Mutex<BTreeMap<StorageId, Recovered>>,
-    /// What is to be forgotten once no snapshot can reach it.
-    pub(crate) retired: Mutex<Vec<Retired>>,
-    pub(crate) memory: Memory,
-    pub(crate) counters: Counters,
-    /// States of ended transactions, to be used again.
-    pub(crate) pool: Pool,
-    /// How checkpoints are going.
-    pub(crate) checkpoints: Progress,
-    /// It led, and does not any more.
-    pub(crate) deposed: AtomicBool,
-    /// Who knows whether it leads, in a cluster.
-    pub(crate) leadership: OnceLock<Arc<dyn Leadership>>,
-    /// A fault that tests put back: predicates are not validated.
-    skips_predicates: AtomicBool,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Shared")
-            .field("settings", &self.settings)
-            .field("log", &self.log)
-            .field("snapshots", &self.snapshots)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    pub(crate) fn new(
-        settings: Settings,
-        log: Log,
-        domain: Arc<Domain>,
-        recovered: BTreeMap<StorageId, Recovered>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            memory: Memory::new(settings.budget),
-            validation: Validation::new(&settings),
-            settings,
-            log,
-            domain,
-            snapshots: Snapshots::new(),
-            running: Running::new(),
-            queues: Queues::new(),
-            keys: KeyLocks::new(),
-            graph: WaitGraph::new(),
-            committers: Committers::default(),
-            conflicts: Conflicts::default(),
-            storages: RwLock::default(),
-            recovered: Mutex::new(recovered),
-            retired: Mutex::default(),
-            counters: Counters::default(),
-            pool: Pool::default(),
-            checkpoints: Progress::default(),
-            deposed: AtomicBool::new(false),
-            leadership: OnceLock::new(),
-            skips_predicates: AtomicBool::new(false),
-        })
-    }
-
-    /// How far versions are settled. Nothing that is installed is taken back: on one
-    /// node not while the process lives, in a cluster not while this engine does.
-    pub(crate) fn horizon(&self) -> Horizon {
-        let installed = self.log.installed();
-        Horizon {
-            installed,
-            committed: installed,
-        }
-    }
-
-    pub(crate) fn storage(&self, id: StorageId) -> Result<Arc<Storage>, Error> {
-        let storages = self.storages.read().expect("no panic while it was held");
-        storages.get(&id).cloned().ok_or(Error::Unknown("storage"))
-    }
-
-    pub(crate) fn all_storages(&self) -> Vec<Arc<Storage>> {
-        let storages = self.storages.read().expect("no panic while it was held");
-        storages.values().cloned().collect()
-    }
-
-    /// Whether every storage that came back has been attached or dropped.
-    pub(crate) fn all_attached(&self) -> bool {
-        let recovered = self.recovered.lock().expect("no panic while it was held");
-        recovered.is_empty()
-    }
-
-    /// Whether no snapshot at `snapshot` or later can reach the storage.
-    pub(crate) fn is_dropped_before(&self, storage: StorageId, snapshot: Timestamp) -> bool {
-        let retired = self.retired.lock().expect("no panic while it was held");
-        retired
-            .iter()
-            .any(|entry| entry.is_storage_before(storage, snapshot))
-    }
-
-    pub(crate) fn skips_predicates(&self) -> bool {
-        self.skips_predicates.load(Ordering::Relaxed) || is_planted(Bug::SkipPredicate)
-    }
-
-    fn take_state(&self) -> Result<Box<State>, Error> {
-        if let Some(state) = self.pool.take() {
-            return Ok(state);
-        }
-        match self.running.claim() {
-            Some(place) => Ok(Box::new(State::new(place, self.log.entry_builder()))),
-            None => self.pool.take_any().ok_or(Error::OutOfMemory),
-        }
-    }
-
-    pub(crate) fn give_back(&self, state: Box<State>) {
-        if let Some(state) = self.pool.keep(state) {
-            self.running.give_back(state.place());
-        }
-    }
-
-    /// A transaction with its session, while it runs and for a while after it committed.
-    pub(crate) fn party(&self, transaction: TransactionId) -> Party {
-        let running = self.running.party(transaction);
-        if running.session.is_some() {
-            return running;
-        }
-        self.committers.party(transaction).unwrap_or(running)
-    }
-}
-
-/// A reference to what all share. A transaction takes one when it begins and gives it back when
-/// it has ended; they are counted in shards, so that threads seldom count in the same place.
-pub(crate) type Share = Arc<CachePadded<Arc<Shared>>>;
+use crate::sweeper;
+use crate::transaction::{OccTransaction, log_error};
 
 /// Transactions on one node. See the [crate](crate).
 #[derive(Debug)]
@@ -192,7 +41,7 @@ pub struct Engine {
 impl Engine {
     /// A database in memory, gone with the process. With
     /// [`Settings::sweep_interval`], to be called in a runtime.
-    pub fn ephemeral(settings: Settings) -> Result<Self, coeval_log::Error> {
+    pub fn ephemeral(settings: Settings) -> Result<Self, LogError> {
         settings.check()?;
         let log = Log::ephemeral(settings.log.clone())?;
         let shared = Shared::new(settings, log, Arc::default(), BTreeMap::new());
@@ -206,7 +55,7 @@ impl Engine {
     pub async fn open(
         directory: &Path,
         settings: Settings,
-    ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
+    ) -> Result<(Self, RecoverySummary), LogError> {
         Self::open_watched(directory, settings, |_| {}).await
     }
 
@@ -216,7 +65,7 @@ impl Engine {
         directory: &Path,
         settings: Settings,
         progress: impl Fn(RecoveryProgress) + Send + Sync + 'static,
-    ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
+    ) -> Result<(Self, RecoverySummary), LogError> {
         settings.check()?;
         let recovery = Arc::new(Recovery::watched(progress));
         let replay = Arc::clone(&recovery);
@@ -234,7 +83,7 @@ impl Engine {
         directory: &Path,
         settings: Settings,
         progress: impl Fn(RecoveryProgress) + Send + Sync + 'static,
-    ) -> Result<(Self, RecoverySummary), coeval_log::Error> {
+    ) -> Result<(Self, RecoverySummary), LogError> {
         settings.check()?;
         let recovery = Arc::new(Recovery::watched(progress));
         let replay = Arc::clone(&recovery);
@@ -243,10 +92,43 @@ impl Engine {
         Ok((Self::start(shared, Checkpointer::none()), summary))
     }
 
+    /// Leads a cluster with the log that [`ReplicaLog::lead`] has opened, on tables that
+    /// hold everything before that log's mark. Nobody may replay into them any more.
+    /// Nothing happens in the background before [`Engine::tend`], but for checkpoints.
+    ///
+    /// Transactions that write are refused until
+    /// [the mark is committed](Log::set_committed).
+    pub fn lead(tables: FollowedTables, log: Log, settings: Settings) -> Result<Self, LogError> {
+        settings.check()?;
+        let (domain, recovered) = tables.finish()?;
+        let shared = Shared::new(settings, log, domain, recovered);
+        let checkpointer = Checkpointer::start(&shared);
+        Ok(Self::new(shared, checkpointer))
+    }
+
+    /// Who says from now on whether it leads. Once, and before anybody reads here for
+    /// somebody else: until then it answers as if it were alone.
+    pub fn led_under(&self, leadership: Arc<dyn Leadership>) {
+        let set = self.shared.leadership.set(leadership);
+        assert!(set.is_ok(), "an engine leads in one term");
+    }
+
+    /// Ends to lead: nothing begins or commits here any more, and whoever waits for a
+    /// commit hears that its outcome is not known. The log has everything that had its
+    /// place in it.
+    ///
+    /// # Errors
+    /// When this engine does not lead, or its log has failed.
+    pub async fn retire(&self) -> Result<ReplicaLog, LogError> {
+        self.shared.deposed.store(true, Ordering::Release);
+        self.checkpointer.end(&self.shared).await;
+        self.shared.log.retire().await
+    }
+
     /// Makes everything durable and closes the log in order. Transactions that
     /// still run cannot commit any more. A checkpoint under way is given up; one is
     /// taken before, if [all rows are few](Settings::checkpoint_on_close_bytes).
-    pub async fn close(&self) -> Result<(), coeval_log::Error> {
+    pub async fn close(&self) -> Result<(), LogError> {
         if self.shared.log.bytes_to_replay() > 0 && self.is_small() {
             // A failure is logged, and the log has everything.
             let _ = coeval_txn::Engine::checkpoint(self).await;
@@ -463,7 +345,9 @@ impl coeval_txn::Engine for Engine {
         let waits = self.shared.graph.waits();
         waits
             .into_iter()
-            .map(|(waiter, entered)| entered.describe(waiter, &self.shared))
+            .map(|(waiter, entered)| {
+                entered.describe(waiter, &self.shared.keys, |id| self.shared.party(id))
+            })
             .collect()
     }
 

@@ -32,6 +32,7 @@
 //!
 //! # The rooms
 //!
+//! - [`shared`]: what all transactions of an engine share.
 //! - [`transaction`]: the calls of the contract.
 //! - [`validation`]: how a scan is found to hold, one way of several.
 //! - [`ranges`]: logical ranges, registrations, predicates.
@@ -54,6 +55,7 @@
 mod backup;
 mod building;
 mod checkpointer;
+mod checkpoints;
 mod committers;
 mod conflicts;
 mod engine;
@@ -65,14 +67,14 @@ mod ranges;
 mod recovery;
 mod running;
 mod settings;
+mod shared;
 mod statistics;
 mod storage;
 mod sweeper;
-mod tending;
 mod transaction;
 mod validation;
 
-pub use checkpointer::CheckpointStatus;
+pub use checkpoints::CheckpointStatus;
 pub use coeval_log::{Checkpoint, Error as OpenError, RecoveryProgress, RecoverySummary};
 pub use engine::Engine;
 pub use following::{FollowedTables, FollowedView, Leadership};

@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use coeval_memory::counters::Sharded;
 use coeval_memory::padded::CachePadded;
 
-use crate::transaction::State;
+use crate::transaction::state::State;
 
 /// Kept on each shelf, at most.
 const KEPT: usize = 64;

@@ -17,7 +17,7 @@ use coeval_log::{Block, Entry, RecoveryProgress, Replay, ReplayError, SavedRecor
 use coeval_storage::{RecoveringRecord, RecoveringTable, Replayed, Table};
 use coeval_types::{StorageId, Timestamp};
 
-use crate::following::Recovered;
+use crate::storage::Recovered;
 
 /// How many entries are looked at together.
 const GROUP: usize = 32;

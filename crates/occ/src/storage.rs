@@ -16,9 +16,15 @@ use coeval_types::{
 };
 
 use crate::building;
-use crate::following::Recovered;
 use crate::locks::tables::TableLocks;
 use crate::ranges::map::{Limits, RangeMap, Space};
+
+/// Records, and indexes that have just the entries of their newest versions.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) records: Table,
+    pub(crate) indexes: Vec<Arc<Index>>,
+}
 
 /// One index of a storage.
 #[derive(Debug)]

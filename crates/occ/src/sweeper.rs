@@ -19,27 +19,10 @@ use coeval_storage::{Collector, Expiry};
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, Rid, StorageId, Timestamp};
 
-use crate::engine::Shared;
 use crate::memory;
+use crate::shared::{Retired, Shared};
 use crate::statistics;
 use crate::storage::{Storage, Upkeep};
-
-/// A storage or an index that was dropped.
-#[derive(Debug)]
-pub(crate) struct Retired {
-    storage: StorageId,
-    index: Option<IndexId>,
-    /// Once known: no snapshot before this may be registered any more.
-    since: Option<Timestamp>,
-}
-
-impl Retired {
-    /// Whether it says that no snapshot from `snapshot` on can reach the storage.
-    pub(crate) fn is_storage_before(&self, storage: StorageId, snapshot: Timestamp) -> bool {
-        let since = self.since.is_some_and(|since| since <= snapshot);
-        self.storage == storage && self.index.is_none() && since
-    }
-}
 
 /// Notes that a storage, or one index of it, was dropped.
 pub(crate) fn retire(shared: &Shared, storage: StorageId, index: Option<IndexId>) {

@@ -71,12 +71,13 @@
 //! A node has replayed its log up to 4296, and is elected in term 3. Its log goes on behind
 //! that with `c d` of term 2, which some other nodes have as well, and which are replayed
 //! and not visible. It writes its mark: `c d S₃`. Once `S₃` is committed `c` and `d` are;
-//! [`Engine::lead`] takes the tables with their indexes.
+//! [`Engine::lead`](crate::Engine::lead) takes the tables with their indexes.
 //!
 //! Later, cut off from the others, it has `S₃ e f` and tables that show `f`, of which nobody
 //! has been told, and node 2 leads term 4 with `S₃ e S₄`. An engine keeps no journal, and
-//! has let go what `f` has replaced. So it is given up whole: [`Engine::retire`] leaves a
-//! log, and the tables are filled anew from checkpoint and log.
+//! has let go what `f` has replaced. So it is given up whole:
+//! [`Engine::retire`](crate::Engine::retire) leaves a log, and the tables are filled anew
+//! from checkpoint and log.
 //!
 //! # Invariants
 //!
@@ -119,23 +120,18 @@ mod tables;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use coeval_log::{
-    Block, Entry, Error as LogError, Log, RecoveryProgress, RecoverySummary, Replay, ReplayError,
-    ReplicaLog,
+    Block, Entry, Error as LogError, RecoveryProgress, RecoverySummary, Replay, ReplayError,
 };
 use coeval_memory::epoch::Domain;
-use coeval_txn::{Definitions, Error};
+use coeval_txn::Definitions;
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp};
 
-use crate::Settings;
-use crate::checkpointer::Checkpointer;
-use crate::engine::{Engine, Shared};
 use crate::recovery::Recovery;
+use crate::storage::Recovered;
 pub use leadership::Leadership;
-pub(crate) use storage::Recovered;
 use tables::Followed;
 pub use tables::FollowedView;
 
@@ -182,7 +178,7 @@ impl FollowedTables {
         }))
     }
 
-    /// What fills them: for [`ReplicaLog::open`], then for its
+    /// What fills them: for [`ReplicaLog::open`](coeval_log::ReplicaLog::open), then for its
     /// [`Replayer`](coeval_log::Replayer).
     #[must_use]
     pub fn replay(&self) -> Arc<dyn Replay> {
@@ -280,7 +276,7 @@ impl FollowedTables {
     }
 
     /// For an engine: everything that was replayed is committed.
-    fn finish(&self) -> Result<(Arc<Domain>, BTreeMap<StorageId, Recovered>), LogError> {
+    pub(crate) fn finish(&self) -> Result<(Arc<Domain>, BTreeMap<StorageId, Recovered>), LogError> {
         match self.followed() {
             Some(followed) => Ok((Arc::clone(&followed.domain), followed.finish()?)),
             None => Ok((Arc::default(), self.0.filled.recovered())),
@@ -302,51 +298,5 @@ impl Replay for Inner {
 
     fn progress(&self, progress: RecoveryProgress) {
         self.filled.progress(progress);
-    }
-}
-
-impl Engine {
-    /// Leads a cluster with the log that [`ReplicaLog::lead`] has opened, on tables that
-    /// hold everything before that log's mark. Nobody may replay into them any more.
-    /// Nothing happens in the background before [`Engine::tend`], but for checkpoints.
-    ///
-    /// Transactions that write are refused until
-    /// [the mark is committed](Log::set_committed).
-    pub fn lead(tables: FollowedTables, log: Log, settings: Settings) -> Result<Self, LogError> {
-        settings.check()?;
-        let (domain, recovered) = tables.finish()?;
-        let shared = Shared::new(settings, log, domain, recovered);
-        let checkpointer = Checkpointer::start(&shared);
-        Ok(Self::new(shared, checkpointer))
-    }
-
-    /// Who says from now on whether it leads. Once, and before anybody reads here for
-    /// somebody else: until then it answers as if it were alone.
-    pub fn led_under(&self, leadership: Arc<dyn Leadership>) {
-        let set = self.shared.leadership.set(leadership);
-        assert!(set.is_ok(), "an engine leads in one term");
-    }
-
-    /// Ends to lead: nothing begins or commits here any more, and whoever waits for a
-    /// commit hears that its outcome is not known. The log has everything that had its
-    /// place in it.
-    ///
-    /// # Errors
-    /// When this engine does not lead, or its log has failed.
-    pub async fn retire(&self) -> Result<ReplicaLog, LogError> {
-        self.shared.deposed.store(true, Ordering::Release);
-        self.checkpointer.end(&self.shared).await;
-        self.shared.log.retire().await
-    }
-}
-
-impl Shared {
-    /// Whether transactions may begin.
-    pub(crate) fn check_not_deposed(&self) -> Result<(), Error> {
-        if self.deposed.load(Ordering::Acquire) {
-            let reason = "this node does not lead the cluster any more; ask the one that does";
-            return Err(Error::Stopped(reason.to_owned()));
-        }
-        Ok(())
     }
 }

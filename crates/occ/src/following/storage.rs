@@ -10,7 +10,7 @@ use coeval_types::{IndexDefinition, Lsn, Rid, RowRef, StorageDefinition, Storage
 
 use crate::Settings;
 use crate::building;
-use crate::storage::{Index, Indexes, Upkeep};
+use crate::storage::{Index, Indexes, Recovered, Upkeep};
 
 /// A storage that follows.
 #[derive(Debug)]
@@ -18,13 +18,6 @@ pub(crate) struct FollowedStorage {
     id: StorageId,
     pub(super) records: Table,
     indexes: ArcSwap<Vec<Arc<Index>>>,
-}
-
-/// Records, and indexes that have just the entries of their newest versions.
-#[derive(Debug, Default)]
-pub(crate) struct Recovered {
-    pub(crate) records: Table,
-    pub(crate) indexes: Vec<Arc<Index>>,
 }
 
 impl FollowedStorage {

@@ -12,8 +12,8 @@ use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
 
 use super::journal::{Journal, Place};
-use super::storage::{FollowedStorage, Recovered, collector};
-use crate::storage::Upkeep;
+use super::storage::{FollowedStorage, collector};
+use crate::storage::{Recovered, Upkeep};
 
 /// How many entries are looked at together.
 const GROUP: usize = 32;

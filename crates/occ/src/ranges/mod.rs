@@ -28,7 +28,7 @@
 //! - [`interval`], [`predicate`]: what a scan leaves, and how it is checked;
 //! - [`committer`]: for whom;
 //! - [`replace`]: how ranges are replaced while commits go on;
-//! - [`keeper`]: which ones, and when;
+//! - [`keeper`]: which ones, and when; [`tending`]: the task that asks it;
 //! - [`reorganised`]: how often;
 //! - [`account`]: what all of it takes.
 //!
@@ -45,6 +45,7 @@ mod range;
 pub(crate) mod reorganised;
 mod replace;
 pub(crate) mod ring;
+pub(crate) mod tending;
 
 #[cfg(shuttle)]
 mod faults;

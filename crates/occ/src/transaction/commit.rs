@@ -40,9 +40,9 @@ use coeval_types::{RowRef, StorageId, Timestamp, TransactionId};
 use super::Run;
 use super::footings::Footings;
 use super::state::{Held, State, StorageHandle};
-use crate::engine::Shared;
 use crate::memory;
 use crate::ranges::map::RangeMap;
+use crate::shared::Shared;
 use crate::storage::find;
 
 /// After how many bytes of buffers, for entries and for what is to be registered, to look

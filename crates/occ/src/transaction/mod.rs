@@ -24,13 +24,15 @@ mod handle;
 mod read;
 mod read_many;
 mod schema;
-mod state;
+pub(crate) mod state;
 mod undo;
 mod validate;
 mod wait;
+pub(crate) mod waiting;
 mod write;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -46,12 +48,11 @@ use coeval_txn::{
 use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
-use crate::engine::{Share, Shared};
 use crate::memory;
+use crate::shared::{Share, Shared};
 use crate::statistics::AbortCause;
 pub(crate) use commit::log_error;
-pub(crate) use state::State;
-pub(crate) use wait::{Entered, Wait};
+use state::{State, StorageAt};
 
 /// A running transaction with its engine.
 struct Run<'a> {
@@ -136,6 +137,20 @@ impl Run<'_> {
             self.state.snapshot = Some(*kept);
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// The position of a storage in this transaction's list.
+    pub(super) fn storage(&mut self, shared: &Shared, id: StorageId) -> Result<StorageAt, Error> {
+        if let Some(at) = self.storages.iter().position(|storage| storage.id == id) {
+            let storage = &mut self.storages[at];
+            if storage.is_old() {
+                *storage = Arc::new(storage.anew());
+            }
+            return Ok(at);
+        }
+        Ok(self.add_storage(shared.storage(id)?))
     }
 }
 

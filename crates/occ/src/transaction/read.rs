@@ -46,9 +46,9 @@ use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp};
 
 use super::Run;
 use super::state::{Read, StorageAt};
-use crate::engine::Shared;
 use crate::ranges::interval::End;
 use crate::ranges::map::RangeMap;
+use crate::shared::Shared;
 use crate::storage::{Storage, Upkeep, find};
 use crate::validation::Scanner;
 

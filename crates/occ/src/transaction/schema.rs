@@ -27,7 +27,7 @@ use coeval_types::{IndexDefinition, IndexId, IndexKind, Rid, StorageId, Timestam
 
 use super::Run;
 use super::state::{TableHeld, Undo};
-use super::wait::Wait;
+use super::waiting::Wait;
 use crate::building::Part;
 use crate::storage::{Index, Storage};
 use crate::sweeper::retire;

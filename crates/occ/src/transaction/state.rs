@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use coeval_log::{EntryBuilder, SpaceWait};
 use coeval_storage::{Snapshot, Value};
-use coeval_txn::{Error, Isolation, LockObserver};
-use coeval_types::{IndexId, Rid, StorageId, Timestamp, TransactionId};
+use coeval_txn::{Isolation, LockObserver};
+use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
 
 use super::handle::Handle;
-use super::wait::Waiting;
-use crate::engine::Shared;
+use super::waiting::Waiting;
 use crate::running::Place;
-use crate::statistics::AbortCause;
+use crate::statistics::counters::AbortCause;
 use crate::storage::{Index, Storage};
 use crate::validation::{self, Notes};
 
@@ -226,18 +225,6 @@ impl State {
             self.storages.shrink_to(KEPT);
             self.generation = generation;
         }
-    }
-
-    /// The position of a storage in this transaction's list.
-    pub(super) fn storage(&mut self, shared: &Shared, id: StorageId) -> Result<StorageAt, Error> {
-        if let Some(at) = self.storages.iter().position(|storage| storage.id == id) {
-            let storage = &mut self.storages[at];
-            if storage.is_old() {
-                *storage = Arc::new(storage.anew());
-            }
-            return Ok(at);
-        }
-        Ok(self.add_storage(shared.storage(id)?))
     }
 
     /// One that is not in the list yet.

@@ -9,10 +9,10 @@ use coeval_types::{Timestamp, TransactionId};
 
 use super::Run;
 use super::state::{Read, State};
-use crate::engine::Shared;
 use crate::ranges::committer::Committer;
 use crate::ranges::map::Space;
 use crate::running::Drawn;
+use crate::shared::Shared;
 use crate::storage::find;
 use crate::validation::{Others, VisitRanges};
 

@@ -5,120 +5,19 @@
 //! *pending*. So each poll ends with a failed attempt made after the queue knew
 //! that this transaction waits, as [`crate::locks::queues`] requires.
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use coeval_env::Instant;
 use coeval_storage::TryLock;
-use coeval_txn::{Blocked, Cause, Error, GaveWay, LockKind, Place};
+use coeval_txn::{Cause, Error, GaveWay, Place};
 use coeval_types::{Rid, Timestamp, TransactionId};
 
 use super::Run;
 use super::state::{Held, StorageAt};
-use crate::engine::Shared;
+use super::waiting::{Entered, Wait, Waiting};
 use crate::locks::queues::{LockName, Turn};
-use crate::storage::{Index, Storage};
-
-/// What a transaction waits for, with what it takes to ask who holds it.
-#[derive(Clone)]
-pub(crate) enum Wait {
-    Row(Arc<Storage>, Rid),
-    Key(Arc<Storage>, Arc<Index>, Box<[u8]>),
-    Table { storage: Arc<Storage>, alone: bool },
-}
-
-impl Wait {
-    fn name(&self) -> LockName {
-        match self {
-            Self::Row(storage, rid) => LockName::Row(storage.id, *rid),
-            Self::Key(_, index, key) => LockName::Key(index.id, key.clone()),
-            Self::Table { storage, .. } => LockName::Table(storage.id),
-        }
-    }
-
-    pub(super) fn place(&self) -> Place {
-        match self {
-            Self::Row(storage, rid) => Place::Row {
-                storage: storage.id,
-                rid: *rid,
-            },
-            Self::Key(storage, index, key) => Place::Key {
-                storage: storage.id,
-                index: index.id,
-                key: key.to_vec(),
-            },
-            Self::Table { storage, .. } => Place::Table {
-                storage: storage.id,
-            },
-        }
-    }
-
-    fn kind(&self) -> LockKind {
-        match self {
-            Self::Row(..) => LockKind::Row,
-            Self::Key(..) => LockKind::Key,
-            Self::Table { alone: false, .. } => LockKind::TableWrite,
-            Self::Table { alone: true, .. } => LockKind::TableExclusive,
-        }
-    }
-
-    fn holders(&self, shared: &Shared, holders: &mut Vec<TransactionId>) {
-        match self {
-            Self::Row(storage, rid) => {
-                let record = storage.records.record(*rid);
-                holders.extend(record.and_then(|record| record.holder()));
-            }
-            Self::Key(_, index, key) => holders.extend(shared.keys.holder(index.id, key)),
-            Self::Table { storage, alone } => storage.locks.holders(*alone, holders),
-        }
-    }
-}
-
-/// What a transaction waits for, and since when.
-#[derive(Clone)]
-pub(crate) struct Entered {
-    wait: Wait,
-    since: Instant,
-}
-
-impl Entered {
-    /// As people are told of it.
-    pub(crate) fn describe(self, waiter: TransactionId, shared: &Shared) -> Blocked {
-        let mut holders = Vec::new();
-        self.wait.holders(shared, &mut holders);
-        Blocked {
-            waiter: shared.party(waiter),
-            holders: holders
-                .into_iter()
-                .filter(|holder| *holder != waiter)
-                .map(|holder| shared.party(holder))
-                .collect(),
-            place: self.wait.place(),
-            kind: self.wait.kind(),
-            waited: self.since.elapsed(),
-        }
-    }
-}
-
-/// A wait that has begun.
-pub(crate) struct Waiting {
-    wait: Wait,
-    name: LockName,
-    since: Instant,
-    /// Whether, in this poll, the lock has been tried since the queue was told.
-    tried: bool,
-    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl fmt::Debug for Waiting {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.name, formatter)
-    }
-}
+use crate::storage::Storage;
 
 impl Run<'_> {
     /// Waits for `wait`, whose lock was just found taken. Ready: try it again.
@@ -170,7 +69,7 @@ impl Run<'_> {
             if timer.as_mut().poll(context).is_ready() {
                 let place = waiting.wait.place();
                 let mut holders = Vec::new();
-                waiting.wait.holders(self.shared, &mut holders);
+                waiting.wait.holders(&self.shared.keys, &mut holders);
                 self.note_conflict(GaveWay::LockTimeout, &place, holders.first().copied());
                 self.stop_waiting(false);
                 return Poll::Ready(Err(Error::LockTimeout(place)));
@@ -242,7 +141,7 @@ impl Run<'_> {
             since: waiting.since,
         };
         let entered = shared.graph.enter(id, entry, |entry, holders| {
-            entry.wait.holders(shared, holders);
+            entry.wait.holders(&shared.keys, holders);
         });
         let Err(circle) = entered else {
             return Ok(());
@@ -280,7 +179,7 @@ impl Run<'_> {
         };
         let id = self.state.id;
         let time = waiting.since.elapsed();
-        self.shared.counters.waited(&waiting.wait, time);
+        self.shared.counters.waited(waiting.wait.kind(), time);
         if let Some(observer) = &self.state.observer {
             observer.goes_on();
         }

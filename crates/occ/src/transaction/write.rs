@@ -17,7 +17,7 @@ use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use super::Run;
 use super::state::{Held, Read, StorageAt, Undo};
-use super::wait::Wait;
+use super::waiting::Wait;
 use crate::locks::keys::Taken;
 use crate::memory;
 use crate::storage::{Index, Storage, Upkeep};
@@ -622,7 +622,7 @@ fn current_row<'guard>(
 }
 
 fn write_record(
-    shared: &crate::engine::Shared,
+    shared: &crate::shared::Shared,
     record: &RecordRef<'_>,
     id: TransactionId,
     value: Value,

@@ -3,7 +3,7 @@
 //! A task of its own, because a round of the [sweeper](crate::sweeper) takes as long as
 //! tables are large. Each round asks every key space whether there is something to do;
 //! where there is, it is done in steps, with a rest nine times as long as each between
-//! them ([`crate::ranges::keeper`]).
+//! them ([`super::keeper`]).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Weak;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use coeval_memory::sync::Backoff;
 use coeval_types::IndexId;
 
-use crate::engine::Shared;
-use crate::ranges::keeper::{Ground, Progress};
+use super::keeper::{Ground, Progress};
+use crate::shared::Shared;
 use crate::storage::{Storage, find};
 
 /// The least rest between two steps.

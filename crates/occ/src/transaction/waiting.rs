@@ -1,0 +1,116 @@
+//! What a transaction waits for: a row, a key or a table, and since when.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use coeval_env::Instant;
+use coeval_txn::{Blocked, LockKind, Party, Place};
+use coeval_types::{Rid, TransactionId};
+
+use crate::locks::keys::KeyLocks;
+use crate::locks::queues::LockName;
+use crate::storage::{Index, Storage};
+
+/// What a transaction waits for, with what it takes to ask who holds it.
+#[derive(Clone)]
+pub(crate) enum Wait {
+    Row(Arc<Storage>, Rid),
+    Key(Arc<Storage>, Arc<Index>, Box<[u8]>),
+    Table { storage: Arc<Storage>, alone: bool },
+}
+
+impl Wait {
+    pub(super) fn name(&self) -> LockName {
+        match self {
+            Self::Row(storage, rid) => LockName::Row(storage.id, *rid),
+            Self::Key(_, index, key) => LockName::Key(index.id, key.clone()),
+            Self::Table { storage, .. } => LockName::Table(storage.id),
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Self::Row(storage, rid) => Place::Row {
+                storage: storage.id,
+                rid: *rid,
+            },
+            Self::Key(storage, index, key) => Place::Key {
+                storage: storage.id,
+                index: index.id,
+                key: key.to_vec(),
+            },
+            Self::Table { storage, .. } => Place::Table {
+                storage: storage.id,
+            },
+        }
+    }
+
+    pub(super) fn kind(&self) -> LockKind {
+        match self {
+            Self::Row(..) => LockKind::Row,
+            Self::Key(..) => LockKind::Key,
+            Self::Table { alone: false, .. } => LockKind::TableWrite,
+            Self::Table { alone: true, .. } => LockKind::TableExclusive,
+        }
+    }
+
+    pub(super) fn holders(&self, keys: &KeyLocks, holders: &mut Vec<TransactionId>) {
+        match self {
+            Self::Row(storage, rid) => {
+                let record = storage.records.record(*rid);
+                holders.extend(record.and_then(|record| record.holder()));
+            }
+            Self::Key(_, index, key) => holders.extend(keys.holder(index.id, key)),
+            Self::Table { storage, alone } => storage.locks.holders(*alone, holders),
+        }
+    }
+}
+
+/// What a transaction waits for, and since when.
+#[derive(Clone)]
+pub(crate) struct Entered {
+    pub(super) wait: Wait,
+    pub(super) since: Instant,
+}
+
+impl Entered {
+    /// As people are told of it.
+    pub(crate) fn describe(
+        self,
+        waiter: TransactionId,
+        keys: &KeyLocks,
+        party: impl Fn(TransactionId) -> Party,
+    ) -> Blocked {
+        let mut holders = Vec::new();
+        self.wait.holders(keys, &mut holders);
+        Blocked {
+            waiter: party(waiter),
+            holders: holders
+                .into_iter()
+                .filter(|holder| *holder != waiter)
+                .map(&party)
+                .collect(),
+            place: self.wait.place(),
+            kind: self.wait.kind(),
+            waited: self.since.elapsed(),
+        }
+    }
+}
+
+/// A wait that has begun.
+pub(crate) struct Waiting {
+    pub(super) wait: Wait,
+    pub(super) name: LockName,
+    pub(super) since: Instant,
+    /// Whether, in this poll, the lock has been tried since the queue was told.
+    pub(super) tried: bool,
+    pub(super) timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.name, formatter)
+    }
+}
