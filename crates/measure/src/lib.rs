@@ -2,7 +2,7 @@
 //! memory, files, and a cluster on a virtual clock.
 //!
 //! ```text
-//!   bench/ems          ──▶ bin/ems          ──▶ coeval_storage's records and their comparators
+//!   bench/ems          ──▶ bin/ems          ──▶ coeval_storage's records and `comparators`
 //!   bench/frs          ──▶ bin/frs          ──▶ coeval_consensus on the virtual clock of `cluster`
 //!   bench/index        ──▶ bin/index        ──▶ coeval_storage's ordered index, and scc's
 //!   bench/recovery     ──▶ bin/recovery     ──▶ coeval_occ's engine with a directory
@@ -18,6 +18,7 @@
 
 mod clock;
 pub mod cluster;
+pub mod comparators;
 mod memory;
 mod output;
 mod rows;

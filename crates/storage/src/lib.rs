@@ -9,8 +9,8 @@
 //! - [`index`]: a concurrent map from byte strings to RIDs, in key order.
 //! - [`value`]: a row behind a thin pointer.
 //! - [`usage`]: memory accounting of tables.
-//! - `comparators`, with the feature of that name: other designs of version storage, for
-//!   measurements.
+//! - `chain`, with the feature `comparators`: lists of versions, for measurements of other
+//!   designs of version storage.
 //!
 //! This crate knows a transaction only as a number that holds locks, the log only as two
 //! timestamps, and no columns.
@@ -29,9 +29,9 @@
 //! map, in random histories; stress tests run threads of every kind at once; loom and
 //! shuttle check the races of a record, each with an injected fault that they must find.
 
-pub mod collector;
 #[cfg(feature = "comparators")]
-pub mod comparators;
+pub mod chain;
+pub mod collector;
 pub mod index;
 pub mod record;
 pub mod snapshots;

@@ -1,9 +1,9 @@
 //! Tests of table 2.1 of EMS: how many versions a reader traverses in records with `m`
 //! versions.
 
+use coeval_measure::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_measure::{row_of, tag_of};
 use coeval_memory::epoch::Domain;
-use coeval_storage::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_types::{Timestamp, TransactionId};
 
 /// The number for the newest version, for the newest during an update, for the oldest,

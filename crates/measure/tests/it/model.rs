@@ -1,9 +1,9 @@
 //! Tests of random histories on every version storage: reads agree with a plain list of
 //! versions, and the memory use with the inserted values.
 
+use coeval_measure::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_measure::{row_of, tag_of};
 use coeval_memory::epoch::Domain;
-use coeval_storage::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_types::{Timestamp, TransactionId};
 use proptest::prelude::*;
 

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::io;
 
+use coeval_measure::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_measure::{Chance, Output, Stopwatch, processor_time, row_of, tag_of};
 use coeval_memory::epoch::Domain;
-use coeval_storage::comparators::{Ems, HyperStyle, PureN2o, PureO2n, VersionStorage};
 use coeval_types::{Timestamp, TransactionId};
 use coeval_workload::plot::{Axis, Chart, Series};
 

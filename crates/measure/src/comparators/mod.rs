@@ -1,4 +1,5 @@
-//! Other ways to keep a record's versions, for measurements beside [`crate::record`].
+//! Other ways to keep a record's versions, for measurements beside
+//! [`coeval_storage::record`].
 //!
 //! ```text
 //!   pure N2O     header ──▶ newest ──▶ … ──▶ oldest
@@ -30,25 +31,23 @@
 //!
 //! Source: EMS §2.2.2, table 2.1, §2.5.
 
-mod chain;
 mod header;
 mod hyper;
 mod inline;
+mod lists;
 
 use coeval_memory::epoch::Guard;
+use coeval_storage::{Value, Version};
 use coeval_types::{Timestamp, TransactionId};
-
-use crate::record::Version;
-use crate::value::Value;
 
 pub use header::{Header, Headers};
 pub use inline::Ems;
 
 /// Every version in a list, the newest first.
-pub type PureN2o = Headers<chain::NewestFirst>;
+pub type PureN2o = Headers<lists::NewestFirst>;
 
 /// Every version in a list, the oldest first.
-pub type PureO2n = Headers<chain::OldestFirst>;
+pub type PureO2n = Headers<lists::OldestFirst>;
 
 /// The newest version in place, the versions before it in a list.
 pub type HyperStyle = Headers<hyper::InPlace>;

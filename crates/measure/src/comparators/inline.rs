@@ -1,16 +1,14 @@
 //! The record of the engine itself, in a table.
 
 use coeval_memory::epoch::{Domain, Guard};
+use coeval_storage::{
+    Collector, Expiry, Horizon, NoIndexes, RecordRef, Snapshots, Table, TryLock, Value, Version,
+};
 use coeval_types::{Rid, Timestamp, TransactionId};
 
 use super::VersionStorage;
-use crate::collector::{Collector, NoIndexes};
-use crate::record::{TryLock, Version};
-use crate::snapshots::{Expiry, Horizon, Snapshots};
-use crate::table::{RecordRef, Table};
-use crate::value::Value;
 
-/// [`crate::record`], with nothing ever expired.
+/// [`coeval_storage::record`], with nothing ever expired.
 pub struct Ems {
     table: Table,
     snapshots: Snapshots,

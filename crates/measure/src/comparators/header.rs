@@ -2,14 +2,10 @@
 
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::atomic::{AtomicU64, Ordering};
+use coeval_storage::{Value, Version};
 use coeval_types::{Timestamp, TransactionId};
 
 use super::VersionStorage;
-use crate::record::Version;
-use crate::value::Value;
-
-/// The timestamp of a version that is not committed.
-pub(super) const INFINITE: u64 = Timestamp::INFINITE.to_bits();
 
 /// How one record keeps its versions. Who calls `put` or `stamp` holds its lock; what is
 /// put stays, until the header goes.
