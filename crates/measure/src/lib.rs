@@ -7,7 +7,7 @@
 //!   bench/index        ──▶ bin/index        ──▶ coeval_storage's ordered index, and scc's
 //!   bench/recovery     ──▶ bin/recovery     ──▶ coeval_occ's engine with a directory
 //!   bench/replay       ──▶ bin/replay       ──▶ coeval_occ's tables that follow a log
-//!   bench/rocc         ──▶ bin/rocc         ──▶ coeval_occ's engine under each of its validators
+//!   bench/rocc         ──▶ bin/rocc         ──▶ coeval_occ's engine under each of `validators`
 //!   bench/transactions ──▶ bin/transactions ──▶ the same, one short transaction after the other
 //!                            └──────▶ Output: raw CSV, charts as SVG and PNG, the printed text
 //! ```
@@ -23,6 +23,7 @@ mod memory;
 mod output;
 mod rows;
 pub mod table;
+pub mod validators;
 
 /// Error of a measurement.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

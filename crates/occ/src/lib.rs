@@ -34,7 +34,7 @@
 //!
 //! - [`shared`]: what all transactions of an engine share.
 //! - [`transaction`]: the calls of the contract.
-//! - [`validation`]: how a scan is found to hold, one way of several.
+//! - [`validation`]: how a scan is found to hold.
 //! - [`ranges`]: logical ranges, registrations, predicates.
 //! - [`locks`]: queues, keys, tables, the wait-for graph.
 //! - [`running`]: who has drawn a timestamp.
@@ -81,4 +81,6 @@ pub use following::{FollowedTables, FollowedView, Leadership};
 pub use memory::{Budget, MemoryAccounts};
 pub use settings::Settings;
 pub use statistics::{AbortCause, Statistics};
+#[cfg(feature = "comparators")]
+pub use validation::comparators;
 pub use validation::{Validations, Validator};

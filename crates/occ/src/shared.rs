@@ -103,7 +103,7 @@ impl Shared {
     ) -> Arc<Self> {
         Arc::new(Self {
             memory: Memory::new(settings.budget),
-            validation: Validation::new(&settings),
+            validation: Validation::new(settings.validator, settings.range_slots),
             settings,
             log,
             domain,

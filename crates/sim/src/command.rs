@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use coeval_measure::validators;
 use coeval_occ::Validator;
 use coeval_types::planted::Bug;
 
@@ -60,8 +61,8 @@ fn bug(text: &str) -> Result<Bug, String> {
 }
 
 fn validator(text: &str) -> Result<Validator, String> {
-    Validator::named(text).ok_or_else(|| {
-        let names: Vec<&str> = Validator::ALL.iter().map(|one| one.name()).collect();
+    validators::named(text).ok_or_else(|| {
+        let names: Vec<&str> = validators::ALL.iter().map(|one| one.name()).collect();
         format!("one of {}", names.join(", "))
     })
 }
@@ -142,7 +143,7 @@ mod tests {
         let scenario = "occ/bank/serializable/power".parse().unwrap();
         for faults in [None, Some(vec![]), Some(vec![3]), Some(vec![0, 2, 11])] {
             for mode in [Mode::Safety, Mode::Liveness] {
-                for (bug, &validator) in [None, Some(Bug::LoseUpdate)].iter().zip(Validator::ALL) {
+                for (bug, &validator) in [None, Some(Bug::LoseUpdate)].iter().zip(validators::ALL) {
                     let options = Options {
                         faults: faults.clone(),
                         mode,

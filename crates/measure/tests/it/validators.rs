@@ -1,17 +1,22 @@
 //! Tests that the validators compared by `bench/rocc` are correct: histories of hybrid
 //! YCSB are serializable under each of them, and the test would detect if they were not.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use coeval_check::history::History;
 use coeval_check::transactions::{self, Level};
+use coeval_measure::validators::{ALL, WHOLE_RANGES, named};
 use coeval_occ::{Engine, Settings, Validator};
-use coeval_txn::Isolation;
+use coeval_txn::{Engine as Contract, Isolation};
 use coeval_workload::driver::{self, Length, Options};
 use coeval_workload::loads::hybrid::{self, Hybrid};
 use coeval_workload::loads::tpcc::{Scale, Tpcc};
 use coeval_workload::store::Database;
 use coeval_workload::workload::Workload;
+
+use crate::scans::{Deed, Look, act, attempt, loaded};
+use crate::support::{begin, ready, settings};
 
 fn engine(validator: Validator) -> Arc<Engine> {
     let settings = Settings {
@@ -64,7 +69,7 @@ fn violations(history: &History) -> usize {
 
 #[tokio::test]
 async fn histories_are_serializable_under_every_validator() {
-    for &validator in Validator::ALL {
+    for &validator in ALL {
         let (report, history) = drive(hybrid(), &engine(validator), 3).await;
         assert!(report.is_sound(), "{validator:?}: {report:?}");
         assert!(report.aborted > 0, "{validator:?}: nobody met anybody");
@@ -87,7 +92,7 @@ async fn scans_that_are_not_validated_are_seen() {
 
 #[tokio::test]
 async fn rewards_are_counted_under_every_validator() {
-    for &validator in Validator::ALL {
+    for &validator in ALL {
         let scale = Scale {
             warehouses: 4,
             items: 100,
@@ -97,4 +102,43 @@ async fn rewards_are_counted_under_every_validator() {
         let (report, _) = drive(tpcc, &engine(validator), 1).await;
         assert!(report.is_sound(), "{validator:?}: {report:?}");
     }
+}
+
+/// Another validator may say otherwise why it refuses. What it lets pass is the same.
+#[test]
+fn no_validator_shows_an_anomaly() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../txn/tests/scripts");
+    for &validator in ALL {
+        crate::script::play_scripts(&folder, validator.name(), || {
+            let settings = Settings {
+                validator,
+                ..settings()
+            };
+            let engine = Engine::ephemeral(settings).expect("sound settings");
+            Box::new(engine) as Box<dyn Contract>
+        });
+    }
+}
+
+/// A scan that is older than all that a whole list is kept for looks at more than it
+/// has to meet.
+#[test]
+fn an_old_snapshot_makes_lists_long() {
+    let transactions = |with_old: bool| {
+        let engine = loaded(WHOLE_RANGES);
+        let old = with_old.then(|| ready(begin(&engine, Isolation::SnapshotIsolation)));
+        (0..20).for_each(|value| act(&engine, Deed::Set(70, value)));
+        assert_eq!(attempt(&engine, &[Look::Forward], &[]), Ok(()));
+        drop(old);
+        engine.statistics().validation.transactions
+    };
+    assert_eq!((transactions(false), transactions(true)), (0, 20));
+}
+
+#[test]
+fn names_lead_back() {
+    for validator in ALL {
+        assert_eq!(named(validator.name()), Some(*validator));
+    }
+    assert_eq!(named("2pl"), None);
 }

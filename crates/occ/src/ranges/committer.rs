@@ -4,10 +4,11 @@ use coeval_types::{Timestamp, TransactionId};
 
 /// A transaction that commits: it has drawn `own`, and fenced since.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Committer {
-    pub(crate) id: TransactionId,
+pub struct Committer {
+    /// Its number.
+    pub id: TransactionId,
     /// It has read what was committed up to here.
-    pub(crate) snapshot: Timestamp,
+    pub snapshot: Timestamp,
     /// Its place in the order of commits.
-    pub(crate) own: Timestamp,
+    pub own: Timestamp,
 }

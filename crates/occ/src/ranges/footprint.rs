@@ -15,7 +15,9 @@ const HALF: usize = BYTES / 2;
 const INTERVAL: u64 = 1 << 63;
 
 /// The shape's bits that tell spaces of keys apart, where many share one ring.
+#[cfg(any(test, feature = "comparators"))]
 const TAG_SHIFT: u32 = 32;
+#[cfg(any(test, feature = "comparators"))]
 const TAG: u64 = (1 << 31) - 1;
 
 /// The bits of a length.
@@ -23,7 +25,7 @@ const LENGTH: u64 = 0xFFFF;
 
 /// One key, or an interval with both its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Footprint {
+pub struct Footprint {
     /// Lengths of what the words hold, before cutting, a tag, and [`INTERVAL`].
     pub(crate) shape: u64,
     /// The keys' first bytes, big-endian, padded with zeros.
@@ -47,7 +49,8 @@ fn cut(key: &[u8], into: &mut [u8]) -> u64 {
 
 impl Footprint {
     /// Of one key.
-    pub(crate) fn of_key(key: &[u8]) -> Self {
+    #[must_use]
+    pub fn of_key(key: &[u8]) -> Self {
         let mut bytes = [0; BYTES];
         let shape = cut(key, &mut bytes);
         Self {
@@ -57,7 +60,8 @@ impl Footprint {
     }
 
     /// Of every key from `first` to `last`.
-    pub(crate) fn of_interval(first: &[u8], last: &[u8]) -> Self {
+    #[must_use]
+    pub fn of_interval(first: &[u8], last: &[u8]) -> Self {
         let mut bytes = [0; BYTES];
         let (low, high) = bytes.split_at_mut(HALF);
         let shape = INTERVAL | cut(first, low) << 16 | cut(last, high);
@@ -68,7 +72,9 @@ impl Footprint {
     }
 
     /// Of keys with this tag, of which 31 bits are kept.
-    pub(crate) fn tagged(self, tag: u64) -> Self {
+    #[cfg(any(test, feature = "comparators"))]
+    #[must_use]
+    pub fn tagged(self, tag: u64) -> Self {
         Self {
             shape: self.shape | (tag & TAG) << TAG_SHIFT,
             ..self
@@ -76,7 +82,9 @@ impl Footprint {
     }
 
     /// Whether it may be of keys with this tag.
-    pub(crate) fn has_tag(&self, tag: u64) -> bool {
+    #[cfg(any(test, feature = "comparators"))]
+    #[must_use]
+    pub fn has_tag(&self, tag: u64) -> bool {
         self.shape >> TAG_SHIFT & TAG == tag & TAG
     }
 
@@ -88,7 +96,8 @@ impl Footprint {
     }
 
     /// Whether a key it stands for may be at or above `lower` and below `upper`.
-    pub(crate) fn may_meet(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+    #[must_use]
+    pub fn may_meet(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let bytes = self.bytes();
         let (first, last) = self.ends(&bytes);
         last.may_reach(lower) && first.may_be_below(upper)
@@ -96,7 +105,8 @@ impl Footprint {
 
     /// Whether a key that was written is at or above `lower` and below `upper`, beyond
     /// doubt: it is known well enough, and is no guess between the ends of an interval.
-    pub(crate) fn surely_meets(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+    #[must_use]
+    pub fn surely_meets(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let bytes = self.bytes();
         let (first, last) = self.ends(&bytes);
         first.is_surely_between(lower, upper) || last.is_surely_between(lower, upper)

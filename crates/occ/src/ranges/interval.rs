@@ -14,24 +14,30 @@ pub(crate) type End = SmallVec<[u8; 32]>;
 
 /// The keys at or above `lower` and below `upper`, or all at or above `lower`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Interval {
+pub struct Interval {
     lower: End,
     upper: Option<End>,
 }
 
 impl Interval {
-    pub(crate) fn new(lower: &[u8], upper: Option<&[u8]>) -> Self {
+    /// Of these keys; without an upper bound, of all from the lower one on.
+    #[must_use]
+    pub fn new(lower: &[u8], upper: Option<&[u8]>) -> Self {
         Self {
             lower: End::from_slice(lower),
             upper: upper.map(End::from_slice),
         }
     }
 
-    pub(crate) fn lower(&self) -> &[u8] {
+    /// The least key.
+    #[must_use]
+    pub fn lower(&self) -> &[u8] {
         &self.lower
     }
 
-    pub(crate) fn upper(&self) -> Option<&[u8]> {
+    /// The first key above it.
+    #[must_use]
+    pub fn upper(&self) -> Option<&[u8]> {
         self.upper.as_deref()
     }
 
@@ -56,7 +62,7 @@ impl Interval {
     }
 
     /// Takes in what it covers already, or what lies right beside it; says whether it did.
-    pub(crate) fn extend(&mut self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+    pub fn extend(&mut self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         if self.covers(lower, upper) {
             return true;
         }

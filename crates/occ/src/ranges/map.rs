@@ -25,10 +25,11 @@ use super::ring::Ring;
 
 /// Which keys a map is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Space {
-    pub(crate) storage: StorageId,
+pub struct Space {
+    /// Of this table.
+    pub storage: StorageId,
     /// `None` for the rows in the order of their RIDs.
-    pub(crate) index: Option<IndexId>,
+    pub index: Option<IndexId>,
 }
 
 /// How large ranges are, and how many there may be.
@@ -122,7 +123,7 @@ impl Demand {
 
 /// The ranges of one space.
 #[derive(Debug)]
-pub(crate) struct RangeMap {
+pub struct RangeMap {
     pub(super) space: Space,
     pub(super) limits: Limits,
     current: ArcSwap<Map>,
@@ -175,7 +176,9 @@ impl RangeMap {
     }
 
     /// Which keys it is about.
-    pub(crate) fn space(&self) -> Space {
+    #[cfg(feature = "comparators")]
+    #[must_use]
+    pub fn space(&self) -> Space {
         self.space
     }
 

@@ -1,5 +1,15 @@
 //! The occ engine through the contract.
 
+/// Calls a macro with a name, a validator and a first seed for each validator that is to be
+/// tested; the rivals are tested, by the same files, where they live.
+macro_rules! validators_to_test {
+    ($under:ident) => {
+        $under! {
+            ranges: coeval_occ::Validator::Ranges, 0;
+        }
+    };
+}
+
 mod backups;
 mod checkpoints;
 mod contention;

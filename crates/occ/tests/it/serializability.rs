@@ -142,11 +142,12 @@ fn narrow(settings: Settings) -> Settings {
     }
 }
 
-/// The same under each validator, its seeds from a number on that no other one has.
+/// The same under each validator that the test program names, its seeds from a number on
+/// that no other one has.
 macro_rules! under {
     ($($name:ident: $validator:expr, $first:expr;)*) => {
         $(mod $name {
-            use coeval_occ::{Settings, Validator};
+            use coeval_occ::Settings;
 
             const FIRST: u64 = $first;
 
@@ -205,9 +206,4 @@ macro_rules! under {
     };
 }
 
-under! {
-    ranges: Validator::Ranges, 0;
-    read_set: Validator::ReadSet, 10_000;
-    write_list: Validator::WriteList, 20_000;
-    whole_ranges: Validator::WholeRanges, 30_000;
-}
+validators_to_test!(under);

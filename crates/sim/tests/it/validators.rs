@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coeval_measure::validators;
 use coeval_occ::Validator;
 use coeval_sim::{Class, Engine, Load, Options, Scenario, run};
 use coeval_txn::Isolation;
@@ -10,7 +11,7 @@ use coeval_txn::Isolation;
 /// and power failures.
 #[test]
 fn every_load_is_serializable_under_every_validator() {
-    let rivals = Validator::ALL
+    let rivals = validators::ALL
         .iter()
         .filter(|validator| **validator != Validator::default());
     for (first, validator) in (300..).step_by(100).zip(rivals) {

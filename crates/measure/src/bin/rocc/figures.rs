@@ -74,7 +74,7 @@ const UNDONE: &str = "of a hundred attempts at a scan undone";
 
 /// Those of the source's validators that are implemented.
 fn validators(names: &[&str]) -> Vec<Validator> {
-    let all = Validator::ALL.iter().copied();
+    let all = coeval_measure::validators::ALL.iter().copied();
     all.filter(|validator| names.contains(&validator.name()))
         .collect()
 }

@@ -96,7 +96,7 @@ enum Found {
 
 /// Why a predicate cannot be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// This transaction wrote in it.
     Conflict(TransactionId),
     /// The ring went round since it was made.
@@ -121,7 +121,7 @@ pub(crate) struct Legacy {
 
 /// A ring of registrations.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub struct Ring {
     capacity: u64,
     /// The first position that is given out.
     first: u64,
@@ -145,6 +145,13 @@ impl Ring {
     /// A ring that knows of everybody who registers from the beginning of its space.
     pub(crate) fn new(capacity: usize, account: Account) -> Self {
         Self::starting(0, capacity, account)
+    }
+
+    /// A ring of no range, for all spaces, whose memory is on no account.
+    #[cfg(feature = "comparators")]
+    #[must_use]
+    pub fn of_all_spaces(capacity: usize) -> Self {
+        Self::new(capacity, Account::default())
     }
 
     /// A ring that follows others, from which it has yet to [`Ring::inherit`].
@@ -212,7 +219,7 @@ impl Ring {
 
     /// Registers a write and returns its position. The owner must then draw its
     /// timestamp, waiting for nobody, and say so with [`Ring::drawn`].
-    pub(crate) fn register(&self, owner: TransactionId, footprint: &Footprint) -> u64 {
+    pub fn register(&self, owner: TransactionId, footprint: &Footprint) -> u64 {
         let position = self.head.fetch_add(1, Ordering::SeqCst);
         if position >= self.dropped.position() + self.capacity {
             self.make_room(position);
@@ -235,7 +242,7 @@ impl Ring {
     }
 
     /// Publishes the timestamp drawn for a registration.
-    pub(crate) fn drawn(&self, position: u64, timestamp: Timestamp) {
+    pub fn drawn(&self, position: u64, timestamp: Timestamp) {
         let slot = self.slot(position);
         slot.state.store(timestamp.to_bits(), Ordering::Release);
     }
@@ -243,7 +250,7 @@ impl Ring {
     /// Takes a registration back whose owner failed after drawing, so that it
     /// hurts nobody. By compare-and-swap: the slot may have been overwritten, and
     /// a timestamp is never drawn twice.
-    pub(crate) fn aborted(&self, position: u64, timestamp: Timestamp) {
+    pub fn aborted(&self, position: u64, timestamp: Timestamp) {
         let slot = self.slot(position);
         let _ = slot.state.compare_exchange(
             timestamp.to_bits(),
@@ -308,7 +315,7 @@ impl Ring {
 
     /// Where a predicate of a transaction with this snapshot starts: every earlier
     /// registration has drawn a timestamp within the snapshot, or is dropped.
-    pub(crate) fn first_unsettled(&self, snapshot: Timestamp) -> u64 {
+    pub fn first_unsettled(&self, snapshot: Timestamp) -> u64 {
         let snapshot = snapshot.to_bits();
         let Some(start) = self.marks.start(snapshot) else {
             // Where even what was dropped is not within the snapshot, the first
@@ -443,9 +450,10 @@ impl Ring {
         }
     }
 
-    /// The same, found by looking at every registration that somebody whose snapshot is
+    /// [`Ring::first_unsettled`], found by looking at every registration that somebody whose snapshot is
     /// `oldest` or later may have to meet.
-    pub(crate) fn first_unsettled_of_all(
+    #[cfg(feature = "comparators")]
+    pub fn first_unsettled_of_all(
         &self,
         oldest: Timestamp,
         snapshot: Timestamp,
@@ -478,7 +486,10 @@ impl Ring {
     /// its own, what `meets` says yes to; it is asked of each who drew such a timestamp.
     /// Then says how many it has said no to. `start` is what [`Ring::first_unsettled`]
     /// said for the snapshot.
-    pub(crate) fn validate(
+    ///
+    /// # Errors
+    /// When it says yes, or the ring has gone round.
+    pub fn validate(
         &self,
         start: u64,
         committer: Committer,

@@ -23,16 +23,12 @@
 
 use std::cell::Cell;
 
+use coeval_occ::comparators::{
+    Committer, Footprint, Interval, Notes, Others, RangeMap, Ring, Rival, RivalNotes, Scanner,
+    Space, WithRanges, clear, is_met, refusal,
+};
 use coeval_txn::Error;
 use coeval_types::{Timestamp, TransactionId};
-
-use super::{Scanner, clear, is_met, refusal};
-use crate::ranges::account::Account;
-use crate::ranges::committer::Committer;
-use crate::ranges::footprint::Footprint;
-use crate::ranges::interval::Interval;
-use crate::ranges::map::Space;
-use crate::ranges::ring::Ring;
 
 /// How many times as long as a range's ring the list is.
 const TIMES_A_RING: usize = 16;
@@ -42,14 +38,14 @@ const PART: usize = 64;
 
 /// The writers of all spaces.
 #[derive(Debug)]
-pub(crate) struct WriteList {
+pub(super) struct WriteList {
     ring: Ring,
     slots: usize,
 }
 
 /// What one transaction has looked at, and registered.
 #[derive(Debug, Default)]
-pub(super) struct Noted {
+struct Noted {
     /// Keys that nobody may write.
     intervals: Vec<(Space, Interval)>,
     /// The first position that was not settled, when the first of them was noted.
@@ -57,16 +53,16 @@ pub(super) struct Noted {
     positions: Vec<u64>,
 }
 
-impl Noted {
-    pub(super) fn has_scans(&self) -> bool {
+impl RivalNotes for Noted {
+    fn has_scans(&self) -> bool {
         !self.intervals.is_empty()
     }
 
-    pub(super) fn registered(&self) -> usize {
+    fn registered(&self) -> usize {
         self.positions.len()
     }
 
-    pub(super) fn clear(&mut self, kept: usize) {
+    fn clear(&mut self, kept: usize) {
         clear(&mut self.intervals, kept);
         clear(&mut self.positions, kept);
     }
@@ -83,12 +79,12 @@ impl WriteList {
     pub(super) fn new(range_slots: usize) -> Self {
         let slots = range_slots.saturating_mul(TIMES_A_RING).max(PART);
         Self {
-            ring: Ring::new(slots, Account::default()),
+            ring: Ring::of_all_spaces(slots),
             slots,
         }
     }
 
-    pub(super) fn note_scan(
+    fn note(
         &self,
         noted: &mut Noted,
         space: Space,
@@ -107,13 +103,7 @@ impl WriteList {
         noted.intervals.push((space, interval));
     }
 
-    pub(super) fn register(
-        &self,
-        noted: &mut Noted,
-        owner: TransactionId,
-        space: Space,
-        keys: &[&[u8]],
-    ) {
+    fn list(&self, noted: &mut Noted, owner: TransactionId, space: Space, keys: &[&[u8]]) {
         let room = (self.slots / PART).saturating_sub(noted.positions.len());
         for part in keys.chunks(keys.len().div_ceil(room.max(1))) {
             let footprint = match part {
@@ -126,19 +116,19 @@ impl WriteList {
         }
     }
 
-    pub(super) fn drawn(&self, noted: &Noted, timestamp: Timestamp) {
+    fn listed(&self, noted: &Noted, timestamp: Timestamp) {
         for position in &noted.positions {
             self.ring.drawn(*position, timestamp);
         }
     }
 
-    pub(super) fn withdraw(&self, noted: &Noted, timestamp: Timestamp) {
+    fn strike(&self, noted: &Noted, timestamp: Timestamp) {
         for position in &noted.positions {
             self.ring.aborted(*position, timestamp);
         }
     }
 
-    pub(super) fn validate(
+    fn look_through(
         &self,
         noted: &Noted,
         committer: Committer,
@@ -147,7 +137,7 @@ impl WriteList {
         self.check(noted, committer, look, Footprint::may_meet)
     }
 
-    pub(super) fn is_certain(&self, noted: &Noted, committer: Committer) -> bool {
+    fn is_certainly_met(&self, noted: &Noted, committer: Committer) -> bool {
         self.check(noted, committer, |_| {}, Footprint::surely_meets)
             .is_err_and(|error| is_met(&error))
     }
@@ -178,7 +168,54 @@ impl WriteList {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+impl Rival for WriteList {
+    fn note_scan(
+        &self,
+        notes: &mut Notes,
+        ranges: &RangeMap,
+        scanner: Scanner<'_>,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) {
+        self.note(notes.of_rival(), ranges.space(), scanner, lower, upper);
+    }
+
+    fn register(&self, notes: &mut Notes, owner: TransactionId, ranges: &RangeMap, keys: &[&[u8]]) {
+        self.list(notes.of_rival(), owner, ranges.space(), keys);
+    }
+
+    fn drawn(&self, notes: &Notes, timestamp: Timestamp) {
+        if let Some(noted) = notes.left_by_rival() {
+            self.listed(noted, timestamp);
+        }
+    }
+
+    fn withdraw(&self, notes: &Notes, timestamp: Timestamp) {
+        if let Some(noted) = notes.left_by_rival() {
+            self.strike(noted, timestamp);
+        }
+    }
+
+    fn validate(
+        &self,
+        notes: &Notes,
+        committer: Committer,
+        _: &WithRanges<'_>,
+        others: &mut Others,
+    ) -> Result<(), Error> {
+        match notes.left_by_rival() {
+            Some(noted) => self.look_through(noted, committer, |other| others.meet(other)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_certain(&self, notes: &Notes, committer: Committer, _: &WithRanges<'_>) -> bool {
+        let noted = notes.left_by_rival();
+        noted.is_some_and(|noted| self.is_certainly_met(noted, committer))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use coeval_storage::Snapshots;
     use coeval_types::{IndexId, StorageId};
@@ -202,13 +239,13 @@ mod tests {
             snapshot: at(10),
             snapshots: &snapshots,
         };
-        list.note_scan(noted, space(storage), scanner, lower, Some(upper));
+        list.note(noted, space(storage), scanner, lower, Some(upper));
     }
 
     fn write(list: &WriteList, storage: u32, keys: &[&[u8]], timestamp: u64) -> usize {
         let mut noted = Noted::default();
-        list.register(&mut noted, TransactionId(2), space(storage), keys);
-        list.drawn(&noted, at(timestamp));
+        list.list(&mut noted, TransactionId(2), space(storage), keys);
+        list.listed(&noted, at(timestamp));
         noted.registered()
     }
 
@@ -220,7 +257,7 @@ mod tests {
             own: at(100),
         };
         let mut looked_at = 0;
-        let valid = list.validate(noted, committer, |_| looked_at += 1);
+        let valid = list.look_through(noted, committer, |_| looked_at += 1);
         (valid.is_ok(), looked_at)
     }
 
