@@ -6,8 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Term};
+use coeval_types::{Lsn, Term, planted};
 
 use crate::chance::Chance;
 use crate::durability::Durability;
@@ -113,7 +112,7 @@ impl Consensus {
     ) -> Result<Self, StartError> {
         settings.check().map_err(StartError::Settings)?;
         restored.check().map_err(StartError::Restored)?;
-        let reserved = if settings.lease.is_some() && !is_planted(Bug::VoteAfterStart) {
+        let reserved = if settings.lease.is_some() && !planted!(VoteAfterStart) {
             settings.election_ticks
         } else {
             0
@@ -131,7 +130,7 @@ impl Consensus {
             elapsed: 0,
             patience: 0,
             reserved,
-            newcomer: restored.newcomer && !is_planted(Bug::TrustNewcomers),
+            newcomer: restored.newcomer && !planted!(TrustNewcomers),
             outbox: Outbox::new(restored.end, restored.applied),
             settings,
         };
@@ -207,7 +206,7 @@ impl Consensus {
             }
         } else if term < self.term {
             match &body {
-                Body::Append { .. } if is_planted(Bug::AcknowledgeStaleTerm) => {}
+                Body::Append { .. } if planted!(AcknowledgeStaleTerm) => {}
                 Body::Append { .. } | Body::Heartbeat { .. } => {
                     self.send(from, Body::Stale);
                     return Ok(());
@@ -367,7 +366,7 @@ impl Consensus {
     /// node's term is on the disk, before any other node sees that term.
     pub(crate) fn send(&mut self, to: NodeId, body: Body) {
         let message = self.message(to, body);
-        if self.durability.term() < self.term && !is_planted(Bug::ForgetTerm) {
+        if self.durability.term() < self.term && !planted!(ForgetTerm) {
             self.outbox.hold(self.covering(), message);
         } else {
             self.outbox.messages.push(message);
@@ -395,7 +394,7 @@ impl Consensus {
             ..self.message(to, body)
         };
         let write = self.covering();
-        let is_done = self.durability.is_done(write) || is_planted(Bug::PromiseAtOnce);
+        let is_done = self.durability.is_done(write) || planted!(PromiseAtOnce);
         if to != self.id && is_done {
             self.outbox.messages.push(message);
         } else {

@@ -28,8 +28,7 @@
 
 use std::collections::BTreeMap;
 
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Term};
+use coeval_types::{Lsn, Term, planted};
 
 use crate::consensus::{Consensus, State};
 use crate::follower::Follower;
@@ -57,7 +56,7 @@ impl Consensus {
             }
             State::Candidate(_) => false,
         };
-        (hears_a_leader || self.reserved > 0) && !is_planted(Bug::VoteInLease)
+        (hears_a_leader || self.reserved > 0) && !planted!(VoteInLease)
     }
 
     /// Becomes a follower, in this term or a newer one.
@@ -79,7 +78,7 @@ impl Consensus {
     pub(crate) fn follow_nobody(&mut self, term: Term) {
         let follows = matches!(self.state, State::Follower(_)) && self.leader.is_some();
         let promised = match self.settings.lease {
-            Some(_) if follows && !is_planted(Bug::VoteInLease) => {
+            Some(_) if follows && !planted!(VoteInLease) => {
                 self.settings.election_ticks.saturating_sub(self.elapsed)
             }
             _ => 0,

@@ -28,8 +28,7 @@
 //!
 //! Invariant: commit ≤ verified ≤ end, once there is a verified end.
 
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Term};
+use coeval_types::{Lsn, Term, planted};
 
 use crate::consensus::{Consensus, State};
 use crate::entry::{Content, Entry};
@@ -115,7 +114,7 @@ impl Consensus {
         entries: Vec<Entry>,
     ) -> Result<(), Refusal> {
         check_entries(term, previous, &entries)?;
-        if term < self.term {
+        if planted!(AcknowledgeStaleTerm) && term < self.term {
             return self.obey_stale_leader(from, term, previous, entries);
         }
         if self.hear(from).is_none() {
@@ -141,15 +140,15 @@ impl Consensus {
     }
 
     /// Whether this log matches the leader's up to `previous`.
-    fn has_prefix(&self, previous: Position) -> bool {
-        let is_trusted = is_planted(Bug::BelieveTrailingMarks)
+    pub(crate) fn has_prefix(&self, previous: Position) -> bool {
+        let is_trusted = planted!(BelieveTrailingMarks)
             && matches!(&self.state, State::Follower(follower) if follower.asked.is_some())
             && previous.end <= self.shape.end();
         previous.end <= self.shape.commit() || self.shape.has(previous) || is_trusted
     }
 
     /// Adds the leader's entries to the log, replacing those that differ.
-    fn take(&mut self, entries: Vec<Entry>) -> Result<(), Refusal> {
+    pub(crate) fn take(&mut self, entries: Vec<Entry>) -> Result<(), Refusal> {
         for entry in entries {
             if self.shape.has(entry.position()) || entry.end <= self.shape.base().end {
                 continue;
@@ -252,23 +251,6 @@ impl Consensus {
             follower.owes_answer &= !is_answer;
             self.send(leader, Body::Appended { matched });
         }
-    }
-
-    /// Implements [`Bug::AcknowledgeStaleTerm`]: takes the entries of a leader whose term
-    /// is over, and acknowledges them in that term.
-    fn obey_stale_leader(
-        &mut self,
-        from: NodeId,
-        term: Term,
-        previous: Position,
-        entries: Vec<Entry>,
-    ) -> Result<(), Refusal> {
-        let received = entries.last().map_or(previous.end, |entry| entry.end);
-        if matches!(self.state, State::Follower(_)) && self.has_prefix(previous) {
-            self.take(entries)?;
-            self.promise_in(from, term, Body::Appended { matched: received });
-        }
-        Ok(())
     }
 }
 

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use coeval_types::Lsn;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 
 use crate::consensus::{Consensus, FollowerStatus, State};
 use crate::encoding;
@@ -158,7 +158,7 @@ impl Consensus {
     pub(crate) fn check_serving(&self) -> Result<(), Refusal> {
         match &self.state {
             State::Leader(leader)
-                if self.shape.commit() >= leader.mark_end || is_planted(Bug::ForgetMarkRule) =>
+                if self.shape.commit() >= leader.mark_end || planted!(ForgetMarkRule) =>
             {
                 Ok(())
             }
@@ -619,7 +619,7 @@ impl Consensus {
             return None;
         };
         let membership = self.shape.membership();
-        let majority = membership.majority() - usize::from(is_planted(Bug::CommitWithoutMajority));
+        let majority = membership.majority() - usize::from(planted!(CommitWithoutMajority));
         membership.reached_by(majority, |voter| {
             if voter == self.id {
                 own

@@ -105,6 +105,7 @@ mod leader;
 mod membership;
 mod message;
 mod outbox;
+mod planted;
 mod position;
 mod progress;
 pub mod properties;

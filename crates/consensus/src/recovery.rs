@@ -68,7 +68,7 @@
 //! Source: FRS, §6.4 and §6.5; the correction is this project's.
 
 use coeval_types::Lsn;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 
 use crate::message::Request;
 use crate::settings::Recovery;
@@ -83,7 +83,7 @@ pub(crate) fn request(recovery: Recovery, shape: &Shape, walked: Lsn) -> Request
             let start = shape
                 .mark_end_before(end)
                 .map_or(shape.commit(), |mark| mark.max(shape.commit()));
-            if is_planted(Bug::BelieveTrailingMarks) {
+            if planted!(BelieveTrailingMarks) {
                 end = shape.end();
             }
             Request::Marks { start, end }

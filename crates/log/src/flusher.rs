@@ -31,7 +31,7 @@ use std::time::Duration;
 use coeval_env::JoinHandle;
 use coeval_memory::ring::{AppendRing, Reader};
 use coeval_types::Lsn;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 use tokio::sync::mpsc;
 
 use crate::Error;
@@ -208,10 +208,8 @@ impl Flusher {
         if let Some(window) = window {
             window.push(Lsn(start), self.reader.bytes(start..end));
         }
-        if is_planted(Bug::AcknowledgeBeforeWrite) {
-            self.shared.flushed(end);
-            coeval_env::sleep(Duration::from_millis(5)).await;
-        }
+        #[cfg(feature = "planted")]
+        crate::planted::acknowledge_before_write(&self.shared, end).await;
         let mut position = Lsn(start);
         let mut full = Vec::new();
         let (first, second) = self.reader.bytes(start..end);
@@ -242,16 +240,15 @@ impl Flusher {
             window.written(Lsn(end));
         }
         let written = coeval_env::now();
-        if is_planted(Bug::AcknowledgeBeforeSync) {
+        if planted!(AcknowledgeBeforeSync) {
             self.shared.flushed(end);
         }
         for segment in &full {
             segment.sync().await?;
         }
-        if !is_planted(Bug::IgnoreFailedSync) {
-            self.current.sync().await?;
-        } else if let Err(error) = self.current.sync().await {
-            tracing::warn!(%error, "a planted bug goes on");
+        match self.current.sync().await {
+            Err(_) if planted!(IgnoreFailedSync) => {}
+            synced => synced?,
         }
         let counters = &self.shared.counters;
         counters.flushed(end - start, written.elapsed(), commits);
@@ -277,7 +274,7 @@ async fn make(
             }
             Err(_) => return made.transpose(),
             Ok(_) => {
-                if !is_planted(Bug::StayFull) {
+                if !planted!(StayFull) {
                     shared.set_full(None);
                 }
                 return made.transpose();

@@ -99,6 +99,8 @@ mod frame;
 mod gathering;
 mod log;
 mod older;
+#[cfg(feature = "planted")]
+mod planted;
 mod recovery;
 mod replica;
 mod retention;

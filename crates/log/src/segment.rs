@@ -37,8 +37,7 @@
 use std::path::{Path, PathBuf};
 
 use coeval_env::fs;
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Term};
+use coeval_types::{Lsn, Term, planted};
 
 use crate::Error;
 use crate::recovery::Leftovers;
@@ -193,7 +192,7 @@ impl SegmentKind {
         fs::rename(&new, &path)
             .await
             .map_err(Error::io("rename", &new))?;
-        if !is_planted(Bug::ForgetName) {
+        if !planted!(ForgetName) {
             fs::sync_dir(&self.directory)
                 .await
                 .map_err(Error::io("sync", &self.directory))?;

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use coeval_memory::ring::AppendRing;
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Term, Timestamp};
+use coeval_types::{Lsn, Term, Timestamp, planted};
 use tokio::sync::Notify;
 
 use crate::Error;
@@ -214,7 +213,7 @@ impl Shared {
     }
 
     pub(crate) fn truncates_early(&self) -> bool {
-        self.truncates_early.load(Ordering::Relaxed) || is_planted(Bug::TruncateEarly)
+        self.truncates_early.load(Ordering::Relaxed) || planted!(TruncateEarly)
     }
 
     pub(crate) fn truncate_early(&self) {

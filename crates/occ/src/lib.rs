@@ -62,6 +62,8 @@ mod engine;
 mod following;
 mod locks;
 mod memory;
+#[cfg(feature = "planted")]
+mod planted;
 mod pool;
 mod ranges;
 mod recovery;

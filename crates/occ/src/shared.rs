@@ -14,8 +14,7 @@ use coeval_memory::epoch::Domain;
 use coeval_memory::padded::CachePadded;
 use coeval_storage::{Horizon, Snapshots};
 use coeval_txn::{Error, Party};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{IndexId, StorageId, Timestamp, TransactionId};
+use coeval_types::{IndexId, StorageId, Timestamp, TransactionId, planted};
 
 use crate::checkpoints::Progress;
 use crate::committers::Committers;
@@ -170,7 +169,7 @@ impl Shared {
     }
 
     pub(crate) fn skips_predicates(&self) -> bool {
-        self.skips_predicates.load(Ordering::Relaxed) || is_planted(Bug::SkipPredicate)
+        self.skips_predicates.load(Ordering::Relaxed) || planted!(SkipPredicate)
     }
 
     pub(crate) fn take_state(&self) -> Result<Box<State>, Error> {

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use coeval_memory::heap;
 use coeval_storage::{Collector, Expiry};
-use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexId, Rid, StorageId, Timestamp};
 
 use crate::memory;
+#[cfg(feature = "planted")]
+use crate::planted;
 use crate::shared::{Retired, Shared};
 use crate::statistics;
 use crate::storage::{Storage, Upkeep};
@@ -60,11 +61,8 @@ pub(crate) async fn run(shared: Weak<Shared>, interval: Duration) {
         };
         let began = engine.log.installed();
         statistics::sample(&engine);
-        if is_planted(Bug::EndOldSnapshots)
-            && statistics::read(&engine).oldest_snapshot_age >= Duration::from_secs(1)
-        {
-            engine.snapshots.end_oldest(began);
-        }
+        #[cfg(feature = "planted")]
+        planted::end_old_snapshots(&engine, began);
         let all = engine.all_storages();
         unfinished.retain(|id, _| all.iter().any(|storage| storage.id == *id));
         drop(engine);

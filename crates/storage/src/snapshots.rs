@@ -55,7 +55,7 @@ use coeval_memory::padded::CachePadded;
 use coeval_memory::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use coeval_memory::sync::thread_hint;
 use coeval_types::Timestamp;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 
 /// Number of slots allocated at once.
 const CHUNK: usize = if cfg!(any(loom, shuttle, miri)) {
@@ -218,7 +218,7 @@ impl Snapshots {
     pub fn any_in(&self, from: Timestamp, to: Timestamp) -> bool {
         self.registered()
             .any(|snapshot| from <= snapshot && snapshot < to)
-            && !is_planted(Bug::FreeUnexpired)
+            && !planted!(FreeUnexpired)
     }
 }
 

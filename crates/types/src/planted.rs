@@ -6,9 +6,10 @@
 //! which runs on one thread, that is the whole cluster.
 //!
 //! Only a build with the feature `planted` contains the bugs: in any other build
-//! [`is_planted`] is `false` at compile time, and the compiler removes the faulty branch.
-//! The feature is for the tests of `coeval-sim` and for its fault-injection campaigns
-//! (`cargo xtask court`).
+//! [`planted!`](crate::planted!) is `false` at compile time, and the compiler removes the
+//! faulty branch. The feature is for the tests of `coeval-sim` and for its fault-injection
+//! campaigns (`cargo xtask court`). A bug of more than one line has a function in the
+//! module `planted` of its crate, which only that feature compiles.
 //!
 //! ```
 //! use coeval_types::planted::{self, Bug};
@@ -240,6 +241,25 @@ impl Drop for Planted {
         #[cfg(feature = "planted")]
         PLANTED.set(None);
     }
+}
+
+/// Whether the named bug is in force: `planted!(LoseUpdate)`.
+///
+/// The module and the macro have one name, so one `use` imports both. In a build without
+/// the feature the macro is `false` at compile time, and the compiler removes the branch.
+///
+/// ```
+/// use coeval_types::planted;
+///
+/// let _bug = planted::plant(planted::Bug::LoseUpdate);
+/// assert_eq!(planted!(LoseUpdate), cfg!(feature = "planted"));
+/// assert!(!planted!(SkipRead));
+/// ```
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::planted::is_planted($crate::planted::Bug::$bug)
+    };
 }
 
 /// Whether `bug` is in force on this thread, or in the whole process.

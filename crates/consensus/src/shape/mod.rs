@@ -30,8 +30,7 @@ mod recent;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Term};
+use coeval_types::{Lsn, Term, planted};
 
 use crate::entry::{Entry, Mark};
 use crate::membership::Membership;
@@ -256,12 +255,8 @@ impl Shape {
         let position = checkpoint.position;
         self.base = checkpoint.base;
         self.marks.clone_from(&checkpoint.marks);
-        if is_planted(Bug::ForgetCheckpointTerm) {
-            self.base = Position {
-                term: Term(0),
-                end: position.end,
-            };
-            self.marks.clear();
+        if planted!(ForgetCheckpointTerm) {
+            (self.base, self.marks) = (Position::new(0, position.end.0), Default::default());
         }
         self.memberships.clear();
         self.memberships

@@ -38,7 +38,7 @@ use std::task::{Context, Poll, Waker};
 use coeval_env::Instant;
 use coeval_occ::Leadership;
 use coeval_txn::{Confirmation, Error};
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 use tokio::sync::Notify;
 
 /// What readers and the driver share.
@@ -122,7 +122,7 @@ impl Leadership for Readers {
     fn ask(&self) -> Option<Confirmation> {
         let mut state = self.0.state();
         state.counts.asked += 1;
-        if !state.ended && (state.certain.holds() || is_planted(Bug::AnswerUnconfirmed)) {
+        if !state.ended && (state.certain.holds() || planted!(AnswerUnconfirmed)) {
             state.counts.certain += 1;
             return None;
         }

@@ -17,7 +17,7 @@ use coeval_consensus::{Content, Entry, Fetch, Membership, NodeId, Restored, Writ
 use coeval_log::{CheckpointSource, HardState, Log, LogNews, LogStream, ReplicaLog};
 use coeval_occ::{Engine, FollowedTables};
 use coeval_types::Lsn;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::{Outcome, Schedule};
@@ -390,7 +390,7 @@ impl Disk {
         let promise = write.hard_state;
         let now = log.hard_state();
         let mut vote = promise.vote.map(|node| node.0);
-        if is_planted(Bug::ForgetVote) {
+        if planted!(ForgetVote) {
             vote = now.vote.filter(|_| promise.term == now.term);
         }
         // The term comes first: entries of a term that this node has not heard of are

@@ -7,8 +7,7 @@ use std::time::Duration;
 use coeval_consensus::{Consensus, Content, NodeId as Member, Refusal, encoding};
 use coeval_env::Instant;
 use coeval_peers::{Event, Frame, Inbox, Peers};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Remedy};
+use coeval_types::{Lsn, Remedy, planted};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::confirmations::{Certain, Confirmations, Counts};
@@ -346,7 +345,7 @@ impl Driver {
                     lead.log = Some((stream, news));
                 }
                 self.report_flushed();
-                if is_planted(Bug::ForgetMarkRule) {
+                if planted!(ForgetMarkRule) {
                     self.serve()?;
                 }
             }
@@ -354,7 +353,7 @@ impl Driver {
                 if let Some(lead) = &mut self.lead {
                     engine.tend();
                     let mut committed = self.consensus.commit();
-                    if is_planted(Bug::ForgetMarkRule) {
+                    if planted!(ForgetMarkRule) {
                         committed = committed.max(lead.mark.1);
                     }
                     engine.log().set_committed(committed);

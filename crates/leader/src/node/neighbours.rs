@@ -22,7 +22,7 @@ use std::num::NonZeroU64;
 
 use coeval_consensus::{Consensus, Membership, NodeId as Member};
 use coeval_peers::{Members, NodeId};
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 
 #[derive(Debug)]
 pub(super) struct Neighbours {
@@ -118,13 +118,14 @@ impl Neighbours {
         let known = known.filter(|(node, _)| **node == self.own || !self.is_removed(**node));
         let addresses: BTreeMap<_, _> = known.map(|(node, at)| (*node, *at)).collect();
         let is_unknown = |node: &NodeId| !addresses.contains_key(node) && *node != self.own;
+        let mut voters = self.voters.clone();
+        if planted!(TrustNewcomers) {
+            voters.clear();
+        }
         Members {
             expected: self.now.iter().copied().filter(is_unknown).collect(),
             removed: self.ever.difference(&self.now).copied().collect(),
-            voters: match is_planted(Bug::TrustNewcomers) {
-                true => BTreeSet::new(),
-                false => self.voters.clone(),
-            },
+            voters,
             newcomer: self.newcomer,
             addresses,
         }

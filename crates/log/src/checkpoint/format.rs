@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Rid, RowRef, StorageId, Timestamp};
+use coeval_types::{Lsn, Rid, RowRef, StorageId, Timestamp, planted};
 
 use super::CheckpointStart;
 use crate::stamp::{Fields, Stamp};
@@ -272,7 +271,7 @@ impl<'bytes> Block<'bytes> {
             return Err("a block ends within its header");
         };
         let is_right = *header == entry.block_header(records, seed);
-        if records.len() != entry.length as usize || !(is_right || is_planted(Bug::DropChecksum)) {
+        if records.len() != entry.length as usize || !(is_right || planted!(DropChecksum)) {
             return Err("a block's checksum differs, or the block belongs elsewhere");
         }
         Ok(Self {

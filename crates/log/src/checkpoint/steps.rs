@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Timestamp};
+use coeval_types::{Lsn, Timestamp, planted};
 
 use super::{Checkpoint, CheckpointStart, CheckpointWriter};
 #[cfg(doc)]
@@ -40,7 +39,7 @@ impl Log {
         bytes_per_second: u64,
     ) -> Result<CheckpointWriter, Error> {
         let files = self.files.clone().ok_or_else(no_file)?;
-        if !is_planted(Bug::CheckpointUncommitted) {
+        if !planted!(CheckpointUncommitted) {
             self.wait_for_snapshot(start.snapshot).await?;
         }
         if let Some(leading) = &self.shared.leading {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::fs;
 use coeval_types::StorageId;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 
 use super::directory::{create_unfinished, path_of};
 use super::format::{BlockBuilder, BlockEntry, End, Header, SavedRecord};
@@ -140,7 +140,7 @@ impl CheckpointWriter {
     fn check_written(&self, written: io::Result<()>) -> Result<(), Error> {
         let written = written.map_err(Error::io("write", &self.unfinished));
         match written {
-            Err(error) if error.is_disk_full() && is_planted(Bug::IgnoreFullDisk) => Ok(()),
+            Err(error) if error.is_disk_full() && planted!(IgnoreFullDisk) => Ok(()),
             written => written,
         }
     }

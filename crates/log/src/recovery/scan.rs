@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coeval_memory::ring::AppendRing;
-use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Lsn, Term, Timestamp};
 
 use crate::Error;
@@ -66,8 +65,8 @@ struct Reader<'log> {
     replay_until: Option<Lsn>,
     /// Log offset at which the scan began.
     start: Lsn,
-    /// Wall-clock time of the last replayed commit.
-    latest: u64,
+    #[cfg(feature = "planted")]
+    clock: crate::planted::Clock,
     scan: Scan,
 }
 
@@ -92,7 +91,8 @@ impl Scan {
             // cluster commits them.
             replay_until: control.member.map(|member| member.commit),
             start,
-            latest: 0,
+            #[cfg(feature = "planted")]
+            clock: crate::planted::Clock::default(),
             scan: Self {
                 end: start,
                 stopped_by: NotAFrame::Empty,
@@ -292,10 +292,10 @@ impl Reader<'_> {
         if header.kind != Kind::Commit || waits {
             return Ok(());
         }
-        if is_planted(Bug::OrderByClock) && header.time < self.latest {
+        #[cfg(feature = "planted")]
+        if self.clock.goes_back(header.time) {
             return Ok(());
         }
-        self.latest = header.time;
         self.scan.commits += 1;
         self.scan.last_commit = header.timestamp;
         self.delivery.commit(self.chain, header, block, at).await

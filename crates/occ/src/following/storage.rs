@@ -5,8 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Collector, Expiry, FollowedRecord, IndexUpkeep, Table};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{IndexDefinition, Lsn, Rid, RowRef, StorageDefinition, StorageId};
+use coeval_types::{IndexDefinition, Lsn, Rid, RowRef, StorageDefinition, StorageId, planted};
 
 use crate::Settings;
 use crate::building;
@@ -99,7 +98,7 @@ impl FollowedStorage {
                 keys.push((Arc::clone(index), entry.clone()));
             }
         });
-        if is_planted(Bug::ForgetIndex) {
+        if planted!(ForgetIndex) {
             return;
         }
         for (index, entry) in keys {

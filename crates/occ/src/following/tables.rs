@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use coeval_log::{Entry, Error, ReplayError, SavedRecord};
 use coeval_memory::epoch::{Domain, Guard};
 use coeval_storage::{Expiry, Horizon, Snapshot, Snapshots, Table};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId};
+use coeval_types::{Lsn, Rid, StorageDefinition, StorageId, Timestamp, TransactionId, planted};
 
 use super::journal::{Journal, Place};
 use super::storage::{FollowedStorage, collector};
@@ -232,15 +231,14 @@ impl Followed {
             let what = format!("commit {visible} is visible, and stays");
             return Err(Error::Refused { at: from, what });
         }
-        if is_planted(Bug::ReusedOffset) {
-            self.journal().take_back(from);
-            return Ok(());
+        if planted!(ReusedOffset) {
+            return Ok(drop(self.journal().take_back(from)));
         }
         let _alone = self.gate.write().expect("no panic while it was held");
         let places = self.journal().take_back(from);
         let guard = self.domain.pin();
         self.each(&places, |storage, rid| storage.take_back(rid, from, &guard));
-        if !is_planted(Bug::ForgetIndex) {
+        if !planted!(ForgetIndex) {
             // Only now: a key may have gone from one record to another.
             self.each(&places, |storage, rid| storage.add(rid, &guard));
         }

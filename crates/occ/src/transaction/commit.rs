@@ -34,8 +34,7 @@ use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_storage::RecordRef;
 use coeval_txn::{Error, GaveWay, Outcome};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{RowRef, StorageId, Timestamp, TransactionId};
+use coeval_types::{RowRef, StorageId, Timestamp, TransactionId, planted};
 
 use super::Run;
 use super::footings::Footings;
@@ -62,9 +61,9 @@ impl<'run> Run<'run> {
     }
 
     fn poll_commit_here(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
-        if let Some(timestamp) = self.state.published.take() {
-            self.install(timestamp);
-            return Poll::Ready(self.finish(timestamp));
+        #[cfg(feature = "planted")]
+        if let Some(outcome) = self.install_late() {
+            return Poll::Ready(outcome);
         }
         if !self.state.prepared {
             self.stop_waiting(false);
@@ -129,15 +128,9 @@ impl<'run> Run<'run> {
         // Before the versions can be met.
         let committer = shared.running.party(self.state.id);
         shared.committers.note(timestamp, committer);
-        if is_planted(Bug::PublishBeforeInstall) {
-            copied.installed();
-            self.state.published = Some(timestamp);
-            let waker = context.waker().clone();
-            coeval_env::spawn("late installation", async move {
-                coeval_env::sleep(std::time::Duration::from_millis(1)).await;
-                waker.wake();
-            });
-            return Poll::Pending;
+        #[cfg(feature = "planted")]
+        if planted!(PublishBeforeInstall) {
+            return self.publish_before_install(copied, timestamp, context);
         }
         self.install(timestamp);
         copied.installed();
@@ -175,7 +168,7 @@ impl<'run> Run<'run> {
     }
 
     /// What is left to do when the versions are in place.
-    fn finish(&mut self, timestamp: Timestamp) -> Outcome {
+    pub(super) fn finish(&mut self, timestamp: Timestamp) -> Outcome {
         self.wait_until_visible(timestamp);
         self.retire_dropped();
         self.drop_replaced_entries();
@@ -279,7 +272,7 @@ impl<'run> Run<'run> {
         }
     }
 
-    fn install(&mut self, timestamp: Timestamp) {
+    pub(super) fn install(&mut self, timestamp: Timestamp) {
         let id = self.state.id;
         for held in &self.state.held[..self.state.written] {
             let table = &self.state.storages[held.storage];
@@ -370,7 +363,7 @@ impl<'a, 'guard> Write<'a, 'guard> {
     fn log(&self, storage: StorageId, image_every: u64, at: usize, entries: &mut EntryBuilder) {
         let (record, id, rid) = (self.record, self.id, self.record.rid());
         let Some(row) = self.new else {
-            if !is_planted(Bug::ForgetTombstone) {
+            if !planted!(ForgetTombstone) {
                 entries.delete(storage, rid);
             }
             return;

@@ -21,6 +21,8 @@
 mod commit;
 mod footings;
 mod handle;
+#[cfg(feature = "planted")]
+mod planted;
 mod read;
 mod read_many;
 mod schema;
@@ -45,7 +47,6 @@ use coeval_txn::{
     BeginOptions, Error, IndexBuild, Insert, Isolation, KeptSnapshot, LockWait, LockedRow, Outcome,
     Savepoint, ScanProgress, ScanRequest, TableLock, Transaction, Update,
 };
-use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{IndexDefinition, IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
 
 use crate::memory;
@@ -186,13 +187,16 @@ impl OccTransaction {
     pub(crate) fn begin(shared: Share, mut state: Box<State>, options: &BeginOptions) -> Self {
         coeval_env::work(Work::Transaction, 1);
         let id = shared.running.begin(&mut state.place, options.session);
-        let stale = is_planted(Bug::StaleSnapshot) && options.read_only;
-        let snapshot = shared.snapshots.register(|| match state.last_snapshot {
-            Some(last) if stale => last,
-            _ => shared.log.installed(),
+        let snapshot = shared.snapshots.register(|| {
+            #[cfg(feature = "planted")]
+            if let Some(stale) = state.planted.stale_snapshot(options) {
+                return stale;
+            }
+            shared.log.installed()
         });
         let timestamp = snapshot.timestamp();
-        state.last_snapshot = Some(timestamp);
+        #[cfg(feature = "planted")]
+        state.planted.began(timestamp);
         state.id = id;
         state.isolation = options.isolation;
         state.read_only = options.read_only;

@@ -41,8 +41,7 @@ use coeval_storage::{Collector, Expiry, Version};
 use coeval_txn::contract::{Visit, VisitScan};
 use coeval_txn::{Direction, Error, ScanProgress, ScanRequest, ScanSource};
 use coeval_types::key::successor_of_prefix;
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp};
+use coeval_types::{IndexId, IndexKind, Rid, StorageId, Timestamp, planted};
 
 use super::Run;
 use super::state::{Read, StorageAt};
@@ -169,7 +168,7 @@ impl Run<'_> {
     #[inline]
     fn check_snapshot_kept(&self) -> Result<(), Error> {
         match &self.state.snapshot {
-            Some(snapshot) if snapshot.is_ended() && !is_planted(Bug::EndOldSnapshots) => {
+            Some(snapshot) if snapshot.is_ended() && !planted!(EndOldSnapshots) => {
                 Err(Error::SnapshotTooOld)
             }
             _ => Ok(()),

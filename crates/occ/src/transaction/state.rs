@@ -123,10 +123,8 @@ pub(crate) struct State {
     pub(super) had_row: Option<TransactionId>,
     /// Whether a commit has begun: its entries are collected.
     pub(super) prepared: bool,
-    /// Of a planted bug: visible at this timestamp, and not there yet.
-    pub(super) published: Option<Timestamp>,
-    /// Of a planted bug: the snapshot of the last transaction that began here.
-    pub(super) last_snapshot: Option<Timestamp>,
+    #[cfg(feature = "planted")]
+    pub(super) planted: super::planted::Left,
     pub(super) entries: EntryBuilder,
     pub(super) space_wait: SpaceWait,
     pub(super) footings: Vec<Footing>,
@@ -167,8 +165,8 @@ impl State {
             waiting: None,
             had_row: None,
             prepared: false,
-            published: None,
-            last_snapshot: None,
+            #[cfg(feature = "planted")]
+            planted: super::planted::Left::default(),
             entries,
             space_wait: SpaceWait::new(),
             footings: Vec::new(),
@@ -211,7 +209,8 @@ impl State {
         self.undisclosed = Timestamp::ZERO;
         self.space_wait = SpaceWait::new();
         self.prepared = false;
-        self.published = None;
+        #[cfg(feature = "planted")]
+        self.planted.clear();
         self.written = 0;
         self.keys_used = 0;
     }

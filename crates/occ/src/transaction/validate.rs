@@ -4,8 +4,7 @@
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_txn::{Cause, Error, Place};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Timestamp, TransactionId};
+use coeval_types::{Timestamp, TransactionId, planted};
 
 use super::Run;
 use super::state::{Read, State};
@@ -21,7 +20,7 @@ impl Run<'_> {
     pub(super) fn validate(&self, own: Timestamp) -> Result<(), Error> {
         let (shared, state) = (self.shared, &*self.state);
         let counts = shared.counters.validation();
-        if !state.reads.is_empty() && !is_planted(Bug::SkipRead) {
+        if !state.reads.is_empty() && !planted!(SkipRead) {
             counts.read_again(state.reads.len());
             let guard = shared.domain.pin();
             for read in &state.reads {

@@ -12,8 +12,7 @@ use coeval_memory::epoch::Guard;
 use coeval_storage::{Aborted, Collector, Expiry, RecordRef, TryLock, Value, Version};
 use coeval_txn::contract::Visit;
 use coeval_txn::{Cause, Error, Insert, Isolation, LockWait, LockedRow, Place, Update};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId};
+use coeval_types::{IndexId, Rid, RowRef, StorageId, Timestamp, TransactionId, planted};
 
 use super::Run;
 use super::state::{Held, Read, StorageAt, Undo};
@@ -106,7 +105,7 @@ impl Run<'_> {
             true => record.version_before(id, &guard),
             false => None,
         };
-        if changed && !self.state.follows_newest() && !is_planted(Bug::LoseUpdate) {
+        if changed && !self.state.follows_newest() && !planted!(LoseUpdate) {
             let place = Place::Row {
                 storage: table.id,
                 rid,

@@ -11,12 +11,13 @@ use coeval_pgwire::frontend::{Message, Target};
 use coeval_sql::session::{Limits, Portal, Session, TimeLimit, TransactionStatus};
 use coeval_sql::statement::{Statement, Statements};
 use coeval_sql::{Error, SqlState};
-use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{Remedy, Timestamp};
 
 use super::input::{Input, Wake, Watch};
 use super::notes::Clock;
 use super::output::{Lost, Output};
+#[cfg(feature = "planted")]
+use super::planted;
 use super::signal::Signal;
 use super::tracker::{Tracker, leader_changed};
 use super::{Ended, report, shutdown};
@@ -221,10 +222,8 @@ impl Conversation {
                                 Err(ended) => return ended,
                             }
                         }
-                        Wake::Late(TimeLimit::IdleInTransaction)
-                            if is_planted(Bug::SessionOutlivesTimeout) =>
-                        {
-                            self.session.forget_transaction();
+                        #[cfg(feature = "planted")]
+                        Wake::Late(limit) if planted::outlives(&mut self.session, limit) => {
                             continue;
                         }
                         Wake::Late(limit) => return self.end(limit.error()).await,
@@ -464,15 +463,8 @@ impl Conversation {
     /// Sends all answers.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
         let basis = self.session.basis();
-        let newest_seen = basis.newest_seen;
-        if is_planted(Bug::SlowIsFailed) && !self.output.is_soon_durable(newest_seen).await {
-            let error = Error::new(
-                SqlState::SERIALIZATION_FAILURE,
-                "the transaction is undone: its sync takes too long",
-            );
-            self.output.say_last(&error).await;
-            return Err(Ended::Fatal(error));
-        }
+        #[cfg(feature = "planted")]
+        planted::take_slow_for_failed(&mut self.output, basis.newest_seen).await?;
         match self.output.flush(basis).await {
             Ok(()) => Ok(()),
             Err(()) => Err(self.lost().await),
@@ -529,9 +521,8 @@ impl Conversation {
 
     /// Ends the session from our side, and says why.
     pub(super) async fn end(&mut self, error: Error) -> Ended {
-        if is_planted(Bug::CommitOnStop) && error.state() == SqlState::ADMIN_SHUTDOWN {
-            self.session.commit_whatever_there_is().await;
-        }
+        #[cfg(feature = "planted")]
+        planted::commit_on_stop(&mut self.session, &error).await;
         self.session.fail();
         self.sheet.error(error.state());
         report::fatal(&mut self.output.buffer, &error);

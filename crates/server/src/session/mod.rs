@@ -31,6 +31,8 @@ mod input;
 mod notes;
 mod opening;
 mod output;
+#[cfg(feature = "planted")]
+mod planted;
 mod relay;
 mod report;
 mod resume;
@@ -44,7 +46,6 @@ use std::sync::Arc;
 
 use coeval_peers::PeerStream;
 use coeval_sql::{Error, SqlState};
-use coeval_types::planted::{Bug, is_planted};
 use tracing::{debug, warn};
 
 use conversation::{Conversation, Moves};
@@ -129,9 +130,8 @@ async fn converse(shared: &Arc<Shared>, here: Here) -> Option<Place> {
     let process_id = entry.process_id();
     debug!(session = process_id, user = ?conversation.client.user, "session begins");
     let ended = conversation.run(&mut input).await;
-    if is_planted(Bug::CommitOnDisconnect) && matches!(ended, Ended::Gone) {
-        conversation.session.commit_whatever_there_is().await;
-    }
+    #[cfg(feature = "planted")]
+    planted::commit_on_disconnect(&mut conversation.session, &ended).await;
     match ended {
         Ended::ByClient => debug!(session = process_id, "session ends"),
         Ended::Gone => debug!(session = process_id, "client gone"),

@@ -51,7 +51,7 @@ pub(crate) struct Output {
     /// A statement waits when the buffer holds more than this, in bytes.
     high_water: usize,
     stream: WriteHalf,
-    engine: Arc<dyn Engine>,
+    pub(super) engine: Arc<dyn Engine>,
     signal: Arc<Signal>,
     /// Up to here everything is known to be durable.
     durable: Timestamp,
@@ -185,14 +185,6 @@ impl Output {
             self.buffer.clear();
         }
         Poll::Ready(Ok(()))
-    }
-
-    /// For a planted bug: whether this becomes durable within a tenth of a second.
-    pub(crate) async fn is_soon_durable(&mut self, newest_seen: Timestamp) -> bool {
-        let durable =
-            std::future::poll_fn(|context| self.engine.poll_durable(newest_seen, context));
-        let waited = coeval_env::timeout(Duration::from_millis(100), durable).await;
-        waited.is_ok()
     }
 
     /// Says that nothing can be said any more, and closes: a message that depends on no

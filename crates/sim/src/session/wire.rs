@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coeval_env::JoinHandle;
 use coeval_txn::Isolation;
-use coeval_types::planted::{Bug, is_planted};
+use coeval_types::planted;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 use super::{Ended, Failure, Row};
@@ -138,7 +138,7 @@ impl Wire {
     }
 
     async fn query(&mut self, statement: &str) -> Result<Vec<(u64, Row)>, Failure> {
-        if is_planted(Bug::SendAgain) {
+        if planted!(SendAgain) {
             self.sent.push(statement.to_owned());
         }
         let messages = self.send(statement).await?;
@@ -222,8 +222,8 @@ impl Wire {
         match self.query("COMMIT").await {
             Ok(_) => Ended::Committed,
             Err(Failure::Failed(reason)) if is_final(&reason) => Ended::Failed(reason),
-            Err(Failure::Lost(reason)) if is_planted(Bug::UnknownIsFailed) => Ended::Failed(reason),
-            Err(Failure::Lost(reason)) if is_planted(Bug::SendAgain) => {
+            Err(Failure::Lost(reason)) if planted!(UnknownIsFailed) => Ended::Failed(reason),
+            Err(Failure::Lost(reason)) if planted!(SendAgain) => {
                 let again = self.send_again().await;
                 again.map_or(Ended::Unknown(reason), |()| Ended::Committed)
             }

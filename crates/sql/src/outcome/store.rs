@@ -14,10 +14,9 @@ use coeval_txn::{
     BeginOptions, Bounds, Direction, Engine, Insert, Isolation, LockWait, LockedRow, Outcome,
     ScanProgress, ScanRequest, ScanSource, TableLock, Transaction,
 };
-use coeval_types::planted::{Bug, is_planted};
 use coeval_types::{
     IndexDefinition, IndexId, IndexKind, Rid, RowBuilder, RowRef, StorageDefinition, StorageId,
-    Timestamp,
+    Timestamp, planted,
 };
 
 use super::TransactionNumber;
@@ -141,7 +140,7 @@ pub(crate) fn load(transaction: &mut dyn Transaction) -> Result<Loaded> {
     })?;
     let newest = newest.transpose()?;
     let horizon = match newest {
-        Some(newest) if is_planted(Bug::ForgetOutcomes) => newest.0 + 1,
+        Some(newest) if planted!(ForgetOutcomes) => newest.0 + 1,
         _ => horizon,
     };
     let unmarked = newest.is_some_and(|newest| newest_mark.is_none_or(|mark| newest >= mark.below));

@@ -45,6 +45,8 @@ mod explain;
 pub(crate) mod identity;
 mod limits;
 mod output;
+#[cfg(feature = "planted")]
+mod planted;
 mod portal;
 mod prepared;
 mod recency;
@@ -515,26 +517,6 @@ impl Session {
                     self.ticket.leave();
                 }
             }
-        }
-    }
-
-    /// A bug that tests plant: aborts the transaction, and nobody is told.
-    #[doc(hidden)]
-    pub fn forget_transaction(&mut self) {
-        self.fail();
-        if self.block == Block::Failed {
-            self.roll_back();
-        }
-    }
-
-    /// A bug that tests plant: commits what was done so far, although nobody has asked
-    /// for that.
-    #[doc(hidden)]
-    pub async fn commit_whatever_there_is(&mut self) {
-        if self.block == Block::Explicit {
-            self.ticket.resume();
-            // Nobody is there to be told.
-            let _ = self.commit_block().await;
         }
     }
 

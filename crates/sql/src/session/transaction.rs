@@ -26,8 +26,7 @@
 use std::sync::Arc;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{StorageId, Timestamp};
+use coeval_types::{StorageId, Timestamp, planted};
 
 use super::activity::Activity;
 use super::settings::Settings;
@@ -222,7 +221,7 @@ impl Running {
         let wrote = self.open.wrote();
         if let Some(number) = self.open.number()
             && wrote
-            && !is_planted(Bug::RecordApart)
+            && !planted!(RecordApart)
             && let Err(error) = outcome::insert(&mut *self.transaction, number).await
         {
             self.abort(engine);
@@ -234,7 +233,7 @@ impl Running {
                 // What has changed nothing need not be one with its outcome, and so is
                 // not made a writer by having asked for a number.
                 if let Some(number) = self.open.number()
-                    && (!wrote || is_planted(Bug::RecordApart))
+                    && (!wrote || planted!(RecordApart))
                 {
                     if wrote {
                         coeval_txn::durable(engine, timestamp).await?;

@@ -27,8 +27,7 @@
 use coeval_memory::epoch::Guard;
 use coeval_memory::sync::Backoff;
 use coeval_memory::sync::atomic::Ordering;
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Lsn, RowRef, Timestamp};
+use coeval_types::{Lsn, RowRef, Timestamp, planted};
 
 use super::list::{NODE_BYTES, retire_node};
 use super::replay::{ReplayError, Replayed};
@@ -271,7 +270,7 @@ impl Record {
 /// Whether a record whose newest version is `there` already includes the change at `cts`.
 /// Two commits may have had the same log offset, one after the other, in different terms.
 fn is_at_or_past(there: Timestamp, cts: Timestamp) -> bool {
-    if is_planted(Bug::ReusedOffset) {
+    if planted!(ReusedOffset) {
         return there.lsn() >= cts.lsn();
     }
     there >= cts

@@ -48,8 +48,7 @@ use std::sync::OnceLock;
 use coeval_memory::padded::CachePadded;
 use coeval_memory::sync::atomic::{AtomicU64, Ordering, fence};
 use coeval_memory::sync::{Backoff, Mutex};
-use coeval_types::planted::{Bug, is_planted};
-use coeval_types::{Timestamp, TransactionId};
+use coeval_types::{Timestamp, TransactionId, planted};
 
 use self::prefix::{Mark, Marks, Prefix};
 use super::account::Account;
@@ -498,7 +497,7 @@ impl Ring {
         let Committer { id, snapshot, own } = committer;
         let mut elsewhere = 0;
         let head = self.head();
-        let start = start + u64::from(is_planted(Bug::WrongSlot));
+        let start = start + u64::from(planted!(WrongSlot));
         for position in start..head {
             let mut backoff = Backoff::default();
             loop {

@@ -1,0 +1,28 @@
+//! Planted bugs of consensus that take more than a line where they stand. Only what is
+//! guarded by `planted!` calls them, so a program without bugs has nothing of it.
+
+use coeval_types::Term;
+
+use crate::consensus::{Consensus, State};
+use crate::entry::Entry;
+use crate::message::Body;
+use crate::position::{NodeId, Position};
+use crate::refusal::Refusal;
+
+impl Consensus {
+    /// Takes the entries of a leader whose term is over, and acknowledges them in that term.
+    pub(crate) fn obey_stale_leader(
+        &mut self,
+        from: NodeId,
+        term: Term,
+        previous: Position,
+        entries: Vec<Entry>,
+    ) -> Result<(), Refusal> {
+        let received = entries.last().map_or(previous.end, |entry| entry.end);
+        if matches!(self.state, State::Follower(_)) && self.has_prefix(previous) {
+            self.take(entries)?;
+            self.promise_in(from, term, Body::Appended { matched: received });
+        }
+        Ok(())
+    }
+}
