@@ -113,9 +113,6 @@ impl Conversation {
             session.expect_finish();
         }
         output.begin_execution();
-        if last {
-            session.expect_finish();
-        }
         let execution = session.execute(&mut portal, None, output);
         let result = watch.over(signal, execution).await;
         audit::ran(client, session.user(), &portal, &result);
