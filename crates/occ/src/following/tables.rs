@@ -231,11 +231,11 @@ impl Followed {
             let what = format!("commit {visible} is visible, and stays");
             return Err(Error::Refused { at: from, what });
         }
-        if planted!(ReusedOffset) {
-            return Ok(drop(self.journal().take_back(from)));
-        }
         let _alone = self.gate.write().expect("no panic while it was held");
         let places = self.journal().take_back(from);
+        if planted!(ReusedOffset) {
+            return Ok(());
+        }
         let guard = self.domain.pin();
         self.each(&places, |storage, rid| storage.take_back(rid, from, &guard));
         if !planted!(ForgetIndex) {
