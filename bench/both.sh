@@ -32,7 +32,7 @@ pg_bin=$(find_postgres)
 psql=$(command -v psql || printf '%s/psql' "$pg_bin")
 
 if [ -z "$coeval" ]; then
-    (cd "$root" && cargo build --release --quiet -p coeval-server --bin coeval)
+    (cd "$root" && cargo build --release --quiet -p coeval-cli --bin coeval)
     coeval=${CARGO_TARGET_DIR:-$root/target}/release/coeval
 fi
 

@@ -18,7 +18,7 @@ read_options "seconds rounds coeval" "$@"
 [ -z "$coeval" ] || coeval=$(realpath "$coeval")
 cd "$(dirname "$(dirname "$(realpath "$0")")")"
 if [ -z "$coeval" ]; then
-    cargo build --release --quiet -p coeval-server --bin coeval
+    cargo build --release --quiet -p coeval-cli --bin coeval
     coeval=${CARGO_TARGET_DIR:-target}/release/coeval
 fi
 # What draws bars, of this source whatever is measured.

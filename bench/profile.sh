@@ -17,7 +17,7 @@ output=/dev/stdout
 read_options "seconds scale coeval output" "$@"
 command -v perf >/dev/null || { echo "profile.sh: no perf found (Debian: linux-perf)" >&2; exit 1; }
 if [ -z "$coeval" ]; then
-    (cd "$root" && cargo build --release --quiet -p coeval-server --bin coeval)
+    (cd "$root" && cargo build --release --quiet -p coeval-cli --bin coeval)
     coeval=${CARGO_TARGET_DIR:-$root/target}/release/coeval
 fi
 

@@ -74,7 +74,7 @@ pub fn quick(root: &Path, more: &[&str]) -> ExitCode {
         "-p",
         "coeval-workload",
         "-p",
-        "coeval-server",
+        "coeval-cli",
         "--features",
         "coeval-sim/planted",
         "--bin",

@@ -79,8 +79,9 @@ pub(crate) async fn watch(shared: Weak<Shared>) {
     }
 }
 
-/// What a node says of itself that takes no part any more.
-pub(crate) fn removed_words(node: u64) -> String {
+/// The words in which a node says that it has been removed from its cluster; `coeval cluster
+/// remove` recognizes them in an error.
+pub fn removed_words(node: u64) -> String {
     format!("node {node} has been removed from its cluster")
 }
 

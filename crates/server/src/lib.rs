@@ -1,8 +1,9 @@
 //! The server of Coeval: settings, connections and sessions around an engine and a
-//! database. It is where the parts meet; each of them knows less.
+//! database. It is where the parts meet; each of them knows less. A library: the binary
+//! `coeval`, which reads the command line, is the crate `coeval-cli`.
 //!
 //! ```text
-//!   main ─▶ cli ─▶ settings ─▶ Server::start ─▶ engine, database, listener
+//!           coeval start ─▶ Server::start ─▶ engine, database, listener
 //!                                  │
 //!                   one task for each connection (session), on one of the workers
 //!                                  │
@@ -13,46 +14,35 @@
 //! What is decided here and nowhere else: which engine runs; who may connect and
 //! how they show who they are (`access`); when answers leave; how a server stops.
 //!
-//! For tests in other programs, [`Server::start`] runs in the caller's process.
+//! [`Server::start`] runs in the caller's process. Beside it the command line uses what a
+//! server knows of its machine and its protocol: the memory budget ([`memory_budget`],
+//! [`preallocate_memory`]), the channel binding of a certificate
+//! ([`tls_server_end_point`]), and what a removed node says ([`removed_words`]).
 
 mod access;
 mod admin;
 mod anteroom;
-mod assess;
 mod audit;
-mod backup;
-mod bench;
-mod cert;
-pub mod cli;
-mod client;
 mod cluster;
-mod demo;
-mod dump;
 mod engine;
 mod forgetting;
-mod logging;
 mod memory;
 mod metrics;
-mod parent;
-mod progress;
 mod registry;
 mod reign;
 mod reigns;
-mod script;
 mod server;
 mod session;
 pub mod settings;
 mod shared;
-mod shell;
-mod status;
 mod tls;
-mod verify;
 mod workers;
 
 pub use access::{Consulted, FileError, consult};
+pub use cluster::removed_words;
 /// Where transactions leave what they came to; a server writes marks there by itself.
 pub use coeval_sql::{OUTCOME_STORAGE, is_mark};
-pub use memory::MemoryReport;
+pub use memory::{MemoryReport, budget as memory_budget, preallocate as preallocate_memory};
 pub use server::{RunningServer, Server, StartError, Storage};
 pub use settings::{Effective, Settings, Timeout};
-pub use tls::TlsError;
+pub use tls::{TlsError, end_point as tls_server_end_point};

@@ -74,9 +74,10 @@ impl Tls {
     }
 }
 
-/// The certificate's hash by the function of its own signature, by SHA-256 where
-/// that is weaker.
-pub(crate) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+/// The channel binding `tls-server-end-point` of a certificate in DER: its hash by the
+/// function of its own signature, by SHA-256 where that is weaker. `None` when the
+/// signature has a hash that is not known here.
+pub fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = match signature_hash(certificate)? {
         Hash::Sha256 => &digest::SHA256,
         Hash::Sha384 => &digest::SHA384,

@@ -369,8 +369,7 @@ pub fn build_coeval() -> Result<PathBuf, Error> {
     build_coeval_with(&[])
 }
 
-/// Builds the `coeval` binary with these features of `coeval-server`, and returns its
-/// path.
+/// Builds the `coeval` binary with these features of `coeval-cli`, and returns its path.
 pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
@@ -379,7 +378,7 @@ pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
             "build",
             "--quiet",
             "--package",
-            "coeval-server",
+            "coeval-cli",
             "--bin",
             "coeval",
         ])

@@ -82,7 +82,17 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "server",
         "tokio::runtime",
-        "the composition root starts the runtime that env's real world runs on",
+        "the composition root starts the runtimes that its workers run on",
+    ),
+    (
+        "cli",
+        "tokio::runtime",
+        "a command starts the runtime that env's real world runs on",
+    ),
+    (
+        "testkit",
+        "tokio::runtime",
+        "a test starts the runtime that its server runs on",
     ),
 ];
 

@@ -20,7 +20,7 @@ use coeval_occ::{Budget, Engine, MemoryAccounts};
 
 use occupied::Looked;
 
-pub(crate) use preallocated::preallocate;
+pub use preallocated::preallocate;
 
 use crate::Settings;
 
@@ -39,8 +39,9 @@ pub struct MemoryReport {
     pub resident: u64,
 }
 
-/// The budget that the settings make on this machine.
-pub(crate) async fn budget(settings: &Settings) -> Budget {
+/// The memory budget that the settings make on this machine: the limit, and how much of it
+/// old row versions may take.
+pub async fn budget(settings: &Settings) -> Budget {
     let limit = match settings.memory_limit_megabytes {
         0 => (machine::memory().await).map(|memory| memory.total / 100 * DEFAULT_PERCENT),
         megabytes => Some(megabytes.saturating_mul(MEBIBYTE)),

@@ -32,9 +32,13 @@ use crate::settings::SettingsError;
 /// So many bytes are asked of the kernel at once.
 const STEP: usize = 64 << 20;
 
-/// Takes what the settings want to be there from the start. Done once in a process, before
-/// anything has grown.
-pub(crate) async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
+/// Takes from the kernel what `memory_preallocated_megabytes` asks for. Done once in a
+/// process, before anything has grown.
+///
+/// # Errors
+///
+/// When that is more than the limit or the machine allows, or the kernel refuses.
+pub async fn preallocate(settings: &Settings) -> Result<(), SettingsError> {
     let megabytes = settings.memory_preallocated_megabytes;
     if megabytes == 0 {
         return Ok(());

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use coeval_server::settings::LogDuration;
-
-use crate::support::{settings, with_server, with_settings};
-use crate::wire::{Wire, error, kinds, query};
+use coeval_testkit::server::{settings, with_server, with_settings};
+use coeval_testkit::wire::{Wire, error, kinds, query};
 
 /// The one row of a query.
 async fn row(wire: &mut Wire, text: &str) -> Vec<Option<String>> {

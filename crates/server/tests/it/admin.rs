@@ -1,14 +1,13 @@
 //! Metrics and health over HTTP.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::task::Poll;
 
 use coeval_server::{RunningServer, Server, Settings, Storage};
+use coeval_testkit::http::{exchange, get, metrics};
+use coeval_testkit::server::{settings, with_settings};
+use coeval_testkit::wire::{Wire, error, query};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-use crate::support::{settings, with_settings};
-use crate::wire::{Wire, error, query};
 
 fn with_admin<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr, SocketAddr) -> F) {
     with_admin_and(settings(), test);
@@ -28,35 +27,6 @@ fn with_admin_and<F: Future<Output = ()>>(
             server.admin_address().expect("it was asked for"),
         )
     });
-}
-
-/// Sends bytes and returns what comes back: the head and the body.
-async fn exchange(address: SocketAddr, bytes: &[u8]) -> (String, String) {
-    let mut stream = coeval_env::connect(address).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    (head.to_owned(), body.to_owned())
-}
-
-pub async fn get(address: SocketAddr, path: &str) -> (String, String) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    exchange(address, request.as_bytes()).await
-}
-
-/// Every series and its value.
-pub async fn metrics(address: SocketAddr) -> BTreeMap<String, f64> {
-    let (head, body) = get(address, "/metrics").await;
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
-    body.lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| {
-            let (series, value) = line.rsplit_once(' ').unwrap();
-            (series.to_owned(), value.parse().unwrap())
-        })
-        .collect()
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! How many transactions work at once: who waits, and who never does.
 
 use coeval_server::Settings;
-
-use crate::support::{settings, with_running};
-use crate::wire::{Wire, error, packet, query};
+use coeval_testkit::server::{settings, with_running};
+use coeval_testkit::wire::{Wire, error, packet, query};
 
 const CANCEL: u32 = 80_877_102;
 

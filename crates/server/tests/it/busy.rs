@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_server::Settings;
-
-use crate::support::{assert_serves, settings, with_settings};
-use crate::wire::{Wire, error, packet, query};
+use coeval_testkit::server::{assert_serves, settings, with_settings};
+use coeval_testkit::wire::{Wire, error, packet, query};
 
 /// More rows than anybody counts in the time there is.
 const ENDLESS: &str = "select count(*) from generate_series(1, 1000000000000) g";

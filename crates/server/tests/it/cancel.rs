@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::support::with_server;
-use crate::wire::{Wire, error, kinds, packet, query};
+use coeval_testkit::server::with_server;
+use coeval_testkit::wire::{Wire, error, kinds, packet, query};
 
 const CANCEL: u32 = 80_877_102;
 

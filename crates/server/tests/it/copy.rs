@@ -1,7 +1,7 @@
 //! COPY in both directions.
 
-use crate::support::with_server;
-use crate::wire::{Wire, bind, error, execute, kinds, message, parse, query, sync};
+use coeval_testkit::server::with_server;
+use coeval_testkit::wire::{Wire, bind, error, execute, kinds, message, parse, query, sync};
 
 async fn table(address: std::net::SocketAddr) -> Wire {
     let mut wire = Wire::connect(address).await;

@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
+use coeval_testkit::server::with_server;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
-
-use crate::support::with_server;
 
 async fn connect(address: SocketAddr) -> Client {
     let config = format!("postgres://ada@{address}/bank");

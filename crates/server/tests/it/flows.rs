@@ -1,7 +1,7 @@
 //! What well-behaved clients say, and what they are told.
 
-use crate::support::{settings, with_server, with_settings, with_stopped};
-use crate::wire::{
+use coeval_testkit::server::{settings, with_server, with_settings, with_stopped};
+use coeval_testkit::wire::{
     Wire, bind, close, describe, error, execute, flush, kinds, packet, parse, query, start, sync,
 };
 

@@ -1,8 +1,8 @@
 //! Clients that vanish in the middle of something: what they held is let go, and
 //! nobody else notices.
 
-use crate::support::{assert_serves, resident, settings, with_server, with_settings};
-use crate::wire::{Wire, bind, execute, message, parse, query, sync};
+use coeval_testkit::server::{assert_serves, resident, settings, with_server, with_settings};
+use coeval_testkit::wire::{Wire, bind, execute, message, parse, query, sync};
 
 /// Waits until the other side has noticed: until `text` gives `value`.
 async fn eventually(wire: &mut Wire, text: &str, value: &str) {

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 
-use crate::support::{assert_serves, resident, settings, with_server, with_settings};
-use crate::wire::{
+use coeval_testkit::server::{assert_serves, resident, settings, with_server, with_settings};
+use coeval_testkit::wire::{
     Wire, bind, close, describe, error, execute, kinds, message, packet, parse, query, start, sync,
 };
 

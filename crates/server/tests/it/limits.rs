@@ -1,10 +1,10 @@
 //! How large statements and results may be, and how many sessions there may be.
 
-use crate::support::{settings, with_settings};
-use crate::wire::{Wire, bind, error, execute, kinds, parse, query, start, sync};
+use coeval_testkit::server::{settings, with_settings};
+use coeval_testkit::wire::{Wire, bind, error, execute, kinds, parse, query, start, sync};
 
 /// A message's hint has to name the setting, and its text the limit.
-fn assert_names(answer: &crate::wire::Answer, limit: &str, setting: &str) {
+fn assert_names(answer: &coeval_testkit::wire::Answer, limit: &str, setting: &str) {
     assert!(answer.field(b'M').unwrap().contains(limit), "{answer:?}");
     assert!(answer.field(b'H').unwrap().contains(setting), "{answer:?}");
 }

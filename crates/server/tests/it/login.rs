@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use coeval_server::{RunningServer, Server, Settings, Storage};
+use coeval_testkit::scram::{begin, first, initial, last, log_in, request};
+use coeval_testkit::server::{assert_serves, settings, with_running, with_server, with_settings};
+use coeval_testkit::wire::{
+    Answer, Wire, bind, error, execute, kinds, message, parse, query, start, sync,
+};
 use tokio_postgres::NoTls;
-
-use crate::scram::{begin, first, initial, last, log_in, request};
-use crate::support::{assert_serves, settings, with_running, with_server, with_settings};
-use crate::wire::{Answer, Wire, bind, error, execute, kinds, message, parse, query, start, sync};
 
 /// Connects by tokio-postgres; the SQLSTATE, if that fails.
 async fn connect(address: SocketAddr, who: &str) -> Result<tokio_postgres::Client, String> {

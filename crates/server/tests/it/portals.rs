@@ -1,7 +1,9 @@
 //! Portals that stop at a row limit, and what happens around them meanwhile.
 
-use crate::support::with_server;
-use crate::wire::{Answer, Wire, bind, describe, error, execute, kinds, parse, query, sync};
+use coeval_testkit::server::with_server;
+use coeval_testkit::wire::{
+    Answer, Wire, bind, describe, error, execute, kinds, parse, query, sync,
+};
 
 /// A transaction in which portal `p` has shown the first two of five rows.
 async fn suspended(wire: &mut Wire, begin: &str) {

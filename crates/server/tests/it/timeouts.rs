@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use coeval_server::settings::Timeout;
-
-use crate::support::{settings, with_server, with_settings};
-use crate::wire::{Wire, error, parse, query, sync};
+use coeval_testkit::server::{settings, with_server, with_settings};
+use coeval_testkit::wire::{Wire, error, parse, query, sync};
 
 /// Short enough not to be waited for, long enough not to hit what it does not mean.
 const SHORT: &str = "250ms";

@@ -1,189 +1,23 @@
 //! TLS: what is encrypted, what it is bound to, and attempts to do without.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::path::Path;
 
-use coeval_server::{RunningServer, Settings};
-use ring::digest;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use coeval_server::RunningServer;
+use coeval_testkit::scram::{begin, first, initial, last, last_bound};
+use coeval_testkit::server::{with_running, with_settings};
+use coeval_testkit::tls::{Certificate, Connect, connect};
+use coeval_testkit::wire::{Wire, error, kinds, packet, query, start};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
-use tokio_postgres::config::{ChannelBinding as Binding, SslMode};
-use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
-use tokio_rustls::TlsConnector;
+use tokio_postgres::config::ChannelBinding as Binding;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-
-use crate::scram::{begin, first, initial, last, last_bound};
-use crate::support::{settings, with_running, with_settings};
-use crate::wire::{Wire, error, kinds, packet, query, start};
+use tokio_rustls::rustls::pki_types::ServerName;
 
 /// SSLRequest.
 fn ssl_request() -> Vec<u8> {
     packet(80_877_103, b"")
-}
-
-/// A certificate for localhost, and its key, in a directory that goes with it.
-pub struct Certificate {
-    directory: tempfile::TempDir,
-}
-
-impl Certificate {
-    pub fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let certificate = Self { directory };
-        certificate.renew();
-        certificate
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "a test writes its files")]
-    fn renew(&self) {
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
-        std::fs::write(self.certificate(), made.cert.pem()).unwrap();
-        std::fs::write(self.key(), made.signing_key.serialize_pem()).unwrap();
-    }
-
-    pub fn certificate(&self) -> PathBuf {
-        self.directory.path().join("certificate.pem")
-    }
-
-    pub fn key(&self) -> PathBuf {
-        self.directory.path().join("key.pem")
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "a test reads its files")]
-    fn der(&self) -> CertificateDer<'static> {
-        CertificateDer::from_pem_slice(&std::fs::read(self.certificate()).unwrap()).unwrap()
-    }
-
-    fn settings(&self) -> Settings {
-        let mut settings = settings();
-        settings.tls_certificate_file.0 = Some(self.certificate());
-        settings.tls_key_file.0 = Some(self.key());
-        settings
-    }
-
-    /// A client that trusts this certificate and no other.
-    pub fn client(&self) -> Connect {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.der()).unwrap();
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let hash = digest::digest(&digest::SHA256, &self.der());
-        Connect {
-            connector: TlsConnector::from(Arc::new(config)),
-            binding: hash.as_ref().to_vec(),
-        }
-    }
-}
-
-/// tokio-postgres' way to TLS, by rustls.
-#[derive(Clone)]
-pub struct Connect {
-    connector: TlsConnector,
-    /// What a channel to this server is bound to.
-    pub binding: Vec<u8>,
-}
-
-impl MakeTlsConnect<tokio_postgres::Socket> for Connect {
-    type Stream = Encrypted;
-    type TlsConnect = Self;
-    type Error = io::Error;
-
-    fn make_tls_connect(&mut self, _domain: &str) -> io::Result<Self> {
-        Ok(self.clone())
-    }
-}
-
-impl TlsConnect<tokio_postgres::Socket> for Connect {
-    type Stream = Encrypted;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
-
-    fn connect(self, stream: tokio_postgres::Socket) -> Self::Future {
-        Box::pin(async move {
-            let name = ServerName::try_from("localhost").unwrap();
-            let stream = self.connector.connect(name, stream).await?;
-            Ok(Encrypted {
-                stream,
-                binding: self.binding,
-            })
-        })
-    }
-}
-
-pub struct Encrypted {
-    stream: TlsStream<tokio_postgres::Socket>,
-    binding: Vec<u8>,
-}
-
-impl tokio_postgres::tls::TlsStream for Encrypted {
-    fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::tls_server_end_point(self.binding.clone())
-    }
-}
-
-impl AsyncRead for Encrypted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Encrypted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-/// Connects with TLS, which has to be granted.
-pub async fn connect(
-    address: SocketAddr,
-    connect: Connect,
-    user: &str,
-    password: &str,
-    binding: Binding,
-) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-    let mut config = tokio_postgres::Config::new();
-    config
-        .host("127.0.0.1")
-        .port(address.port())
-        .user(user)
-        .password(password)
-        .dbname("bank")
-        .ssl_mode(SslMode::Require)
-        .channel_binding(binding);
-    let (client, connection) = config.connect(connect).await?;
-    coeval_env::spawn("connection", async move {
-        let _ = connection.await;
-    });
-    Ok(client)
 }
 
 #[test]
@@ -312,7 +146,7 @@ fn encryption_is_asked_for_once() {
 fn a_rule_that_asks_for_tls_is_not_met_without() {
     let certificate = Certificate::new();
     let mut settings = certificate.settings();
-    let rules = certificate.directory.path().join("hba");
+    let rules = certificate.directory().join("hba");
     write(
         &rules,
         "hostssl all all all scram-sha-256\nhostssl all coeval all trust\n",

@@ -3,10 +3,9 @@
 use std::net::SocketAddr;
 use std::process::Output;
 
+use coeval_testkit::server::with_server;
+use coeval_testkit::wire::{Wire, error};
 use tokio::process::Command;
-
-use crate::support::with_server;
-use crate::wire::{Wire, error};
 
 /// Runs a PostgreSQL program against the server. `None`, and a note, when it is
 /// not installed.
@@ -53,10 +52,10 @@ async fn psql(address: SocketAddr, command: &str) -> Option<String> {
 }
 
 /// What pg_dump of PostgreSQL 15 wrote of a schema with nothing in it that there is not
-/// here; `golden/assess/record.sh` has it written anew.
+/// here; `record.sh` beside it has it written anew.
 const DUMP: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/tests/golden/assess/simple.sql"
+    "/../cli/tests/golden/assess/simple.sql"
 );
 
 /// The statements `COPY … FROM stdin;` of a dump, each with its lines of data.

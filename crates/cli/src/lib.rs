@@ -1,0 +1,31 @@
+//! The command line of Coeval: what the binary `coeval` runs, as a server and as a client.
+//!
+//! ```text
+//!   main ─▶ commands ─┬▶ start, demo                      coeval-server, in this process
+//!                     │                                   or as processes of this binary
+//!                     ├▶ sql, dump, status, backup,
+//!                     │  cluster                          client ─▶ a running server
+//!                     ├▶ assess, verify, restore, cert    files, without a server
+//!                     └▶ bench, check                     coeval-workload, coeval-check
+//! ```
+//!
+//! `commands` declares every subcommand with its arguments and its help; the modules
+//! beside it do the work. The server never depends on this crate.
+
+mod assess;
+mod backup;
+mod bench;
+mod cert;
+mod client;
+mod commands;
+mod demo;
+mod dump;
+mod logging;
+mod parent;
+mod progress;
+mod script;
+mod shell;
+mod status;
+mod verify;
+
+pub use commands::run;

@@ -1,0 +1,108 @@
+//! A cluster of which one disk is full: who ends, who goes on, and what is there when there
+//! is room again.
+//!
+//! The fault is made at the process's own door to its disk (docs/decisions/0015), which only
+//! a debug build has; the test of a release build says so and passes.
+//!
+//! ```text
+//!   leader     commits ────────────────────────────────────────────▶
+//!   full       commits ── full, ends ──      ── room, starts, commits ──▶
+//!   other      commits ────────────────────────── killed
+//! ```
+
+use std::time::Duration;
+
+use coeval_testkit::wire::{Wire, error, kinds};
+
+use crate::cluster::{Cluster, others};
+use crate::process::{PATIENCE, in_runtime};
+
+/// Log of several segments, of a row each statement.
+const ROWS: u32 = 100;
+
+/// Each is acknowledged, or found to be there, or the test fails. Somebody else may come to
+/// lead meanwhile; the session stays, because its node does.
+async fn insert(wire: &mut Wire, from: u32) {
+    let filler = "x".repeat(3000);
+    for id in from..from + ROWS {
+        let statement = format!("insert into t values ({id}, '{filler}')");
+        let mut is_unconfirmed = false;
+        let inserting = async {
+            loop {
+                let answers = wire.query(&statement).await;
+                if !kinds(&answers).contains('E') {
+                    return;
+                }
+                match error(&answers).sqlstate() {
+                    "40001" | "08006" => {}
+                    "40003" => is_unconfirmed = true,
+                    "23505" if is_unconfirmed => return,
+                    _ => panic!("{id}: {answers:?}"),
+                }
+                coeval_env::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let in_time = coeval_env::timeout(PATIENCE, inserting).await;
+        assert!(in_time.is_ok(), "{id} is refused for too long");
+    }
+}
+
+/// Waits until every node shows all of the log. Nobody writes meanwhile.
+async fn everybody_has_everything(wire: &mut Wire) {
+    const BEHIND: &str = "select count(*) from coeval.cluster_members \
+                          where replayed_lag_bytes is null or replayed_lag_bytes <> 0";
+    let caught_up = async {
+        loop {
+            let answers = wire.query(BEHIND).await;
+            let mut rows = answers.iter().filter(|answer| answer.kind == 'D');
+            let nobody = [Some("0".to_owned())];
+            // While nobody leads there is nobody to ask.
+            if rows.any(|row| row.values() == nobody) {
+                return;
+            }
+            coeval_env::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let in_time = coeval_env::timeout(PATIENCE, caught_up).await;
+    assert!(in_time.is_ok(), "a node does not catch up");
+}
+
+#[test]
+fn a_full_disk_of_a_follower_ends_the_follower_and_not_the_cluster() {
+    in_runtime(async {
+        if !cfg!(debug_assertions) {
+            println!("skipped: a release build has no door for faults");
+            return;
+        }
+        let segments = ["--log-segment-bytes", "65536"];
+        let mut cluster = Cluster::start_under_faults(&segments).await;
+        let leader = cluster.leader().await;
+        let (full, other) = others(leader);
+        let mut wire = cluster.connect(leader).await;
+        wire.rows("create table t (id int primary key, filler text)")
+            .await;
+
+        // It has to make a file of log, cannot, and says so.
+        cluster.set_faults(full, "disk full");
+        insert(&mut wire, 0).await;
+        let (ended, said) = cluster.last_words(full).await;
+        assert_eq!(ended.code(), Some(1), "{said}");
+        let is_full = |line: &str| line.contains("\"ERROR\"") && line.contains("no storage space");
+        assert!(said.lines().any(is_full), "{said}");
+
+        // The others are a majority.
+        insert(&mut wire, ROWS).await;
+
+        // With room it starts from what it has, and is sent the rest: without the other one
+        // nothing is committed that it lacks anything before of.
+        cluster.set_faults(full, "");
+        cluster.start_node(full).await;
+        // A node is ready for connections before it follows.
+        everybody_has_everything(&mut wire).await;
+        cluster.kill(other).await;
+        insert(&mut wire, 2 * ROWS).await;
+        let mut wire = cluster.connect(full).await;
+        let count = wire.value("select count(*) from t").await;
+        assert_eq!(count, Some((3 * ROWS).to_string()));
+    });
+}

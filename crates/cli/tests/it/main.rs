@@ -1,0 +1,49 @@
+//! The binary `coeval` as its users run it: every command, and whole servers as processes.
+//!
+//! - `process`: the binary itself, under signals. `memory`: what it says it takes beside what
+//!   the kernel says, and where it ends.
+//! - `audit`, `slow`: what is in its log.
+//! - `check`: histories, judged by the binary. `cert`: certificates for nodes.
+//! - `dump`: a database as SQL, read back by Coeval and by PostgreSQL. `assess`: what of
+//!   a script would not run. `status`: one screen. `verify`: whether a data directory is
+//!   sound. `client_tls`: which servers these commands trust.
+//! - `cluster`: three nodes as processes, and sessions that outlive their leaders.
+//!   `cluster_sessions`: those whose client and leader are at different nodes.
+//!   `cluster_reads`: reads through any node. `cluster_disk`: a follower whose disk is full.
+//!   `cluster_command`: looking at them, and changing which nodes take part and which one
+//!   leads. `demo`.
+//! - `disk`: a process whose disk is full or fails.
+//! - `outcomes`: whether a commit happened whose answer was lost.
+//! - `dock`: the binary under faults of every kind, sound and bad. `damage`: its files.
+//! - `crash`, `checkpoints`, `backups`, `pgbench`, `readme`: the binary as its users
+//!   drive it, killed on the way.
+//! - `workloads`: every workload on the engine alone and over the wire; `coeval bench`.
+
+mod assess;
+mod audit;
+mod backups;
+mod cert;
+mod check;
+mod checkpoints;
+mod client_tls;
+mod cluster;
+mod cluster_command;
+mod cluster_disk;
+mod cluster_reads;
+mod cluster_sessions;
+mod crash;
+mod damage;
+mod demo;
+mod disk;
+mod dock;
+mod dump;
+mod memory;
+mod outcomes;
+mod pgbench;
+mod postgres;
+mod process;
+mod readme;
+mod slow;
+mod status;
+mod verify;
+mod workloads;
