@@ -36,6 +36,10 @@
 //! - File calls of the real environment block the thread they run on ([`fs`]): code that uses
 //!   files heavily runs on a dedicated thread.
 
+/// The Cargo profile that this program is built with, as its folder below `target` is
+/// called: `debug`, `release`, `dist`.
+pub const BUILD_PROFILE: &str = env!("COEVAL_BUILD_PROFILE");
+
 mod chance;
 mod clock;
 pub mod fs;

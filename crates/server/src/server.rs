@@ -203,6 +203,7 @@ impl Server {
             recovery = found.recovery,
             milliseconds,
             version = env!("CARGO_PKG_VERSION"),
+            profile = coeval_env::BUILD_PROFILE,
             "ready for connections"
         );
         if shared.settings.insecure && !address.ip().is_loopback() {

@@ -210,7 +210,16 @@ fn restore_options(matches: &ArgMatches) -> Result<RestoreOptions, String> {
 }
 
 fn version() -> String {
-    format!("coeval {}", env!("CARGO_PKG_VERSION"))
+    format!("coeval {}", version_and_profile())
+}
+
+/// The version, and the profile of the build, which the scripts below `bench` look for.
+fn version_and_profile() -> String {
+    format!(
+        "{} ({})",
+        env!("CARGO_PKG_VERSION"),
+        coeval_env::BUILD_PROFILE
+    )
 }
 
 /// Writes to standard output, whose reader may have gone.
@@ -230,7 +239,7 @@ fn command() -> Command {
     Command::new("coeval")
         .about(ABOUT)
         .after_help(EXAMPLES)
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(version_and_profile())
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(

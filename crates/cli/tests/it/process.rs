@@ -343,6 +343,27 @@ fn an_ephemeral_server_says_where_it_is_and_goes_with_its_parent() {
 }
 
 #[test]
+fn the_binary_and_its_log_say_how_it_was_built() {
+    in_runtime(async {
+        let version = env!("CARGO_PKG_VERSION");
+        let profile = coeval_env::BUILD_PROFILE;
+        let said = format!("coeval {version} ({profile})\n");
+        for asked in ["--version", "version"] {
+            assert_eq!(text(&output(coeval(&[asked])).await.stdout), said);
+        }
+        let mut command = coeval(&["start", "--ephemeral", "--log-format", "json"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = coeval_env::timeout(PATIENCE, lines.next_line()).await;
+        let first = first.expect("a line in time").unwrap().unwrap();
+        let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+        assert_eq!(first["version"], version);
+        assert_eq!(first["profile"], profile);
+        child.kill().await.unwrap();
+    });
+}
+
+#[test]
 fn wrong_settings_are_refused_with_advice() {
     in_runtime(async {
         let mut file = tempfile::NamedTempFile::new().unwrap();
