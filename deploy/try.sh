@@ -4,7 +4,7 @@
 # last stage of the Dockerfile by its own lines in a chroot, for building an image takes
 # a registry. Nothing outside of that folder is changed.
 #
-#   deploy/try.sh target/release/coeval
+#   deploy/try.sh target/dist/coeval
 #
 # Needs root, debootstrap, systemd-nspawn, psql; two minutes, most of them debootstrap's.
 set -euo pipefail
