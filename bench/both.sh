@@ -5,7 +5,8 @@
 #   here, root     this folder and the repository's
 #   coeval         Coeval's binary; empty: it is built here
 #   folder         where a folder for data is made, which goes at the end
-#   keep_record    yes or no; common.sh, which has been sourced, reads both of these
+#   keep_record, trial
+#                  yes or no; common.sh, which has been sourced, reads these
 #
 # and gives pg_bin, psql, coeval, work, port[], sql, start_postgres, start_coeval,
 # record, facts, ratios.
@@ -31,10 +32,8 @@ find_postgres() {
 pg_bin=$(find_postgres)
 psql=$(command -v psql || printf '%s/psql' "$pg_bin")
 
-if [ -z "$coeval" ]; then
-    (cd "$root" && cargo build --release --quiet -p coeval-cli --bin coeval)
-    coeval=${CARGO_TARGET_DIR:-$root/target}/release/coeval
-fi
+[ -n "$coeval" ] || coeval=$(built coeval-cli coeval)
+refuse_other_profiles "$coeval"
 
 # PostgreSQL refuses to run as root.
 as_user=()

@@ -7,15 +7,20 @@ usage() {
     exit 2
 }
 
-# read_options "NAME …" "$@": sets the variable of each name that stands behind --NAME, and
-# keep_record to no for --no-record.
+# read_options "NAME …" "$@": sets the variable of each name that stands behind --NAME,
+# keep_record to no for --no-record, and trial to yes for --trial, which keeps no record.
 read_options() {
     local names=" $1 " name
     shift
     keep_record=yes
+    trial=no
     while [ $# -gt 0 ]; do
         name=${1#--}
         if [ "$1" = --no-record ]; then
+            keep_record=no
+            shift
+        elif [ "$1" = --trial ]; then
+            trial=yes
             keep_record=no
             shift
         elif [ "$1" != "$name" ] && [[ $names == *" $name "* ]] && [ $# -ge 2 ]; then
@@ -25,6 +30,31 @@ read_options() {
             usage
         fi
     done
+}
+
+# built PACKAGE PROGRAM: builds a program of this source and prints where it lies. Figures are
+# of the profile dist; a trial takes release, which builds in half the time.
+built() {
+    local root profile=dist
+    root=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
+    [ "$trial" = no ] || profile=release
+    (cd "$root" && cargo build --profile "$profile" --quiet -p "$1" --bin "$2") || return
+    printf '%s/%s/%s\n' "${CARGO_TARGET_DIR:-$root/target}" "$profile" "$2"
+}
+
+# refuse_other_profiles COEVAL: ends the script unless this binary says that it is of the
+# profile dist, or this is a trial.
+refuse_other_profiles() {
+    local said
+    said=$("$1" --version 2>&1) || said="nothing that it ran for: $said"
+    case $said in *'(dist)') return 0 ;; esac
+    if [ "$trial" = yes ]; then
+        printf '%s: a trial, of which no record is kept: %s says %s\n' "$(basename "$0")" "$1" "$said" >&2
+        return 0
+    fi
+    printf '%s: %s says %s; figures are of builds with --profile dist only, unless --trial is said\n' \
+        "$(basename "$0")" "$1" "$said" >&2
+    exit 1
 }
 
 # What a figure means little without.

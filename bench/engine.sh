@@ -17,13 +17,10 @@ coeval=
 read_options "seconds rounds coeval" "$@"
 [ -z "$coeval" ] || coeval=$(realpath "$coeval")
 cd "$(dirname "$(dirname "$(realpath "$0")")")"
-if [ -z "$coeval" ]; then
-    cargo build --release --quiet -p coeval-cli --bin coeval
-    coeval=${CARGO_TARGET_DIR:-target}/release/coeval
-fi
+[ -n "$coeval" ] || coeval=$(built coeval-cli coeval)
+refuse_other_profiles "$coeval"
 # What draws bars, of this source whatever is measured.
-cargo build --release --quiet -p coeval-workload --bin bars
-bars=${CARGO_TARGET_DIR:-target}/release/bars
+bars=$(built coeval-workload bars)
 
 name=$(basename "$0")
 output=$(mktemp -d)

@@ -9,16 +9,22 @@ program=$(basename "$0")
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT
 keep_record=yes
+trial=no
 arguments=()
 for argument in "$@"; do
     case $argument in
         --no-record) keep_record=no ;;
+        --trial)
+            trial=yes
+            keep_record=no
+            arguments+=(--trial)
+            ;;
         *) arguments+=("$argument") ;;
     esac
 done
-cargo build --release --quiet -p coeval-measure --bin "$program"
+binary=$(built coeval-measure "$program")
 machine_facts >"$output/$program-machine.txt"
-"${CARGO_TARGET_DIR:-target}/release/$program" --output "$output" ${arguments[@]+"${arguments[@]}"}
+"$binary" --output "$output" ${arguments[@]+"${arguments[@]}"}
 printf 'load average after: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)" \
     >>"$output/$program-machine.txt"
 keep "$output"/*

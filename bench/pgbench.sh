@@ -3,7 +3,7 @@
 # What it does, and what makes the comparison unfair: bench/README.md.
 #
 #   bench/pgbench.sh [--seconds 10] [--scale 10] [--repeat 3] [--only NAME[,NAME…]]
-#                    [--coeval BINARY] [--ceiling BINARY] [--folder DIR] [--no-record]
+#                    [--coeval BINARY] [--ceiling BINARY] [--folder DIR] [--no-record] [--trial]
 #
 # Beside the two runs a server that does nothing at all (crates/workload/src/bin/ceiling.rs):
 # what it reaches is the most that pgbench and this machine's loopback allow.
@@ -41,10 +41,9 @@ LOADS=(
 # shellcheck source=bench/balances.sh
 . "$here/balances.sh"
 
-if [ -z "$ceiling" ]; then
-    (cd "$root" && cargo build --release --quiet -p coeval-workload --bin ceiling)
-    ceiling=${CARGO_TARGET_DIR:-$root/target}/release/ceiling
-fi
+[ -n "$ceiling" ] || ceiling=$(built coeval-workload ceiling)
+ceiling_trial=()
+[ "$trial" = no ] || ceiling_trial=(--trial)
 
 # Prints the transactions per second of one load of the server that does nothing, which has
 # no tables: pgbench's own scripts would look for them. Nothing for a load it has none for.
@@ -84,7 +83,7 @@ note "Coeval: $coeval"
 start_postgres
 start_coeval
 port[ceiling]=$(free_port)
-"$ceiling" --listen "127.0.0.1:${port[ceiling]}" >"$work/ceiling.log" 2>&1 &
+"$ceiling" --listen "127.0.0.1:${port[ceiling]}" ${ceiling_trial[@]+"${ceiling_trial[@]}"} >"$work/ceiling.log" 2>&1 &
 processes+=($!)
 wait_for ceiling
 run_facts >"$record/machine.txt"

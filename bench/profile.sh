@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Where a server's processor time goes under the loads of pgbench.sh, by perf.
 #
-#   bench/profile.sh [--seconds 6] [--scale 10] [--coeval BINARY] [--output FILE]
+#   bench/profile.sh [--seconds 6] [--scale 10] [--coeval BINARY] [--output FILE] [--trial]
 #
 # Prints for each load: transactions per second, the server's processor time for each
 # transaction, its shares by module (kernel, coeval, libc) and the first symbols.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(dirname "$here")
 # shellcheck source=bench/common.sh
 . "$here/common.sh"
 seconds=6
@@ -16,10 +15,8 @@ coeval=
 output=/dev/stdout
 read_options "seconds scale coeval output" "$@"
 command -v perf >/dev/null || { echo "profile.sh: no perf found (Debian: linux-perf)" >&2; exit 1; }
-if [ -z "$coeval" ]; then
-    (cd "$root" && cargo build --release --quiet -p coeval-cli --bin coeval)
-    coeval=${CARGO_TARGET_DIR:-$root/target}/release/coeval
-fi
+[ -n "$coeval" ] || coeval=$(built coeval-cli coeval)
+refuse_other_profiles "$coeval"
 
 work=$(mktemp -d)
 server=

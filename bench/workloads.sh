@@ -3,7 +3,7 @@
 # and SmallBank, both servers durable. What makes the comparison unfair: bench/README.md.
 #
 #   bench/workloads.sh [--seconds 5] [--repeat 3] [--warehouses 2] [--clients 8]
-#                      [--only NAME[,NAME…]] [--coeval BINARY] [--folder DIR] [--no-record]
+#                      [--only NAME[,NAME…]] [--coeval BINARY] [--folder DIR] [--no-record] [--trial]
 #
 # Every run ends with its workload's own check, on both. Ends with 1 when one finds
 # something wrong.

@@ -2,7 +2,7 @@
 //! nothing.
 //!
 //! ```text
-//! cargo run --release -p coeval-log --example recovery -- [MiB of log] [threads]
+//! cargo run --profile dist -p coeval-log --example recovery -- [MiB of log] [threads]
 //! ```
 //!
 //! It writes a log like pgbench's into a temporary directory: transactions of three

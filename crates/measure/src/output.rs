@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use coeval_workload::build::Build;
 use coeval_workload::plot::{Bars, Chart};
 
 /// A folder of results.
@@ -20,8 +21,10 @@ impl Output {
     /// The output in this folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// If the folder cannot be created.
-    pub fn new(folder: &Path) -> io::Result<Self> {
+    /// If the folder cannot be created, or this program's build profile is not one to
+    /// measure.
+    pub fn new(folder: &Path, build: Build) -> io::Result<Self> {
+        build.check().map_err(io::Error::other)?;
         std::fs::create_dir_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run -p coeval-sim -- run --seed 7 --scenario occ/bank/serializable/power
 //! cargo run -p coeval-sim -- court --seeds 3
-//! cargo run --release -p coeval-sim -- throughput --cores 8
+//! cargo run --profile dist -p coeval-sim -- throughput --cores 8
 //! ```
 
 mod calibrate;

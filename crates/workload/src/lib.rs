@@ -29,10 +29,12 @@
 //! - [`soak`]: updates for a long time beside a long scan, and how the server's memory
 //!   use develops.
 //!
-//! The histories that both families record are passed to the judges of `coeval-check`.
-//! [`chance`] is the seeded random number generator. All of them use the environment of
-//! `coeval-env`, inside a tokio runtime.
+//! [`build`] refuses to measure a binary whose build profile is not `dist`. The histories
+//! that both families record are passed to the judges of `coeval-check`. [`chance`] is the
+//! seeded random number generator. All of them use the environment of `coeval-env`, inside
+//! a tokio runtime.
 
+pub mod build;
 pub mod chance;
 pub mod crash;
 pub mod distribution;

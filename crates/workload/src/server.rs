@@ -384,8 +384,8 @@ pub fn build_coeval_with(features: &[&str]) -> Result<PathBuf, Error> {
         ])
         .args(features.iter().flat_map(|feature| ["--features", feature]))
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
+    if env::BUILD_PROFILE != "debug" {
+        command.args(["--profile", env::BUILD_PROFILE]);
     }
     let status = command.status().map_err(|source| Error::Start {
         program: cargo.to_string_lossy().into_owned(),

@@ -7,6 +7,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use coeval_check::history::Format;
 use coeval_txn::Isolation;
+use coeval_workload::build::MEASURED;
 use coeval_workload::driver::{Length, MOST_ARRIVALS, OPERATION_TIMEOUT, Options};
 use coeval_workload::loads::hybrid::Settings as Hybrid;
 use coeval_workload::loads::tpcc::{Rewards, Scale};
@@ -552,10 +553,20 @@ pub(super) fn bench(matches: &ArgMatches) -> ExitCode {
     let Some((name, matches)) = matches.subcommand() else {
         return ExitCode::from(2);
     };
+    use std::io::Write;
     match plan(name, matches) {
-        Ok(plan) => bench::run(&plan),
+        Ok(plan) => {
+            if coeval_env::BUILD_PROFILE != MEASURED {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "coeval bench: built with the profile {}, so that figures say little; build \
+                     with --profile {MEASURED}",
+                    coeval_env::BUILD_PROFILE
+                );
+            }
+            bench::run(&plan)
+        }
         Err(error) => {
-            use std::io::Write;
             let _ = writeln!(std::io::stderr(), "coeval bench: {error}");
             ExitCode::from(2)
         }

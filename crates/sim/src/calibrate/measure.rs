@@ -9,7 +9,7 @@ use std::fs;
 use std::hint::black_box;
 use std::io::{Seek, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use coeval_sim::probe::{self, Probe};
 use coeval_sim::throughput::{Demand, Taken};
 use coeval_workload::driver::{self, Length};
 use coeval_workload::loads::ycsb::{self, Letter, Ycsb};
-use coeval_workload::server::{Launch, Server, build_coeval, free_port};
+use coeval_workload::server::{Launch, Server, free_port};
 use coeval_workload::store::Database;
 use coeval_workload::workload::Workload;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -210,14 +210,6 @@ struct Running {
     process: String,
     address: SocketAddr,
     _folder: tempfile::TempDir,
-}
-
-/// Path of the server's binary, which is built if none is given.
-pub(super) fn binary(given: Option<&Path>) -> Result<PathBuf> {
-    Ok(match given {
-        Some(binary) => binary.to_owned(),
-        None => build_coeval()?,
-    })
 }
 
 async fn start(binary: &Path) -> Result<Running> {

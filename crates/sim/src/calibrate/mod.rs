@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use coeval_sim::costs::Costs;
 use coeval_sim::throughput::{Demand, Load, Place, Taken, simulate};
+use coeval_workload::build::Build;
 use coeval_workload::plot::{Axis, Chart, Series};
 
-use measure::{binary, driven, parts, probed, runtime};
+use measure::{driven, parts, probed, runtime};
 use solve::{probes, solve};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -34,6 +35,8 @@ pub(crate) struct CalibrateArguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
 }
 
 #[derive(clap::Args)]
@@ -60,6 +63,8 @@ pub(crate) struct ThroughputArguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
     /// Draws a chart of the results with the most clients into files of this name, `.svg`
     /// and `.png`.
     #[arg(long)]
@@ -69,7 +74,7 @@ pub(crate) struct ThroughputArguments {
 /// Measures all costs, and writes them to the file.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<bool> {
     let length = Duration::from_secs(arguments.seconds.max(1));
-    let binary = binary(arguments.binary.as_deref())?;
+    let binary = arguments.build.coeval(arguments.binary.clone())?;
     let mut costs = parts(length)?;
     let measured = runtime(2)?.block_on(probed(&binary, &probes(), length))?;
     solve(&mut costs, &measured)?;
@@ -77,7 +82,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<bool> {
         fs::create_dir_all(folder)?;
     }
     let mut text = format!(
-        "# What work costs, in nanoseconds: cargo run --release -p coeval-sim -- calibrate\n\
+        "# What work costs, in nanoseconds: cargo run --profile dist -p coeval-sim -- calibrate\n\
          # on {}\n{costs}",
         machine()
     );
@@ -102,7 +107,7 @@ pub(crate) fn throughput(arguments: &ThroughputArguments) -> Result<bool> {
         .filter(|load| load.name().contains(&arguments.only));
     match arguments.real {
         Some(seconds) => {
-            let binary = binary(arguments.binary.as_deref())?;
+            let binary = arguments.build.coeval(arguments.binary.clone())?;
             let real = Duration::from_secs(seconds.max(1));
             beside(arguments, &costs, loads, (&binary, real))?;
         }

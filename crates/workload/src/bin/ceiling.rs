@@ -2,7 +2,7 @@
 //! throughput of a load over the wire that no database can exceed.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin ceiling -- --listen 127.0.0.1:7700
+//! cargo run --profile dist -p coeval-workload --bin ceiling -- --listen 127.0.0.1:7700
 //! pgbench -h 127.0.0.1 -p 7700 -n -M prepared -c 8 -j 2 -T 5 -D scale=10 -f bench/tpcb.sql
 //! ```
 //!
@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coeval_env as env;
+use coeval_workload::build::Build;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -34,6 +35,8 @@ struct Arguments {
     /// Number of worker threads.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
+    #[command(flatten)]
+    build: Build,
 }
 
 /// Request codes that a client sends in place of a protocol version to ask for
@@ -63,6 +66,7 @@ async fn main() -> ExitCode {
 
 /// Accepts connections and distributes them over the workers in turn.
 async fn serve(arguments: Arguments) -> io::Result<std::convert::Infallible> {
+    arguments.build.check().map_err(io::Error::other)?;
     let listener = env::listen(arguments.listen).await?;
     let mut workers = Vec::new();
     for _ in 0..arguments.workers {

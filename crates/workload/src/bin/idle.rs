@@ -1,7 +1,7 @@
 //! The idle command: measures the cost of an idle connection.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin idle -- --connections 10000
+//! cargo run --profile dist -p coeval-workload --bin idle -- --connections 10000
 //! ```
 //!
 //! The command opens `--connections` sessions, and reports how much the server's memory
@@ -15,7 +15,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coeval_env as env;
-use coeval_workload::server::{Launch, build_coeval, free_port};
+use coeval_workload::build::Build;
+use coeval_workload::server::{Launch, free_port};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Measures connections that do nothing.
@@ -27,6 +28,8 @@ struct Arguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -43,10 +46,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let binary = match arguments.binary {
-        Some(binary) => binary,
-        None => build_coeval()?,
-    };
+    let binary = arguments.build.coeval(arguments.binary)?;
     let folder = tempfile::tempdir()?;
     let mut launch = Launch::coeval(binary, folder.path(), free_port().await?)?;
     launch.arguments.extend([

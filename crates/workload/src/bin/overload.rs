@@ -2,8 +2,8 @@
 //! saturate it.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin overload
-//! cargo run --release -p coeval-workload --bin overload -- --isolation serializable
+//! cargo run --profile dist -p coeval-workload --bin overload
+//! cargo run --profile dist -p coeval-workload --bin overload -- --isolation serializable
 //! ```
 //!
 //! The command prints a line for each step, and exits with 1 if the server collapses: if
@@ -16,8 +16,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use coeval_workload::build::Build;
 use coeval_workload::overload::{Load, Step};
-use coeval_workload::server::{Launch, build_coeval, free_port};
+use coeval_workload::server::{Launch, free_port};
 
 /// Factor by which doubling the clients must raise the throughput; with less, the server
 /// counts as saturated.
@@ -48,6 +49,8 @@ struct Arguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
     /// Further arguments of the server, such as --server=--max-running-transactions=8.
     #[arg(long)]
     server: Vec<String>,
@@ -66,10 +69,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<bool, Box<dyn std::error::Error>> {
-    let binary = match arguments.binary {
-        Some(binary) => binary,
-        None => build_coeval()?,
-    };
+    let binary = arguments.build.coeval(arguments.binary)?;
     let folder = tempfile::tempdir()?;
     let mut launch = Launch::coeval(binary, folder.path(), free_port().await?)?;
     launch.arguments.extend(arguments.server);

@@ -1,8 +1,8 @@
 //! The recorder command: measures the cost of recording a history, over the wire.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin recorder
-//! cargo run --release -p coeval-workload --bin recorder -- --rounds 20 --seconds 3
+//! cargo run --profile dist -p coeval-workload --bin recorder
+//! cargo run --profile dist -p coeval-workload --bin recorder -- --rounds 20 --seconds 3
 //! ```
 //!
 //! The command runs list-append against one server again and again, with and without a
@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_txn::Isolation;
+use coeval_workload::build::Build;
 use coeval_workload::driver::{self, Length, Options};
 use coeval_workload::loads::list_append::ListAppend;
-use coeval_workload::server::{Launch, build_coeval, free_port};
+use coeval_workload::server::{Launch, free_port};
 use coeval_workload::store::Database;
 use coeval_workload::workload::Workload;
 
@@ -42,6 +43,8 @@ struct Arguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -59,10 +62,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<bool, Failure> {
-    let binary = match arguments.binary {
-        Some(binary) => binary,
-        None => build_coeval()?,
-    };
+    let binary = arguments.build.coeval(arguments.binary)?;
     let folder = tempfile::tempdir()?;
     let launch = Launch::coeval(binary, folder.path(), free_port().await?)?;
     let mut server = launch.start()?;

@@ -2,8 +2,8 @@
 //! beside a long scan.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin soak                        an hour
-//! cargo run --release -p coeval-workload --bin soak -- --minutes 1 --scan-minutes 0.2
+//! cargo run --profile dist -p coeval-workload --bin soak                        an hour
+//! cargo run --profile dist -p coeval-workload --bin soak -- --minutes 1 --scan-minutes 0.2
 //! ```
 //!
 //! The command prints a sample now and then, and exits with 1 if the process has grown by
@@ -24,7 +24,8 @@ use std::time::Duration;
 use clap::Parser;
 use coeval_env as env;
 use coeval_workload::Connection;
-use coeval_workload::server::{Launch, build_coeval, free_port};
+use coeval_workload::build::Build;
+use coeval_workload::server::{Launch, free_port};
 use coeval_workload::soak::{Accounts, Load, accounts};
 
 /// Runs a soak test of a server.
@@ -62,6 +63,8 @@ struct Arguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
     /// Further arguments of the server, such as --server=--memory-limit-megabytes=512.
     #[arg(long)]
     server: Vec<String>,
@@ -168,10 +171,7 @@ fn print_sample(name: &str, seconds: f64, updates: u64, sample: &Sample) {
 }
 
 async fn run(arguments: Arguments) -> Result<bool, Failure> {
-    let binary = match arguments.binary {
-        Some(binary) => binary,
-        None => build_coeval()?,
-    };
+    let binary = arguments.build.coeval(arguments.binary)?;
     let folder = tempfile::tempdir()?;
     let mut launch = Launch::coeval(binary, folder.path(), free_port().await?)?;
     launch.arguments.extend(arguments.server);

@@ -2,7 +2,7 @@
 //! answer.
 //!
 //! ```text
-//! cargo run --release -p coeval-workload --bin startup
+//! cargo run --profile dist -p coeval-workload --bin startup
 //! ```
 //!
 //! The command starts the server again and again: in a new directory each time, in one
@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use coeval_env as env;
-use coeval_workload::server::{Launch, build_coeval, free_port};
+use coeval_workload::build::Build;
+use coeval_workload::server::{Launch, free_port};
 
 /// Upper bound for the start of an empty server.
 const AIM: Duration = Duration::from_millis(100);
@@ -29,6 +30,8 @@ struct Arguments {
     /// The server's binary; built from this workspace when absent.
     #[arg(long)]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
 }
 
 /// How the previous run of the server ended, before a start that is measured.
@@ -51,10 +54,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let binary = match arguments.binary {
-        Some(binary) => binary,
-        None => build_coeval()?,
-    };
+    let binary = arguments.build.coeval(arguments.binary)?;
     println!("from the start of the process to its first answer, in ms:");
     println!(
         "{:<24} {:>8} {:>8} {:>8}  aim",

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bench/ems                                    with a record of machine and results
-//! cargo run --release -p coeval-measure --bin ems -- --help
+//! cargo run --profile dist -p coeval-measure --bin ems -- --help
 //! ```
 //!
 //! The benchmark has two parts, after figures 2.4 to 2.7 of EMS:
@@ -38,6 +38,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coeval_measure::Output;
+use coeval_workload::build::Build;
 
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
@@ -63,6 +64,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 fn main() -> ExitCode {
@@ -76,7 +79,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> std::io::Result<()> {
-    let mut output = Output::new(&arguments.output)?;
+    let mut output = Output::new(&arguments.output, arguments.build)?;
     reads::measure(arguments, &mut output)?;
     memory::measure(arguments, &mut output)?;
     output.finish("ems.txt")

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bench/frs                                    with a record of machine and results
-//! cargo run --release -p coeval-measure --bin frs -- --help
+//! cargo run --profile dist -p coeval-measure --bin frs -- --help
 //! ```
 //!
 //! The benchmark reproduces table 6.1 and figures 6.5 to 6.8 of FRS, with three nodes of
@@ -55,6 +55,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use coeval_consensus::Recovery as Method;
 use coeval_measure::Output;
+use coeval_workload::build::Build;
 
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
@@ -87,6 +88,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 impl Arguments {
@@ -133,7 +136,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut output = Output::new(&arguments.output)?;
+    let mut output = Output::new(&arguments.output, arguments.build)?;
     if arguments.wants("6.1") {
         table::measure(&mut output)?;
     }

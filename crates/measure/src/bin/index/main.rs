@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bench/index                                      with a record of machine and results
-//! cargo run --release -p coeval-measure --bin index -- --help
+//! cargo run --profile dist -p coeval-measure --bin index -- --help
 //! ```
 //!
 //! There are three shapes of keys: 8 bytes, 24 bytes, and 24 bytes of three columns (64
@@ -42,6 +42,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use coeval_measure::{Output, Stopwatch, processor_time};
+use coeval_workload::build::Build;
 
 use indexes::{Index, Ours, SccArray, SccBytes};
 use report::{Row, Rows};
@@ -84,6 +85,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 impl Shape {
@@ -307,7 +310,7 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> std::io::Result<()> {
     coeval_memory::allocator::start();
-    let mut output = Output::new(&arguments.output)?;
+    let mut output = Output::new(&arguments.output, arguments.build)?;
     let mut rows = Rows::new(&output);
     let (keys, rounds) = (arguments.keys, arguments.rounds);
     for &shape in &arguments.shapes {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bench/recovery                                   with a record of machine and results
-//! cargo run --release -p coeval-measure --bin recovery -- --help
+//! cargo run --profile dist -p coeval-measure --bin recovery -- --help
 //! ```
 //!
 //! The benchmark runs the engine in this process, with a data directory and default
@@ -47,6 +47,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coeval_measure::{Failure, Output};
+use coeval_workload::build::Build;
 
 #[global_allocator]
 static ALLOCATOR: coeval_memory::allocator::Allocator = coeval_memory::allocator::NEW;
@@ -81,6 +82,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 impl Arguments {
@@ -105,7 +108,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut output = Output::new(&arguments.output)?;
+    let mut output = Output::new(&arguments.output, arguments.build)?;
     starts::measure(arguments, &mut output).await?;
     beside::measure(arguments, &mut output).await?;
     output.finish("recovery.txt")?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bench/replay                                   with a record of machine and results
-//! cargo run --release -p coeval-measure --bin replay -- --help
+//! cargo run --profile dist -p coeval-measure --bin replay -- --help
 //! ```
 //!
 //! An engine as leader, with its log in a real file, fills a table and changes random
@@ -43,6 +43,7 @@ use coeval_log::{HardState, RecoverySummary, Replayer, ReplicaLog};
 use coeval_measure::Output;
 use coeval_occ::{Engine, FollowedTables, Settings};
 use coeval_types::{Lsn, Term, Timestamp};
+use coeval_workload::build::Build;
 use table::Totals;
 
 #[global_allocator]
@@ -69,6 +70,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 /// Error of a measurement.
@@ -103,7 +106,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut output = Output::new(&arguments.output)?;
+    let mut output = Output::new(&arguments.output, arguments.build)?;
     let parent = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
     let directory = tempfile::Builder::new()
         .prefix("coeval-replay-")

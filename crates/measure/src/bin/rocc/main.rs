@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bench/rocc                                   with a record of machine and results
-//! cargo run --release -p coeval-measure --bin rocc -- --help
+//! cargo run --profile dist -p coeval-measure --bin rocc -- --help
 //! ```
 //!
 //! The benchmark reproduces figures 3.6 to 3.14 and table 3.2 of ROCC, each a
@@ -53,6 +53,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coeval_measure::Output;
+use coeval_workload::build::Build;
 use figures::Figure;
 
 #[global_allocator]
@@ -93,6 +94,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 // Workers have threads of their own; this thread runs the garbage collectors.
@@ -132,7 +135,7 @@ fn chosen(mut all: Vec<Figure>, names: &[String]) -> Result<Vec<Figure>, String>
 
 async fn run(arguments: &Arguments) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
-    let mut output = Output::new(&arguments.output).map_err(failed)?;
+    let mut output = Output::new(&arguments.output, arguments.build).map_err(failed)?;
     let figures = chosen(figures::all(arguments), &arguments.figures)?;
     let mut engines = engines::Engines::default();
     let mut csv = turn::HEAD.to_owned();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bench/transactions                               with a record of machine and results
-//! cargo run --release -p coeval-measure --bin transactions -- --help
+//! cargo run --profile dist -p coeval-measure --bin transactions -- --help
 //! ```
 //!
 //! The benchmark calls the engine in this process through the transaction contract, one
@@ -48,6 +48,7 @@ use std::time::Duration;
 use clap::Parser;
 use coeval_measure::{Failure, Output, median, table};
 use coeval_occ::{Engine, Settings};
+use coeval_workload::build::Build;
 use coeval_workload::plot::{Bar, Bars};
 
 use load::{Kind, Load, Turn};
@@ -76,6 +77,8 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     output: PathBuf,
+    #[command(flatten)]
+    build: Build,
 }
 
 /// An engine with a filled table, and the number of updates made to it.
@@ -137,7 +140,7 @@ async fn main() -> ExitCode {
 }
 
 async fn measure(arguments: &Arguments) -> Result<(), Failure> {
-    let mut output = Output::new(&arguments.output)?;
+    let mut output = Output::new(&arguments.output, arguments.build)?;
     let parent = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
     let directory = tempfile::Builder::new()
         .prefix("coeval-transactions-")
