@@ -46,7 +46,7 @@ built() {
 # profile dist, or this is a trial.
 refuse_other_profiles() {
     local said
-    said=$("$1" --version 2>&1) || said="nothing that it ran for: $said"
+    said=$("$1" --version 2>&1) || said="nothing, for it cannot be run"
     case $said in *'(dist)') return 0 ;; esac
     if [ "$trial" = yes ]; then
         printf '%s: a trial, of which no record is kept: %s says %s\n' "$(basename "$0")" "$1" "$said" >&2
