@@ -19,7 +19,7 @@ pub(super) fn parse(
     style: &Style,
 ) -> Result<Vec<Value>> {
     let element_type = ColumnType::from(element);
-    if matches!(data_type, DataType::Int2Vector | DataType::OidVector) {
+    if data_type.is_vector() {
         return text
             .split_whitespace()
             .map(|word| Value::parse(word, element_type, style))
@@ -111,10 +111,7 @@ pub(super) fn write(elements: &[Value], column_type: ColumnType, style: &Style, 
         data_type: column_type.data_type.element().unwrap_or(DataType::Text),
         modifier: column_type.modifier,
     };
-    if matches!(
-        column_type.data_type,
-        DataType::Int2Vector | DataType::OidVector
-    ) {
+    if column_type.data_type.is_vector() {
         for (position, value) in elements.iter().enumerate() {
             if position > 0 {
                 out.push(b' ');

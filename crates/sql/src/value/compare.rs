@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::Value;
+use super::operations::Representation;
+use super::{Value, for_value};
 
 impl Value {
     /// Which of two values of one type comes first. Nulls come last and equal
@@ -10,40 +11,19 @@ impl Value {
     /// their bytes (the C collation).
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Null, Self::Null) => Ordering::Equal,
-            (Self::Null, _) => Ordering::Greater,
-            (_, Self::Null) => Ordering::Less,
-            (Self::Bool(left), Self::Bool(right)) => left.cmp(right),
-            (Self::Int2(left), Self::Int2(right)) => left.cmp(right),
-            (Self::Int4(left), Self::Int4(right)) => left.cmp(right),
-            (Self::Int8(left), Self::Int8(right)) => left.cmp(right),
-            (Self::Float4(left), Self::Float4(right)) => {
-                order_floats(f64::from(*left), f64::from(*right))
+        for_value!(self, null => self.order_apart(other), (V, left) => {
+            match V::content(other) {
+                Some(right) => V::order(left, right),
+                None => self.order_apart(other),
             }
-            (Self::Float8(left), Self::Float8(right)) => order_floats(*left, *right),
-            (Self::Numeric(left), Self::Numeric(right)) => left.cmp(right),
-            (Self::Text(left), Self::Text(right)) => left.as_bytes().cmp(right.as_bytes()),
-            (Self::Date(left), Self::Date(right)) => left.cmp(right),
-            (Self::Timestamp(left), Self::Timestamp(right))
-            | (Self::TimestampTz(left), Self::TimestampTz(right)) => left.cmp(right),
-            (
-                Self::Oid(left) | Self::Object(left, _),
-                Self::Oid(right) | Self::Object(right, _),
-            ) => left.cmp(right),
-            (Self::Char(left), Self::Char(right)) => left.cmp(right),
-            (Self::Array(left), Self::Array(right)) => {
-                for (left, right) in left.iter().zip(right.iter()) {
-                    let order = left.order(right);
-                    if order != Ordering::Equal {
-                        return order;
-                    }
-                }
-                left.len().cmp(&right.len())
-            }
-            // Of different types: the binder does not let them meet.
-            _ => self.rank().cmp(&other.rank()),
-        }
+        })
+    }
+
+    /// The order of two that are not held alike: one or both are null, or they are of
+    /// different types, which the binder does not let meet.
+    #[cold]
+    fn order_apart(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
     }
 
     fn rank(&self) -> u8 {
@@ -65,11 +45,6 @@ impl Value {
             Self::Null => 14,
         }
     }
-}
-
-fn order_floats(left: f64, right: f64) -> Ordering {
-    left.partial_cmp(&right)
-        .unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
 /// Not SQL's `=`: nulls equal each other here.

@@ -1,11 +1,17 @@
-//! The types there are, by their PostgreSQL names and numbers.
+//! The types there are. What each is called and can do is in [`super::types`].
 
 use std::fmt;
 
+use super::operations::{
+    DateTimeType, Family, Modifier, NumberType, ObjectType, Structure, TypeFacts, TypeOperations,
+};
 use crate::{Error, Result, SqlState};
 
+/// Declares the types, and `for_type!`, which evaluates an expression with the
+/// [`TypeOperations`] of a type at hand. Each variant has a marker of its name in
+/// [`super::types`].
 macro_rules! data_types {
-    ($($(#[$doc:meta])* $variant:ident = $oid:literal, $name:literal, $sql:literal, $length:literal;)*) => {
+    (($dollar:tt) $($(#[$doc:meta])* $variant:ident,)*) => {
         /// A type, without its modifier.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DataType {
@@ -15,144 +21,145 @@ macro_rules! data_types {
         impl DataType {
             /// Every type, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+        }
 
-            /// Its number in `pg_type`.
-            #[must_use]
-            pub const fn oid(self) -> u32 {
-                match self { $(Self::$variant => $oid,)* }
-            }
-
-            /// Its name in `pg_type`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// Its name in SQL, as `format_type` prints it.
-            #[must_use]
-            pub const fn sql_name(self) -> &'static str {
-                match self { $(Self::$variant => $sql,)* }
-            }
-
-            /// Its length in bytes in the protocol's row description; -1 when
-            /// values differ in length.
-            #[must_use]
-            pub const fn length(self) -> i16 {
-                match self { $(Self::$variant => $length,)* }
-            }
+        /// An expression over the operations `$operations` of a type.
+        macro_rules! for_type {
+            ($dollar data_type:expr, $dollar operations:ident => $dollar result:expr) => {
+                match $dollar data_type {
+                    $($crate::value::DataType::$variant => {
+                        type $dollar operations = $crate::value::types::$variant;
+                        $dollar result
+                    })*
+                }
+            };
         }
     };
 }
 
 data_types! {
+    ($)
     /// True or false.
-    Bool = 16, "bool", "boolean", 1;
+    Bool,
     /// One byte, in the system catalogs.
-    InternalChar = 18, "char", "\"char\"", 1;
+    InternalChar,
     /// An identifier, at most 63 bytes.
-    Name = 19, "name", "name", 64;
+    Name,
     /// 64-bit integer.
-    Int8 = 20, "int8", "bigint", 8;
+    Int8,
     /// 16-bit integer.
-    Int2 = 21, "int2", "smallint", 2;
+    Int2,
     /// A list of column numbers, in the system catalogs.
-    Int2Vector = 22, "int2vector", "int2vector", -1;
+    Int2Vector,
     /// 32-bit integer.
-    Int4 = 23, "int4", "integer", 4;
+    Int4,
     /// A function's number, printed as its name.
-    Regproc = 24, "regproc", "regproc", 4;
+    Regproc,
     /// A string of any length.
-    Text = 25, "text", "text", -1;
+    Text,
     /// An object's number in the system catalogs.
-    Oid = 26, "oid", "oid", 4;
+    Oid,
     /// A list of object numbers, in the system catalogs.
-    OidVector = 30, "oidvector", "oidvector", -1;
+    OidVector,
     /// Single-precision floating point.
-    Float4 = 700, "float4", "real", 4;
+    Float4,
     /// Double-precision floating point.
-    Float8 = 701, "float8", "double precision", 8;
+    Float8,
     /// A literal whose type the context has yet to say.
-    Unknown = 705, "unknown", "unknown", -2;
+    Unknown,
     /// A string of fixed length, padded with blanks.
-    Char = 1042, "bpchar", "character", -1;
+    Char,
     /// A string of limited length.
-    VarChar = 1043, "varchar", "character varying", -1;
+    VarChar,
     /// A day.
-    Date = 1082, "date", "date", 4;
+    Date,
     /// A date and time of day, in no particular time zone.
-    Timestamp = 1114, "timestamp", "timestamp without time zone", 8;
+    Timestamp,
     /// A moment.
-    TimestampTz = 1184, "timestamptz", "timestamp with time zone", 8;
+    TimestampTz,
     /// A decimal number of any size.
-    Numeric = 1700, "numeric", "numeric", -1;
+    Numeric,
     /// A relation's number, printed as its name.
-    Regclass = 2205, "regclass", "regclass", 4;
+    Regclass,
     /// A type's number, printed as its name.
-    Regtype = 2206, "regtype", "regtype", 4;
+    Regtype,
     /// A schema's number, printed as its name.
-    Regnamespace = 4089, "regnamespace", "regnamespace", 4;
+    Regnamespace,
     /// A role's number, printed as its name.
-    Regrole = 4096, "regrole", "regrole", 4;
+    Regrole,
     /// What a function returns that returns nothing.
-    Void = 2278, "void", "void", 4;
+    Void,
     /// Array of `boolean`.
-    BoolArray = 1000, "_bool", "boolean[]", -1;
+    BoolArray,
     /// Array of `"char"`.
-    InternalCharArray = 1002, "_char", "\"char\"[]", -1;
+    InternalCharArray,
     /// Array of `name`.
-    NameArray = 1003, "_name", "name[]", -1;
+    NameArray,
     /// Array of `smallint`.
-    Int2Array = 1005, "_int2", "smallint[]", -1;
+    Int2Array,
     /// Array of `integer`.
-    Int4Array = 1007, "_int4", "integer[]", -1;
+    Int4Array,
     /// Array of `text`.
-    TextArray = 1009, "_text", "text[]", -1;
+    TextArray,
     /// Array of `char(n)`.
-    CharArray = 1014, "_bpchar", "character[]", -1;
+    CharArray,
     /// Array of `varchar`.
-    VarCharArray = 1015, "_varchar", "character varying[]", -1;
+    VarCharArray,
     /// Array of `bigint`.
-    Int8Array = 1016, "_int8", "bigint[]", -1;
+    Int8Array,
     /// Array of `real`.
-    Float4Array = 1021, "_float4", "real[]", -1;
+    Float4Array,
     /// Array of `double precision`.
-    Float8Array = 1022, "_float8", "double precision[]", -1;
+    Float8Array,
     /// Array of `oid`.
-    OidArray = 1028, "_oid", "oid[]", -1;
+    OidArray,
     /// Array of access privileges: always null here.
-    AclItemArray = 1034, "_aclitem", "aclitem[]", -1;
+    AclItemArray,
     /// Array of `timestamp`.
-    TimestampArray = 1115, "_timestamp", "timestamp without time zone[]", -1;
+    TimestampArray,
     /// Array of `date`.
-    DateArray = 1182, "_date", "date[]", -1;
+    DateArray,
     /// Array of `timestamptz`.
-    TimestampTzArray = 1185, "_timestamptz", "timestamp with time zone[]", -1;
+    TimestampTzArray,
     /// Array of `numeric`.
-    NumericArray = 1231, "_numeric", "numeric[]", -1;
+    NumericArray,
     /// Array of `regtype`.
-    RegtypeArray = 2211, "_regtype", "regtype[]", -1;
+    RegtypeArray,
 }
 
+pub(super) use for_type;
+
 impl DataType {
-    const ARRAYS: &'static [(Self, Self)] = &[
-        (Self::Bool, Self::BoolArray),
-        (Self::InternalChar, Self::InternalCharArray),
-        (Self::Name, Self::NameArray),
-        (Self::Int2, Self::Int2Array),
-        (Self::Int4, Self::Int4Array),
-        (Self::Text, Self::TextArray),
-        (Self::Char, Self::CharArray),
-        (Self::VarChar, Self::VarCharArray),
-        (Self::Int8, Self::Int8Array),
-        (Self::Float4, Self::Float4Array),
-        (Self::Float8, Self::Float8Array),
-        (Self::Oid, Self::OidArray),
-        (Self::Timestamp, Self::TimestampArray),
-        (Self::Date, Self::DateArray),
-        (Self::TimestampTz, Self::TimestampTzArray),
-        (Self::Numeric, Self::NumericArray),
-        (Self::Regtype, Self::RegtypeArray),
-    ];
+    /// What it is called, and what the system catalogs say of it.
+    #[must_use]
+    pub(crate) const fn facts(self) -> &'static TypeFacts {
+        for_type!(self, T => &<T as TypeOperations>::FACTS)
+    }
+
+    /// Its number in `pg_type`.
+    #[must_use]
+    pub const fn oid(self) -> u32 {
+        self.facts().oid
+    }
+
+    /// Its name in `pg_type`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Its name in SQL, as `format_type` prints it.
+    #[must_use]
+    pub const fn sql_name(self) -> &'static str {
+        self.facts().sql_name
+    }
+
+    /// Its length in bytes in the protocol's row description; -1 when
+    /// values differ in length.
+    #[must_use]
+    pub const fn length(self) -> i16 {
+        self.facts().length
+    }
 
     /// The type with this number in `pg_type`.
     #[must_use]
@@ -162,68 +169,76 @@ impl DataType {
 
     /// The type of an array's elements; `None` when it is no array.
     #[must_use]
-    pub fn element(self) -> Option<Self> {
-        match self {
-            Self::Int2Vector => Some(Self::Int2),
-            Self::OidVector => Some(Self::Oid),
-            Self::AclItemArray => Some(Self::Text),
-            _ => Self::ARRAYS
-                .iter()
-                .find(|(_, array)| *array == self)
-                .map(|(element, _)| *element),
+    pub const fn element(self) -> Option<Self> {
+        match self.facts().structure {
+            Structure::Scalar | Structure::Characters => None,
+            Structure::Array(element) | Structure::Vector(element) => Some(element),
+            Structure::AclItems => Some(Self::Text),
         }
     }
 
     /// The array type with elements of this type, if there is one.
     #[must_use]
-    pub fn array(self) -> Option<Self> {
-        Self::ARRAYS
-            .iter()
-            .find(|(element, _)| *element == self)
-            .map(|(_, array)| *array)
+    pub const fn array(self) -> Option<Self> {
+        self.facts().array
+    }
+
+    /// Whether it is a list of the system catalogs that counts from 0.
+    #[must_use]
+    pub const fn is_vector(self) -> bool {
+        matches!(self.facts().structure, Structure::Vector(_))
     }
 
     /// Whether its values are points in time.
     #[must_use]
     pub const fn is_moment(self) -> bool {
-        matches!(self, Self::Date | Self::Timestamp | Self::TimestampTz)
+        self.date_time().is_some()
+    }
+
+    /// Which of the types of points in time it is.
+    #[must_use]
+    pub(crate) const fn date_time(self) -> Option<DateTimeType> {
+        match self.facts().family {
+            Family::DateTime(kind) => Some(kind),
+            Family::Number(_) | Family::String | Family::Object(_) | Family::Other => None,
+        }
     }
 
     /// Whether it is one of the string types, `unknown` not included.
     #[must_use]
     pub const fn is_string(self) -> bool {
-        matches!(self, Self::Text | Self::VarChar | Self::Char | Self::Name)
+        matches!(self.facts().family, Family::String)
     }
 
     /// Whether it is a number.
     #[must_use]
     pub const fn is_number(self) -> bool {
-        matches!(
-            self,
-            Self::Int2 | Self::Int4 | Self::Int8 | Self::Float4 | Self::Float8 | Self::Numeric
-        )
+        self.number().is_some()
+    }
+
+    /// Which of the number types it is.
+    #[must_use]
+    pub(crate) const fn number(self) -> Option<NumberType> {
+        match self.facts().family {
+            Family::Number(kind) => Some(kind),
+            Family::String | Family::DateTime(_) | Family::Object(_) | Family::Other => None,
+        }
+    }
+
+    /// Which of the types of objects of the catalog it is: `regclass` and its like.
+    #[must_use]
+    pub(crate) const fn object(self) -> Option<ObjectType> {
+        match self.facts().family {
+            Family::Object(kind) => Some(kind),
+            Family::Number(_) | Family::String | Family::DateTime(_) | Family::Other => None,
+        }
     }
 
     /// Whether tables can have columns of it. The rest is for the system
     /// catalogs only.
     #[must_use]
     pub const fn is_storable(self) -> bool {
-        matches!(
-            self,
-            Self::Bool
-                | Self::Int2
-                | Self::Int4
-                | Self::Int8
-                | Self::Float4
-                | Self::Float8
-                | Self::Numeric
-                | Self::Text
-                | Self::Char
-                | Self::VarChar
-                | Self::Date
-                | Self::Timestamp
-                | Self::TimestampTz
-        )
+        for_type!(self, T => <T as TypeOperations>::STORABLE)
     }
 }
 
@@ -304,24 +319,19 @@ impl ColumnType {
     /// Declared characters of a string type.
     #[must_use]
     pub fn length(self) -> Option<usize> {
-        match self.data_type {
-            DataType::Char | DataType::VarChar if self.modifier >= 4 => {
-                Some((self.modifier - 4) as usize)
-            }
-            _ => None,
-        }
+        let limited = self.data_type.facts().modifier == Modifier::Length && self.modifier >= 4;
+        limited.then(|| (self.modifier - 4) as usize)
     }
 
     /// Declared precision and scale of a numeric.
     #[must_use]
     pub fn precision_and_scale(self) -> Option<(u32, u32)> {
-        match self.data_type {
-            DataType::Numeric if self.modifier >= 4 => {
-                let packed = (self.modifier - 4) as u32;
-                Some((packed >> 16, packed & 0x7ff))
-            }
-            _ => None,
-        }
+        let modifier = self.data_type.facts().modifier;
+        let limited = modifier == Modifier::PrecisionAndScale && self.modifier >= 4;
+        limited.then(|| {
+            let packed = (self.modifier - 4) as u32;
+            (packed >> 16, packed & 0x7ff)
+        })
     }
 }
 
@@ -334,22 +344,24 @@ impl fmt::Display for DataType {
 /// As `format_type` prints it.
 impl fmt::Display for ColumnType {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.data_type {
-            DataType::Char if self.modifier < 0 => formatter.write_str("bpchar"),
-            DataType::Char | DataType::VarChar if self.modifier >= 4 => {
-                write!(formatter, "{}({})", self.data_type, self.modifier - 4)
+        let name = self.data_type.sql_name();
+        match self.data_type.facts().modifier {
+            // Without one, `character` would be `character(1)`.
+            Modifier::Length if self.modifier < 0 && self.data_type == DataType::Char => {
+                formatter.write_str(self.data_type.name())
             }
-            DataType::Numeric => match self.precision_and_scale() {
-                Some((precision, scale)) => write!(formatter, "numeric({precision},{scale})"),
-                None => formatter.write_str("numeric"),
+            Modifier::Length if self.modifier >= 4 => {
+                write!(formatter, "{name}({})", self.modifier - 4)
+            }
+            Modifier::PrecisionAndScale => match self.precision_and_scale() {
+                Some((precision, scale)) => write!(formatter, "{name}({precision},{scale})"),
+                None => formatter.write_str(name),
             },
-            DataType::Timestamp if self.modifier >= 0 => {
-                write!(formatter, "timestamp({}) without time zone", self.modifier)
-            }
-            DataType::TimestampTz if self.modifier >= 0 => {
-                write!(formatter, "timestamp({}) with time zone", self.modifier)
-            }
-            other => formatter.write_str(other.sql_name()),
+            Modifier::Fraction if self.modifier >= 0 => match name.split_once(' ') {
+                Some((head, tail)) => write!(formatter, "{head}({}) {tail}", self.modifier),
+                None => write!(formatter, "{name}({})", self.modifier),
+            },
+            Modifier::None | Modifier::Length | Modifier::Fraction => formatter.write_str(name),
         }
     }
 }

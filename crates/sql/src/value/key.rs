@@ -19,7 +19,9 @@
 //!
 //! A descending column has all bytes behind the marker inverted.
 
-use super::{DataType, Numeric, Value};
+use super::data_type::for_type;
+use super::operations::{Representation, TypeOperations};
+use super::{DataType, Value, for_value};
 use crate::Result;
 
 pub(super) const NULL_FIRST: u8 = 0;
@@ -62,7 +64,7 @@ impl Value {
         }
         key.push(PRESENT);
         let start = key.len();
-        write_ascending(self, key);
+        for_value!(self, null => {}, (V, content) => V::write_key(content, key));
         if order.descending {
             invert(&mut key[start..]);
         }
@@ -77,59 +79,45 @@ pub fn write_cell_key(
     order: KeyOrder,
     key: &mut Vec<u8>,
 ) -> Result<()> {
-    // Strings need no check and no copy: their cell is their key.
-    if let (Some(bytes), true) = (cell, data_type.is_string()) {
-        key.push(PRESENT);
-        let start = key.len();
-        key.extend_from_slice(bytes);
-        key.push(0);
-        if order.descending {
-            invert(&mut key[start..]);
-        }
+    let Some(bytes) = cell else {
+        Value::Null.write_key(order, key);
         return Ok(());
+    };
+    key.push(PRESENT);
+    let start = key.len();
+    for_type!(data_type, T => T::write_cell_key(bytes, key))?;
+    if order.descending {
+        invert(&mut key[start..]);
     }
-    Value::from_cell(cell, data_type)?.write_key(order, key);
     Ok(())
 }
 
-fn invert(bytes: &mut [u8]) {
+pub(super) fn invert(bytes: &mut [u8]) {
     for byte in bytes {
         *byte = !*byte;
     }
 }
 
-fn write_ascending(value: &Value, key: &mut Vec<u8>) {
-    match value {
-        Value::Null => {}
-        Value::Bool(truth) => key.push(u8::from(*truth)),
-        Value::Int2(number) => key.extend_from_slice(&(*number as u16 ^ (1 << 15)).to_be_bytes()),
-        Value::Int4(number) | Value::Date(number) => {
-            key.extend_from_slice(&(*number as u32 ^ (1 << 31)).to_be_bytes());
-        }
-        Value::Int8(number) | Value::Timestamp(number) | Value::TimestampTz(number) => {
-            key.extend_from_slice(&(*number as u64 ^ (1 << 63)).to_be_bytes());
-        }
-        Value::Float4(number) => write_float(f64::from(*number), key),
-        Value::Float8(number) => write_float(*number, key),
-        Value::Text(text) => {
-            key.extend_from_slice(text.as_bytes());
-            key.push(0);
-        }
-        Value::Oid(number) | Value::Object(number, _) => {
-            key.extend_from_slice(&number.to_be_bytes());
-        }
-        Value::Char(byte) => key.push(*byte),
-        Value::Numeric(number) => write_numeric(number, key),
-        Value::Array(elements) => {
-            for element in elements.iter() {
-                element.write_key(KeyOrder::ASCENDING, key);
-            }
-            key.push(NULL_FIRST);
-        }
-    }
+/// Appends an integer so that bytes compare as integers do.
+#[inline]
+pub(super) fn push_i16(number: i16, key: &mut Vec<u8>) {
+    key.extend_from_slice(&(number as u16 ^ (1 << 15)).to_be_bytes());
 }
 
-fn write_float(number: f64, key: &mut Vec<u8>) {
+/// See [`push_i16`].
+#[inline]
+pub(super) fn push_i32(number: i32, key: &mut Vec<u8>) {
+    key.extend_from_slice(&(number as u32 ^ (1 << 31)).to_be_bytes());
+}
+
+/// See [`push_i16`].
+#[inline]
+pub(super) fn push_i64(number: i64, key: &mut Vec<u8>) {
+    key.extend_from_slice(&(number as u64 ^ (1 << 63)).to_be_bytes());
+}
+
+/// Appends a float so that bytes compare as floats do.
+pub(super) fn push_f64(number: f64, key: &mut Vec<u8>) {
     let number = if number == 0.0 { 0.0 } else { number };
     let bits = if number.is_nan() {
         u64::MAX
@@ -139,26 +127,4 @@ fn write_float(number: f64, key: &mut Vec<u8>) {
         number.to_bits() | (1 << 63)
     };
     key.extend_from_slice(&bits.to_be_bytes());
-}
-
-fn write_numeric(number: &Numeric, key: &mut Vec<u8>) {
-    let class = match number {
-        Numeric::NegativeInfinity => 0,
-        Numeric::Infinity => 4,
-        Numeric::NaN => 5,
-        Numeric::Finite(_) => (number.signum() + 2) as u8,
-    };
-    key.push(class);
-    let Some((digits, exponent)) = number.significant_digits() else {
-        return;
-    };
-    let start = key.len();
-    key.extend_from_slice(&(exponent as u32 ^ (1 << 31)).to_be_bytes());
-    for pair in digits.chunks(2) {
-        key.push(pair[0] * 10 + pair.get(1).copied().unwrap_or(0) + 1);
-    }
-    key.push(0);
-    if number.signum() < 0 {
-        invert(&mut key[start..]);
-    }
 }

@@ -3,106 +3,94 @@
 //! The bounds of a scanned range are keys too, but may be cut short or one past a
 //! value; what cannot be read is left out.
 
-use super::{DataType, KeyOrder, Numeric, Value};
+use super::data_type::for_type;
+use super::operations::TypeOperations;
+use super::{DataType, KeyOrder, Value};
 
 /// Takes one column off a key: its value, and what follows. `None` when the bytes are
 /// not the whole of such a column.
 pub(crate) fn read_key(key: &[u8], data_type: DataType, order: KeyOrder) -> Option<(Value, &[u8])> {
-    let (&marker, rest) = key.split_first()?;
+    let (&marker, bytes) = key.split_first()?;
     match (marker, order.nulls_first) {
         (super::key::NULL_FIRST, true) | (super::key::NULL_LAST, false) => {
-            return Some((Value::Null, rest));
+            return Some((Value::Null, bytes));
         }
         (super::key::PRESENT, _) => {}
         _ => return None,
     }
     let invert = if order.descending { 0xff } else { 0 };
-    let at = |position: usize| rest.get(position).map(|byte| byte ^ invert);
-    if data_type.is_string() {
-        let end = (0..rest.len()).find(|&position| at(position) == Some(0))?;
-        let bytes: Vec<u8> = (0..end).filter_map(at).collect();
-        let text = String::from_utf8(bytes).ok()?;
-        return Some((Value::text(text), &rest[end + 1..]));
-    }
-    if data_type == DataType::Numeric {
-        return read_numeric(rest, invert);
-    }
-    let width = match data_type {
-        DataType::Bool | DataType::InternalChar => 1,
-        DataType::Int2 => 2,
-        DataType::Int4 | DataType::Date | DataType::Oid => 4,
-        DataType::Int8
-        | DataType::Timestamp
-        | DataType::TimestampTz
-        | DataType::Float4
-        | DataType::Float8 => 8,
-        _ => return None,
-    };
-    let (bytes, rest) = rest.split_at_checked(width)?;
-    let number = bytes
-        .iter()
-        .fold(0_u64, |number, byte| number << 8 | u64::from(byte ^ invert));
-    let value = match data_type {
-        DataType::Bool => Value::Bool(number != 0),
-        DataType::InternalChar => Value::Char(number as u8),
-        DataType::Int2 => Value::Int2((number as u16 ^ 1 << 15) as i16),
-        DataType::Int4 => Value::Int4((number as u32 ^ 1 << 31) as i32),
-        DataType::Date => Value::Date((number as u32 ^ 1 << 31) as i32),
-        DataType::Oid => Value::Oid(number as u32),
-        DataType::Int8 => Value::Int8((number ^ 1 << 63) as i64),
-        DataType::Timestamp => Value::Timestamp((number ^ 1 << 63) as i64),
-        DataType::TimestampTz => Value::TimestampTz((number ^ 1 << 63) as i64),
-        DataType::Float4 => Value::Float4(float(number) as f32),
-        DataType::Float8 => Value::Float8(float(number)),
-        _ => return None,
-    };
-    Some((value, rest))
+    let mut reader = KeyReader { bytes, invert };
+    let value = for_type!(data_type, T => T::read_key(&mut reader))?;
+    Some((value, reader.bytes))
 }
 
-fn float(key: u64) -> f64 {
-    if key == u64::MAX {
-        f64::NAN
-    } else if key >> 63 == 1 {
-        f64::from_bits(key & !(1 << 63))
-    } else {
-        f64::from_bits(!key)
-    }
+/// The bytes behind a key's marker, and whether they are inverted.
+pub(super) struct KeyReader<'key> {
+    bytes: &'key [u8],
+    /// What each byte is xored with.
+    invert: u8,
 }
 
-fn read_numeric(key: &[u8], invert: u8) -> Option<(Value, &[u8])> {
-    let (class, rest) = key.split_first()?;
-    let number = |number| Value::Numeric(Box::new(number));
-    let sign = match class ^ invert {
-        0 => return Some((number(Numeric::NegativeInfinity), rest)),
-        1 => "-",
-        2 => return Some((number(Numeric::parse("0").ok()??), rest)),
-        3 => "",
-        4 => return Some((number(Numeric::Infinity), rest)),
-        5 => return Some((number(Numeric::NaN), rest)),
-        _ => return None,
-    };
-    let invert = if sign.is_empty() { invert } else { !invert };
-    let (exponent, rest) = rest.split_at_checked(4)?;
-    let exponent = exponent
-        .iter()
-        .fold(0_u32, |bits, byte| bits << 8 | u32::from(byte ^ invert));
-    let exponent = (exponent ^ 1 << 31) as i32;
-    let end = rest.iter().position(|byte| byte ^ invert == 0)?;
-    let mut digits = String::new();
-    for byte in &rest[..end] {
-        let pair = (byte ^ invert) - 1;
-        digits.extend([char::from(b'0' + pair / 10), char::from(b'0' + pair % 10)]);
+impl KeyReader<'_> {
+    /// From here on, bytes are inverted once more.
+    pub(super) fn invert(&mut self) {
+        self.invert = !self.invert;
     }
-    let digits = digits.trim_end_matches('0');
-    let (first, others) = digits.split_at_checked(1)?;
-    let text = format!("{sign}{first}.{others}0e{exponent}");
-    let scale = others.len() as i64 - i64::from(exponent);
-    let value = Numeric::parse(&text).ok()??.round(scale.max(0));
-    Some((number(value), &rest[end + 1..]))
+
+    /// The next bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.bytes.split_first_chunk::<N>()?;
+        self.bytes = rest;
+        Some(bytes.map(|byte| byte ^ self.invert))
+    }
+
+    /// The bytes up to a zero, which is taken, too.
+    pub(super) fn until_zero(&mut self) -> Option<Vec<u8>> {
+        let end = self.bytes.iter().position(|byte| *byte == self.invert)?;
+        let bytes = self.bytes[..end].iter().map(|byte| byte ^ self.invert);
+        let bytes = bytes.collect();
+        self.bytes = &self.bytes[end + 1..];
+        Some(bytes)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn i16(&mut self) -> Option<i16> {
+        let bits = u16::from_be_bytes(self.array()?);
+        Some((bits ^ 1 << 15) as i16)
+    }
+
+    pub(super) fn i32(&mut self) -> Option<i32> {
+        let bits = u32::from_be_bytes(self.array()?);
+        Some((bits ^ 1 << 31) as i32)
+    }
+
+    pub(super) fn i64(&mut self) -> Option<i64> {
+        let bits = u64::from_be_bytes(self.array()?);
+        Some((bits ^ 1 << 63) as i64)
+    }
+
+    pub(super) fn f64(&mut self) -> Option<f64> {
+        let bits = u64::from_be_bytes(self.array()?);
+        Some(if bits == u64::MAX {
+            f64::NAN
+        } else if bits >> 63 == 1 {
+            f64::from_bits(bits & !(1 << 63))
+        } else {
+            f64::from_bits(!bits)
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Numeric;
     use super::*;
 
     fn there_and_back(value: &Value, data_type: DataType) {

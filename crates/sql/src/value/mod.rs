@@ -1,8 +1,9 @@
 //! Types and values.
 //!
 //! A [`Value`] is what an expression computes with: owned, 32 bytes, cheap to
-//! copy for everything but long strings (shared) and numerics (boxed). Its four
-//! encodings have a file each:
+//! copy for everything but long strings (shared) and numerics (boxed). What a type
+//! can do is in one place, [`types`], behind the traits of [`operations`]; what its
+//! values' four encodings have in common has a file each:
 //!
 //! | encoding | for | file |
 //! | --- | --- | --- |
@@ -20,6 +21,10 @@
 //!   PostgreSQL's binary format; the extremes mean ±infinity.
 //! - A value does not know its [`DataType`] exactly (`text`, `varchar` and `name`
 //!   are all [`Value::Text`]); whoever prints it does.
+//! - A match over types or values names all of them: a type that is added and does
+//!   not say what it does in each place does not compile.
+
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod array;
 mod binary;
@@ -31,10 +36,12 @@ mod date_time;
 mod key;
 mod key_read;
 mod numeric;
+mod operations;
 #[cfg(test)]
 mod tests;
 mod text;
 mod time_zone;
+mod types;
 
 use std::sync::Arc;
 
@@ -45,6 +52,9 @@ pub use data_type::{ColumnType, DataType};
 pub use key::{KeyOrder, write_cell_key};
 pub(crate) use key_read::read_key;
 pub use numeric::{Decimal, Numeric};
+pub(crate) use operations::{
+    Category, Collation, DateTimeType, Modifier, NumberType, ObjectType, OperatorClass, Structure,
+};
 pub use text::{DateOrder, Fit, Style, check_text, truncate_name};
 pub use time_zone::TimeZone;
 
@@ -85,6 +95,74 @@ pub enum Value {
     /// A one-dimensional array.
     Array(Arc<[Value]>),
 }
+
+/// An expression over how a value is written: `$written` is its
+/// [`Representation`](operations::Representation), `$content` what it holds.
+macro_rules! for_value {
+    ($value:expr, null => $null:expr, ($written:ident, $content:ident) => $result:expr) => {
+        match $value {
+            $crate::value::Value::Null => $null,
+            $crate::value::Value::Bool(content) => {
+                $crate::value::written_as!(Bool, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Int2(content) => {
+                $crate::value::written_as!(Int2, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Int4(content) => {
+                $crate::value::written_as!(Int4, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Int8(content) => {
+                $crate::value::written_as!(Int8, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Float4(content) => {
+                $crate::value::written_as!(Float4, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Float8(content) => {
+                $crate::value::written_as!(Float8, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Numeric(content) => {
+                $crate::value::written_as!(Numeric, &**content, $written, $content => $result)
+            }
+            $crate::value::Value::Text(content) => {
+                $crate::value::written_as!(Text, content.as_str(), $written, $content => $result)
+            }
+            $crate::value::Value::Date(content) => {
+                $crate::value::written_as!(Date, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Timestamp(content) => {
+                $crate::value::written_as!(Timestamp, *content, $written, $content => $result)
+            }
+            $crate::value::Value::TimestampTz(content) => {
+                $crate::value::written_as!(TimestampTz, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Oid(content) => {
+                $crate::value::written_as!(Oid, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Object(number, name) => {
+                $crate::value::written_as!(
+                    Object, (*number, name.as_str()), $written, $content => $result
+                )
+            }
+            $crate::value::Value::Char(content) => {
+                $crate::value::written_as!(InternalChar, *content, $written, $content => $result)
+            }
+            $crate::value::Value::Array(content) => {
+                $crate::value::written_as!(Array, &content[..], $written, $content => $result)
+            }
+        }
+    };
+}
+
+/// One arm of [`for_value!`].
+macro_rules! written_as {
+    ($representation:ident, $held:expr, $written:ident, $content:ident => $result:expr) => {{
+        type $written = $crate::value::types::$representation;
+        let $content = $held;
+        $result
+    }};
+}
+
+use {for_value, written_as};
 
 impl Value {
     /// A string.

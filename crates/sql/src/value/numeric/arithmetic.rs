@@ -141,7 +141,7 @@ impl Numeric {
     fn map(&self, change: impl FnOnce(&Decimal) -> Decimal) -> Self {
         match self {
             Self::Finite(decimal) => Self::Finite(change(decimal)),
-            other => other.clone(),
+            Self::NegativeInfinity | Self::Infinity | Self::NaN => self.clone(),
         }
     }
 
@@ -203,7 +203,7 @@ impl Numeric {
                 let root = divide_rounded(&radicand.sqrt(), &BigInt::from(10_u32));
                 Some(Self::Finite(Decimal::new(root, scale)))
             }
-            other => Some(other.clone()),
+            Self::Infinity | Self::NaN => Some(self.clone()),
         }
     }
 
@@ -213,7 +213,7 @@ impl Numeric {
         let rounded = match self {
             Self::Finite(decimal) => decimal.round(i64::from(scale)),
             Self::NaN => return Ok(Self::NaN),
-            _ => {
+            Self::NegativeInfinity | Self::Infinity => {
                 return Err(Error::new(
                     SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
                     "numeric field overflow",

@@ -70,7 +70,7 @@ fn divide_rounded(number: &BigInt, divisor: &BigInt) -> BigInt {
     if remainder.magnitude() * 2_u32 >= *divisor.magnitude() {
         match number.sign() {
             Sign::Minus => quotient - 1,
-            _ => quotient + 1,
+            Sign::NoSign | Sign::Plus => quotient + 1,
         }
     } else {
         quotient
@@ -227,7 +227,7 @@ impl Numeric {
     pub fn parts(&self) -> Option<(&BigInt, u32)> {
         match self {
             Self::Finite(decimal) => Some((&decimal.unscaled, decimal.scale)),
-            _ => None,
+            Self::NegativeInfinity | Self::Infinity | Self::NaN => None,
         }
     }
 
@@ -356,7 +356,7 @@ impl Numeric {
     pub fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Finite(decimal) => i64::try_from(&decimal.round(0).unscaled).ok(),
-            _ => None,
+            Self::NegativeInfinity | Self::Infinity | Self::NaN => None,
         }
     }
 

@@ -1,0 +1,50 @@
+//! The column types, each in one place: a marker for every variant of [`DataType`]
+//! and its [`TypeOperations`], and how each variant of [`Value`] is written.
+//!
+//! docs/internals/howto.md says how to add one.
+
+mod array;
+mod boolean;
+mod date_time;
+mod float;
+mod integer;
+mod numeric;
+mod object;
+mod string;
+
+pub(super) use array::*;
+pub(super) use boolean::Bool;
+pub(super) use date_time::{Date, Timestamp, TimestampTz};
+pub(super) use float::{Float4, Float8};
+pub(super) use integer::{Int2, Int4, Int8};
+pub(super) use numeric::Numeric;
+pub(super) use object::{Object, Oid, Regclass, Regnamespace, Regproc, Regrole, Regtype};
+pub(super) use string::{Char, InternalChar, Name, Text, Unknown, VarChar, Void};
+
+use super::binary::malformed;
+use super::cell::{damaged, exact as exact_cell};
+use super::key_read::KeyReader;
+use super::operations::{
+    Alignment, Category, Collation, DateTimeType, Family, Modifier, NumberType, ObjectType,
+    OperatorClass, Representation, Storage, Structure, TypeFacts, TypeOperations,
+};
+use super::text::{BLANKS, Fit, Style, check_text, invalid, out_of_range};
+use super::{ColumnType, DataType, Value, binary, calendar, key};
+use crate::{Error, Result, SqlState};
+
+/// The cells and keys of a type that no table can have a column of: none.
+macro_rules! catalog_only {
+    () => {
+        const STORABLE: bool = false;
+
+        fn from_cell(_cell: &[u8]) -> Result<Value> {
+            Err(damaged())
+        }
+
+        fn read_key(_key: &mut KeyReader<'_>) -> Option<Value> {
+            None
+        }
+    };
+}
+
+use catalog_only;
