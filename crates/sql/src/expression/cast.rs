@@ -11,14 +11,8 @@ use crate::{Error, Result, SqlState};
 /// Whether a cast needs neither the session nor the catalog.
 pub(super) fn is_pure(from: DataType, to: DataType) -> bool {
     let needs_catalog = |data_type: DataType| {
-        matches!(
-            data_type.element().unwrap_or(data_type),
-            DataType::Regclass
-                | DataType::Regtype
-                | DataType::Regproc
-                | DataType::Regnamespace
-                | DataType::Regrole
-        )
+        let base = data_type.element().unwrap_or(data_type);
+        base.object().is_some()
     };
     // Reading a literal depends on the session, too, but a literal means what it
     // means when it is read, as in PostgreSQL.

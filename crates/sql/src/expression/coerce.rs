@@ -18,27 +18,7 @@ pub enum CastContext {
 }
 
 const fn is_object(data_type: DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Regclass
-            | DataType::Regtype
-            | DataType::Regproc
-            | DataType::Regnamespace
-            | DataType::Regrole
-    )
-}
-
-/// In the order in which numbers widen by themselves.
-fn number_rank(data_type: DataType) -> Option<u8> {
-    Some(match data_type {
-        DataType::Int2 => 0,
-        DataType::Int4 => 1,
-        DataType::Int8 => 2,
-        DataType::Numeric => 3,
-        DataType::Float4 => 4,
-        DataType::Float8 => 5,
-        _ => return None,
-    })
+    data_type.object().is_some()
 }
 
 /// The least that must happen for one type to become the other; `None` when it
@@ -50,7 +30,7 @@ pub fn castable(from: DataType, to: DataType) -> Option<CastContext> {
     if from == to || from == T::Unknown {
         return Some(Implicit);
     }
-    if let (Some(from), Some(to)) = (number_rank(from), number_rank(to)) {
+    if let (Some(from), Some(to)) = (from.number(), to.number()) {
         return Some(if from < to { Implicit } else { Assignment });
     }
     if let (Some(from), Some(to)) = (from.element(), to.element()) {

@@ -5,7 +5,7 @@ use sqlparser::ast::{
 };
 
 use super::fold_name;
-use crate::value::{ColumnType, DataType};
+use crate::value::{ColumnType, DataType, Modifier};
 use crate::{Error, Result, SqlState};
 
 fn undefined(name: &str) -> Error {
@@ -135,20 +135,21 @@ fn named(name: &str, modifiers: &[String]) -> Result<ColumnType> {
             true => Error::unsupported(format_args!("the type {name}")),
             false => undefined(name),
         })?;
-    match (known, modifiers) {
+    match (known.facts().modifier, modifiers) {
         (_, []) => Ok(known.into()),
-        (DataType::Char | DataType::VarChar, [length]) => {
-            ColumnType::string(known, number(length)?)
-        }
-        (DataType::Numeric, [precision]) => ColumnType::numeric(number(precision)?, 0),
-        (DataType::Numeric, [precision, scale]) => {
+        (Modifier::Length, [length]) => ColumnType::string(known, number(length)?),
+        (Modifier::PrecisionAndScale, [precision]) => ColumnType::numeric(number(precision)?, 0),
+        (Modifier::PrecisionAndScale, [precision, scale]) => {
             ColumnType::numeric(number(precision)?, number(scale)? as i64)
         }
-        (DataType::Timestamp | DataType::TimestampTz, [digits]) => Ok(ColumnType {
+        (Modifier::Fraction, [digits]) => Ok(ColumnType {
             data_type: known,
             modifier: number(digits)?.min(6) as i32,
         }),
-        _ => Err(Error::syntax(format!(
+        (
+            Modifier::None | Modifier::Length | Modifier::PrecisionAndScale | Modifier::Fraction,
+            _,
+        ) => Err(Error::syntax(format!(
             "type modifier is not allowed for type \"{name}\""
         ))),
     }

@@ -9,6 +9,8 @@
 //! A name prints as it would have to be written to be found: with its schema only
 //! when the search path would not find it.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod name;
 pub(super) mod procedure;
 
@@ -20,7 +22,7 @@ use super::definition::quote_identifier;
 use super::relation::{Relation, relation_by_oid, relation_in, search_path};
 use super::{SCHEMAS, role_by_name, role_name, schema_name};
 use crate::expression::{EvaluationContext, resolve_type};
-use crate::value::DataType;
+use crate::value::{DataType, ObjectType};
 use crate::{Error, Result, SqlState, Value};
 
 /// The object of a kind (`data_type`) that a string names. Errors 42P01, 42704,
@@ -45,24 +47,24 @@ pub(crate) fn object_by_name(
     }
     match find(data_type, trimmed, context)? {
         Some(oid) => Ok(object_by_oid(data_type, oid, context)),
-        None => Err(match data_type {
-            DataType::Regclass => Error::new(
+        None => Err(match data_type.object() {
+            Some(ObjectType::Regclass) => Error::new(
                 SqlState::UNDEFINED_TABLE,
                 format!("relation \"{trimmed}\" does not exist"),
             ),
-            DataType::Regnamespace => Error::new(
+            Some(ObjectType::Regnamespace) => Error::new(
                 SqlState::INVALID_SCHEMA_NAME,
                 format!("schema \"{trimmed}\" does not exist"),
             ),
-            DataType::Regrole => Error::new(
+            Some(ObjectType::Regrole) => Error::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("role \"{trimmed}\" does not exist"),
             ),
-            DataType::Regproc => Error::new(
+            Some(ObjectType::Regproc) => Error::new(
                 SqlState::UNDEFINED_FUNCTION,
                 format!("function \"{trimmed}\" does not exist"),
             ),
-            _ => Error::new(
+            Some(ObjectType::Regtype) | None => Error::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("type \"{trimmed}\" does not exist"),
             ),
@@ -76,25 +78,36 @@ pub(super) fn find(
     text: &str,
     context: &EvaluationContext<'_>,
 ) -> Result<Option<u32>> {
-    if data_type == DataType::Regtype {
+    let Some(kind) = data_type.object() else {
+        return Ok(None);
+    };
+    if kind == ObjectType::Regtype {
         return type_by_name(text);
     }
     let parts = parse_name(text)?;
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    Ok(match (data_type, parts.as_slice()) {
-        (DataType::Regclass, [name]) => search_path(context)
+    Ok(match (kind, parts.as_slice()) {
+        (ObjectType::Regclass, [name]) => search_path(context)
             .iter()
             .find_map(|schema| relation_in(context.catalog, schema, name)),
-        (DataType::Regclass, [schema, name] | [_, schema, name]) => {
+        (ObjectType::Regclass, [schema, name] | [_, schema, name]) => {
             relation_in(context.catalog, schema, name)
         }
-        (DataType::Regnamespace, [name]) => SCHEMAS
+        (ObjectType::Regnamespace, [name]) => SCHEMAS
             .iter()
             .find(|(_, known, _)| known == name)
             .map(|(oid, _, _)| *oid),
-        (DataType::Regrole, [name]) => role_by_name(name, context),
-        (DataType::Regproc, [name] | ["pg_catalog", name]) => procedure::oid(name),
-        _ => None,
+        (ObjectType::Regrole, [name]) => role_by_name(name, context),
+        (ObjectType::Regproc, [name] | ["pg_catalog", name]) => procedure::oid(name),
+        // A name of more parts than such an object's can have.
+        (
+            ObjectType::Regclass
+            | ObjectType::Regnamespace
+            | ObjectType::Regrole
+            | ObjectType::Regproc
+            | ObjectType::Regtype,
+            _,
+        ) => None,
     })
 }
 
@@ -130,18 +143,20 @@ pub(crate) fn object_by_oid(
     oid: u32,
     context: &EvaluationContext<'_>,
 ) -> Value {
-    let printed = match data_type {
+    let printed = match data_type.object() {
         _ if oid == 0 => Some(SmolStr::new_static("-")),
-        DataType::Regclass => {
+        Some(ObjectType::Regclass) => {
             relation_by_oid(context.catalog, oid).map(|relation| relation_name(relation, context))
         }
-        DataType::Regtype => DataType::from_oid(oid).map(|found| SmolStr::new(found.sql_name())),
-        DataType::Regnamespace => schema_name(oid).map(SmolStr::new_static),
-        DataType::Regrole => {
+        Some(ObjectType::Regtype) => {
+            DataType::from_oid(oid).map(|found| SmolStr::new(found.sql_name()))
+        }
+        Some(ObjectType::Regnamespace) => schema_name(oid).map(SmolStr::new_static),
+        Some(ObjectType::Regrole) => {
             role_name(oid, context).map(|name| SmolStr::new(quote_identifier(&name)))
         }
-        DataType::Regproc => procedure::name(oid).map(SmolStr::new_static),
-        _ => None,
+        Some(ObjectType::Regproc) => procedure::name(oid).map(SmolStr::new_static),
+        None => None,
     };
     Value::Object(oid, printed.unwrap_or_else(|| format_smolstr!("{oid}")))
 }

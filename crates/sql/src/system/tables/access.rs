@@ -1,53 +1,33 @@
 //! Access methods, operator classes, tablespaces, languages, functions.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use crate::Value;
 use crate::system::object::procedure;
 use crate::system::table::{function, system_table};
 use crate::system::{BTREE, HEAP, PG_CATALOG as PG_CATALOG_NAMESPACE, ROLE};
-use crate::value::DataType;
+use crate::value::{DataType, OperatorClass};
 
-/// What orders a type in an index: number, name, number and name of the family,
-/// type.
-const OPERATOR_CLASSES: [(u32, &str, u32, &str, DataType); 14] = [
-    (10_003, "bool_ops", 424, "bool_ops", DataType::Bool),
-    (10_004, "bpchar_ops", 426, "bpchar_ops", DataType::Char),
-    (10_007, "char_ops", 429, "char_ops", DataType::InternalChar),
-    (3122, "date_ops", 434, "datetime_ops", DataType::Date),
-    (10_012, "float4_ops", 1970, "float_ops", DataType::Float4),
-    (3123, "float8_ops", 1970, "float_ops", DataType::Float8),
-    (1979, "int2_ops", 1976, "integer_ops", DataType::Int2),
-    (1978, "int4_ops", 1976, "integer_ops", DataType::Int4),
-    (3124, "int8_ops", 1976, "integer_ops", DataType::Int8),
-    (10_028, "name_ops", 1994, "text_ops", DataType::Name),
-    (3125, "numeric_ops", 1988, "numeric_ops", DataType::Numeric),
-    (3126, "text_ops", 1994, "text_ops", DataType::Text),
-    (
-        3127,
-        "timestamptz_ops",
-        434,
-        "datetime_ops",
-        DataType::TimestampTz,
-    ),
-    (
-        3128,
-        "timestamp_ops",
-        434,
-        "datetime_ops",
-        DataType::Timestamp,
-    ),
-];
-
-/// The operator class that orders a type.
+/// The operator class that orders a type, 0 if there is none.
 pub(super) fn operator_class(data_type: DataType) -> u32 {
-    // Strings of limited length are ordered as those of any.
-    let data_type = match data_type {
-        DataType::VarChar => DataType::Text,
-        other => other,
-    };
-    OPERATOR_CLASSES
-        .iter()
-        .find(|(.., input)| *input == data_type)
-        .map_or(0, |(oid, ..)| *oid)
+    match data_type.facts().operator_class {
+        OperatorClass::None => 0,
+        OperatorClass::Of(other) => operator_class(other),
+        OperatorClass::Own { oid, .. } => oid,
+    }
+}
+
+/// A type's own operator class: number, name, number and name of the family, type.
+type OwnOperatorClass = (u32, &'static str, u32, &'static str, DataType);
+
+/// The operator classes of all types.
+fn operator_classes() -> impl Iterator<Item = OwnOperatorClass> {
+    DataType::ALL.iter().filter_map(|&input| {
+        let OperatorClass::Own { oid, name, family } = input.facts().operator_class else {
+            return None;
+        };
+        Some((oid, name, family.0, family.1, input))
+    })
 }
 
 system_table! {
@@ -69,7 +49,7 @@ system_table! {
 system_table! {
     /// Which order an index on a type has.
     PG_OPCLASS = PG_CATALOG 2616 Table pg_opclass;
-    _context => OPERATOR_CLASSES;
+    _context => operator_classes();
     (oid, name, family, _, input) => {
         oid: Oid = oid,
         opcmethod: Oid = BTREE,
@@ -85,9 +65,8 @@ system_table! {
 
 /// Families of operator classes, each once.
 fn families() -> Vec<(u32, &'static str)> {
-    let mut families: Vec<_> = OPERATOR_CLASSES
-        .iter()
-        .map(|(_, _, family, name, _)| (*family, *name))
+    let mut families: Vec<_> = operator_classes()
+        .map(|(_, _, family, name, _)| (family, name))
         .collect();
     families.sort_unstable();
     families.dedup();

@@ -5,7 +5,7 @@ use crate::system::default_oid;
 use crate::system::definition::default_expression;
 use crate::system::relation::attributes;
 use crate::system::table::system_table;
-use crate::system::tables::attributes_of;
+use crate::system::tables::collation_oid;
 
 system_table! {
     /// Columns of relations. Dropped columns have no row.
@@ -21,9 +21,9 @@ system_table! {
         attndims: Int4 = i32::from(each.column_type.data_type.element().is_some()),
         attcacheoff: Int4 = -1i32,
         atttypmod: Int4 = each.column_type.modifier,
-        attbyval: Bool = attributes_of(each.column_type.data_type).by_value,
-        attalign: InternalChar = attributes_of(each.column_type.data_type).alignment,
-        attstorage: InternalChar = attributes_of(each.column_type.data_type).storage,
+        attbyval: Bool = each.column_type.data_type.facts().by_value,
+        attalign: InternalChar = each.column_type.data_type.facts().alignment as u8,
+        attstorage: InternalChar = each.column_type.data_type.facts().storage as u8,
         attcompression: InternalChar = 0u8,
         attnotnull: Bool = each.not_null,
         atthasdef: Bool = each.default.is_some(),
@@ -33,7 +33,7 @@ system_table! {
         attisdropped: Bool = false,
         attislocal: Bool = true,
         attinhcount: Int4 = 0i32,
-        attcollation: Oid = attributes_of(each.column_type.data_type).collation,
+        attcollation: Oid = collation_oid(each.column_type.data_type),
         attacl: AclItemArray = Value::Null,
         attoptions: TextArray = Value::Null,
         attfdwoptions: TextArray = Value::Null,

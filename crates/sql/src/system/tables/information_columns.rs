@@ -1,5 +1,7 @@
 //! `information_schema`: columns, and the checks that refuse nulls in them.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use super::information::{OF_COLUMNS, may_see, not_null_name, yes_or_no};
 use crate::Value;
 use crate::access::Privileges;
@@ -7,7 +9,7 @@ use crate::system::definition::{default_expression, quote_identifier};
 use crate::system::relation::{Relation, relations};
 use crate::system::schema_name;
 use crate::system::table::system_table;
-use crate::value::{ColumnType, DataType};
+use crate::value::{ColumnType, DataType, DateTimeType, NumberType};
 
 /// Most bytes of a character.
 const CHARACTER_BYTES: i32 = 4;
@@ -21,39 +23,34 @@ fn characters(column_type: ColumnType) -> Option<i32> {
 /// Most bytes of a string: of limited length what its characters need, else as
 /// many as a value can have.
 fn bytes(column_type: ColumnType) -> Option<i32> {
-    match column_type.data_type {
-        DataType::Text | DataType::VarChar | DataType::Char => {
-            Some(characters(column_type).map_or(1 << 30, |length| length * CHARACTER_BYTES))
-        }
-        _ => None,
-    }
+    // Names have neither, as in PostgreSQL.
+    let counted = column_type.data_type.is_string() && column_type.data_type.length() < 0;
+    counted.then(|| characters(column_type).map_or(1 << 30, |length| length * CHARACTER_BYTES))
 }
 
 /// Digits, their base, and how many behind the point.
 fn digits(column_type: ColumnType) -> Option<(Option<i32>, i32, Option<i32>)> {
-    Some(match column_type.data_type {
-        DataType::Int2 => (Some(16), 2, Some(0)),
-        DataType::Int4 => (Some(32), 2, Some(0)),
-        DataType::Int8 => (Some(64), 2, Some(0)),
-        DataType::Float4 => (Some(24), 2, None),
-        DataType::Float8 => (Some(53), 2, None),
-        DataType::Numeric => match column_type.precision_and_scale() {
+    Some(match column_type.data_type.number()? {
+        NumberType::Int2 => (Some(16), 2, Some(0)),
+        NumberType::Int4 => (Some(32), 2, Some(0)),
+        NumberType::Int8 => (Some(64), 2, Some(0)),
+        NumberType::Float4 => (Some(24), 2, None),
+        NumberType::Float8 => (Some(53), 2, None),
+        NumberType::Numeric => match column_type.precision_and_scale() {
             Some((precision, scale)) => (Some(precision as i32), 10, Some(scale as i32)),
             None => (None, 10, None),
         },
-        _ => return None,
     })
 }
 
 /// Digits of a second's fraction.
 fn fraction(column_type: ColumnType) -> Option<i32> {
-    match column_type.data_type {
-        DataType::Date => Some(0),
-        DataType::Timestamp | DataType::TimestampTz if column_type.modifier >= 0 => {
+    match column_type.data_type.date_time()? {
+        DateTimeType::Date => Some(0),
+        DateTimeType::Timestamp | DateTimeType::TimestampTz if column_type.modifier >= 0 => {
             Some(column_type.modifier)
         }
-        DataType::Timestamp | DataType::TimestampTz => Some(6),
-        _ => None,
+        DateTimeType::Timestamp | DateTimeType::TimestampTz => Some(6),
     }
 }
 

@@ -13,7 +13,7 @@ mod roles;
 mod types;
 
 pub(super) use relations::is_primary;
-pub(super) use types::attributes_of;
+pub(super) use types::collation_oid;
 
 use super::table::SystemTable;
 

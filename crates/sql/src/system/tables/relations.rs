@@ -84,7 +84,7 @@ system_table! {
         indisreplident: Bool = false,
         indkey: Int2Vector = array(index.columns.iter().map(|key| key.attribute)),
         indcollation: OidVector = array(
-            index.columns.iter().map(|key| tables::attributes_of(key.column_type.data_type).collation)
+            index.columns.iter().map(|key| tables::collation_oid(key.column_type.data_type))
         ),
         indclass: OidVector = array(
             index.columns.iter().map(|key| super::access::operator_class(key.column_type.data_type))
