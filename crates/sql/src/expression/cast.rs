@@ -1,11 +1,15 @@
 //! Values of one type as values of another.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use smol_str::SmolStr;
 
 use super::EvaluationContext;
 use super::operator::out_of_range;
 use crate::system;
-use crate::value::{ColumnType, DataType, Fit, Numeric, Style, Value, calendar};
+use crate::value::{
+    ColumnType, DataType, DateTimeType, Family, Fit, NumberType, Numeric, Style, Value, calendar,
+};
 use crate::{Error, Result, SqlState};
 
 /// Whether a cast needs neither the session nor the catalog.
@@ -42,38 +46,28 @@ pub fn cast_value(
     if value.is_null() {
         return Ok(value);
     }
-    match to.data_type {
-        DataType::Regclass
-        | DataType::Regtype
-        | DataType::Regproc
-        | DataType::Regnamespace
-        | DataType::Regrole => {
-            if from.data_type == to.data_type {
-                return Ok(value);
-            }
-            match &value {
-                Value::Text(name) => system::object_by_name(to.data_type, name, context),
-                Value::Oid(_)
-                | Value::Object(..)
-                | Value::Int2(_)
-                | Value::Int4(_)
-                | Value::Int8(_) => {
-                    let oid = match cast_pure(
-                        value,
-                        from,
-                        DataType::Oid.into(),
-                        true,
-                        &context.session.style,
-                    )? {
-                        Value::Oid(oid) => oid,
-                        _ => 0,
-                    };
-                    Ok(system::object_by_oid(to.data_type, oid, context))
-                }
-                _ => Err(mismatch(from, to)),
-            }
+    if to.data_type.object().is_none() {
+        return cast_pure(value, from, to, explicit, &context.session.style);
+    }
+    if from.data_type == to.data_type {
+        return Ok(value);
+    }
+    match &value {
+        Value::Text(name) => system::object_by_name(to.data_type, name, context),
+        Value::Oid(_) | Value::Object(..) | Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => {
+            let oid = to_oid(&value, from)?;
+            Ok(system::object_by_oid(to.data_type, oid, context))
         }
-        _ => cast_pure(value, from, to, explicit, &context.session.style),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Float4(_)
+        | Value::Float8(_)
+        | Value::Numeric(_)
+        | Value::Date(_)
+        | Value::Timestamp(_)
+        | Value::TimestampTz(_)
+        | Value::Char(_)
+        | Value::Array(_) => Err(mismatch(from, to)),
     }
 }
 
@@ -143,92 +137,126 @@ pub(super) fn cast_pure(
         (Value::Bool(truth), target) if target.is_string() => {
             Value::text(if truth { "true" } else { "false" })
         }
-        (value, target) if target.is_string() => {
-            let text = value.to_text(from, style).unwrap_or(SmolStr::default());
-            if target == DataType::Name {
-                Value::text(crate::value::truncate_name(&text))
-            } else {
-                Value::Text(text)
+        (value, DataType::Oid) => Value::Oid(to_oid(&value, from)?),
+        (value, target) => match target.family() {
+            Family::String => {
+                let text = value.to_text(from, style).unwrap_or(SmolStr::default());
+                if target == DataType::Name {
+                    Value::text(crate::value::truncate_name(&text))
+                } else {
+                    Value::Text(text)
+                }
             }
-        }
-        (value, target) if target.is_number() || target == DataType::Oid => {
-            to_number(value, from, target)?
-        }
-        (value, target) => to_date_or_time(value, from, target, style)?,
+            Family::Number(target) => to_number(&value, from, to, target)?,
+            Family::DateTime(target) => to_date_or_time(value, from, to, target, style)?,
+            // What becomes one of these without its text is above.
+            Family::Object(_) | Family::Other => return Err(mismatch(from, to)),
+        },
     };
     converted.fit(to, fit)
 }
 
-/// A number as an integer, rounded: halves of a double to even, halves of a
-/// decimal away from zero.
-fn to_integer(value: &Value) -> Option<Option<i64>> {
-    let float = |number: f64| {
-        let rounded = number.round_ties_even();
-        let fits = rounded >= i64::MIN as f64 && rounded < -(i64::MIN as f64);
-        fits.then_some(rounded as i64)
-    };
-    Some(match value {
-        Value::Int2(number) => Some(i64::from(*number)),
-        Value::Int4(number) => Some(i64::from(*number)),
-        Value::Int8(number) => Some(*number),
-        Value::Oid(number) | Value::Object(number, _) => Some(i64::from(*number)),
-        Value::Float4(number) => float(f64::from(*number)),
-        Value::Float8(number) => float(*number),
-        Value::Numeric(number) => number.to_i64(),
-        _ => return None,
-    })
+/// What a number is held as.
+enum Number<'value> {
+    Integer(i64),
+    Single(f32),
+    Double(f64),
+    Decimal(&'value Numeric),
 }
 
-fn to_number(value: Value, from: ColumnType, target: DataType) -> Result<Value> {
-    let bad = || mismatch(from, target.into());
-    Ok(match target {
-        DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Oid => {
-            if let Value::Numeric(number) = &value
-                && number.parts().is_none()
-            {
-                return Err(Error::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "cannot convert {} to {target}",
-                        if **number == Numeric::NaN {
-                            "NaN"
-                        } else {
-                            "infinity"
-                        }
-                    ),
-                ));
-            }
-            let integer = to_integer(&value).ok_or_else(bad)?;
-            let name = target.sql_name();
-            let overflow = || {
-                if target == DataType::Oid {
-                    out_of_range("OID")
-                } else {
-                    out_of_range(name)
-                }
-            };
-            let integer = integer.ok_or_else(overflow)?;
-            match target {
-                DataType::Int2 => Value::Int2(i16::try_from(integer).map_err(|_| overflow())?),
-                // The catalogs' numbers wrap in four bytes, as in C.
-                DataType::Int4 if matches!(value, Value::Oid(_) | Value::Object(..)) => {
-                    Value::Int4(integer as u32 as i32)
-                }
-                DataType::Int4 => Value::Int4(i32::try_from(integer).map_err(|_| overflow())?),
-                DataType::Oid if matches!(value, Value::Int4(_) | Value::Int2(_)) => {
-                    Value::Oid(integer as i32 as u32)
-                }
-                DataType::Oid => Value::Oid(u32::try_from(integer).map_err(|_| overflow())?),
-                _ => Value::Int8(integer),
-            }
+impl<'value> Number<'value> {
+    /// `None` of what is no number.
+    fn of(value: &'value Value) -> Option<Self> {
+        Some(match value {
+            Value::Int2(number) => Self::Integer(i64::from(*number)),
+            Value::Int4(number) => Self::Integer(i64::from(*number)),
+            Value::Int8(number) => Self::Integer(*number),
+            Value::Oid(number) | Value::Object(number, _) => Self::Integer(i64::from(*number)),
+            Value::Float4(number) => Self::Single(*number),
+            Value::Float8(number) => Self::Double(*number),
+            Value::Numeric(number) => Self::Decimal(number),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Text(_)
+            | Value::Date(_)
+            | Value::Timestamp(_)
+            | Value::TimestampTz(_)
+            | Value::Char(_)
+            | Value::Array(_) => return None,
+        })
+    }
+
+    /// As an integer, rounded: halves of a double to even, halves of a decimal away
+    /// from zero. `None` when it does not fit.
+    fn to_integer(&self) -> Option<i64> {
+        let float = |number: f64| {
+            let rounded = number.round_ties_even();
+            let fits = rounded >= i64::MIN as f64 && rounded < -(i64::MIN as f64);
+            fits.then_some(rounded as i64)
+        };
+        match self {
+            Self::Integer(number) => Some(*number),
+            Self::Single(number) => float(f64::from(*number)),
+            Self::Double(number) => float(*number),
+            Self::Decimal(number) => number.to_i64(),
         }
-        DataType::Float8 => Value::Float8(match value {
-            Value::Float4(number) => f64::from(number),
-            Value::Numeric(number) => finite(number.to_f64(), &number, target)?,
-            other => to_integer(&other).flatten().ok_or_else(bad)? as f64,
+    }
+}
+
+/// The integer that a number is as a value of an integer type. `Ok(None)` when it is
+/// beyond all of them.
+fn whole(value: &Value, from: ColumnType, target: DataType) -> Result<Option<i64>> {
+    let number = Number::of(value).ok_or_else(|| mismatch(from, target.into()))?;
+    if let Number::Decimal(number) = number
+        && number.parts().is_none()
+    {
+        return Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!(
+                "cannot convert {} to {target}",
+                if *number == Numeric::NaN {
+                    "NaN"
+                } else {
+                    "infinity"
+                }
+            ),
+        ));
+    }
+    Ok(number.to_integer())
+}
+
+fn to_oid(value: &Value, from: ColumnType) -> Result<u32> {
+    let overflow = || out_of_range("OID");
+    let integer = whole(value, from, DataType::Oid)?.ok_or_else(overflow)?;
+    // Negative numbers mean what they mean in C.
+    if matches!(value, Value::Int4(_) | Value::Int2(_)) {
+        return Ok(integer as i32 as u32);
+    }
+    u32::try_from(integer).map_err(|_| overflow())
+}
+
+fn to_number(value: &Value, from: ColumnType, to: ColumnType, target: NumberType) -> Result<Value> {
+    let number = || Number::of(value).ok_or_else(|| mismatch(from, to));
+    let overflow = || out_of_range(to.data_type.sql_name());
+    let whole = || whole(value, from, to.data_type)?.ok_or_else(overflow);
+    Ok(match target {
+        NumberType::Int2 => Value::Int2(i16::try_from(whole()?).map_err(|_| overflow())?),
+        // The catalogs' numbers wrap in four bytes, as in C.
+        NumberType::Int4 if matches!(value, Value::Oid(_) | Value::Object(..)) => {
+            Value::Int4(whole()? as u32 as i32)
+        }
+        NumberType::Int4 => Value::Int4(i32::try_from(whole()?).map_err(|_| overflow())?),
+        NumberType::Int8 => Value::Int8(whole()?),
+        NumberType::Float8 => Value::Float8(match number()? {
+            Number::Integer(number) => number as f64,
+            Number::Single(number) => f64::from(number),
+            Number::Double(number) => number,
+            Number::Decimal(number) => finite(number.to_f64(), number, to.data_type)?,
         }),
-        DataType::Float4 => match value {
-            Value::Float8(number) => {
+        NumberType::Float4 => Value::Float4(match number()? {
+            Number::Integer(number) => number as f32,
+            Number::Single(number) => number,
+            Number::Double(number) => {
                 let narrow = number as f32;
                 if narrow.is_infinite() && number.is_finite() {
                     return Err(Error::new(
@@ -242,24 +270,23 @@ fn to_number(value: Value, from: ColumnType, target: DataType) -> Result<Value> 
                         "value out of range: underflow",
                     ));
                 }
-                Value::Float4(narrow)
+                narrow
             }
-            Value::Numeric(number) => {
+            Number::Decimal(number) => {
                 let wide = number.to_f64();
                 let narrow = wide as f32;
                 if narrow.is_infinite() && number.parts().is_some() {
-                    finite(f64::INFINITY, &number, target)?;
+                    finite(f64::INFINITY, number, to.data_type)?;
                 }
-                Value::Float4(narrow)
+                narrow
             }
-            other => Value::Float4(to_integer(&other).flatten().ok_or_else(bad)? as f32),
-        },
-        DataType::Numeric => Value::Numeric(Box::new(match value {
-            Value::Float4(number) => Numeric::from_f64(f64::from(number), 6)?,
-            Value::Float8(number) => Numeric::from_f64(number, 15)?,
-            other => Numeric::from(to_integer(&other).flatten().ok_or_else(bad)?),
+        }),
+        NumberType::Numeric => Value::Numeric(Box::new(match number()? {
+            Number::Integer(number) => Numeric::from(number),
+            Number::Single(number) => Numeric::from_f64(f64::from(number), 6)?,
+            Number::Double(number) => Numeric::from_f64(number, 15)?,
+            Number::Decimal(number) => number.clone(),
         })),
-        _ => return Err(bad()),
     })
 }
 
@@ -276,9 +303,11 @@ fn finite(double: f64, number: &Numeric, target: DataType) -> Result<f64> {
 fn to_date_or_time(
     value: Value,
     from: ColumnType,
-    target: DataType,
+    to: ColumnType,
+    target: DateTimeType,
     style: &Style,
 ) -> Result<Value> {
+    use DateTimeType as T;
     let overflow = |kind: &str| {
         Error::new(
             SqlState::DATETIME_FIELD_OVERFLOW,
@@ -307,13 +336,13 @@ fn to_date_or_time(
         i64::MIN | i64::MAX => Ok(moment),
         moment => calendar::in_range(style.local(moment)).ok_or_else(|| overflow("timestamp")),
     };
-    Ok(match (value, target) {
-        (Value::Date(days), DataType::Timestamp) => Value::Timestamp(midnight(days)?),
-        (Value::Date(days), DataType::TimestampTz) => Value::TimestampTz(moment(midnight(days)?)?),
-        (Value::Timestamp(time), DataType::Date) => Value::Date(day(time)),
-        (Value::Timestamp(time), DataType::TimestampTz) => Value::TimestampTz(moment(time)?),
-        (Value::TimestampTz(time), DataType::Timestamp) => Value::Timestamp(local(time)?),
-        (Value::TimestampTz(time), DataType::Date) => Value::Date(day(local(time)?)),
-        _ => return Err(mismatch(from, target.into())),
+    Ok(match (target, value) {
+        (T::Date, Value::Timestamp(time)) => Value::Date(day(time)),
+        (T::Date, Value::TimestampTz(time)) => Value::Date(day(local(time)?)),
+        (T::Timestamp, Value::Date(days)) => Value::Timestamp(midnight(days)?),
+        (T::Timestamp, Value::TimestampTz(time)) => Value::Timestamp(local(time)?),
+        (T::TimestampTz, Value::Date(days)) => Value::TimestampTz(moment(midnight(days)?)?),
+        (T::TimestampTz, Value::Timestamp(time)) => Value::TimestampTz(moment(time)?),
+        (T::Date | T::Timestamp | T::TimestampTz, _) => return Err(mismatch(from, to)),
     })
 }

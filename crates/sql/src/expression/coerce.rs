@@ -17,10 +17,6 @@ pub enum CastContext {
     Explicit,
 }
 
-const fn is_object(data_type: DataType) -> bool {
-    data_type.object().is_some()
-}
-
 /// The least that must happen for one type to become the other; `None` when it
 /// never does.
 #[must_use]
@@ -37,32 +33,77 @@ pub fn castable(from: DataType, to: DataType) -> Option<CastContext> {
         // Vectors read as arrays by themselves, other arrays as their elements do.
         return castable(from, to);
     }
+    if let Some((_, context)) = own_casts(from).iter().find(|(other, _)| *other == to) {
+        return Some(*context);
+    }
+    let integer = matches!(from, T::Int2 | T::Int4 | T::Int8 | T::Oid);
+    if integer && to.object().is_some() {
+        return Some(Implicit);
+    }
+    // Strings become each other; everything prints; everything that prints can be read.
     Some(match (from, to) {
-        (T::Text | T::VarChar, T::Regclass) => Implicit,
         (from, to) if from.is_string() && to.is_string() => Implicit,
-        (T::InternalChar, T::Text) => Implicit,
-        (T::InternalChar, T::VarChar | T::Char) => Assignment,
-        (T::Text | T::VarChar | T::Char, T::InternalChar) => Assignment,
-        (T::Int2 | T::Int4 | T::Int8, T::Oid) => Implicit,
-        (T::Int2 | T::Int4 | T::Int8, to) if is_object(to) => Implicit,
-        (T::Oid, to) if is_object(to) => Implicit,
-        (from, T::Oid) if is_object(from) => Implicit,
-        (from, T::Int4 | T::Int8) if is_object(from) => Assignment,
-        (T::Oid, T::Int8) => Implicit,
-        (T::Oid, T::Int4) => Assignment,
-        (T::Int4, T::Bool) | (T::Bool, T::Int4) => Explicit,
-        (T::Int4, T::InternalChar) | (T::InternalChar, T::Int4) => Explicit,
-        (T::Date, T::Timestamp | T::TimestampTz) => Implicit,
-        (T::Timestamp, T::TimestampTz) => Implicit,
-        (T::Timestamp | T::TimestampTz, T::Date) => Assignment,
-        (T::TimestampTz, T::Timestamp) => Assignment,
-        // Everything prints; everything that prints can be read.
         (T::Void, _) | (_, T::Void) => return None,
         (_, T::Text | T::VarChar | T::Char) => Assignment,
         (_, T::Name) => Explicit,
         (from, _) if from.is_string() => Explicit,
         _ => return None,
     })
+}
+
+/// What a type becomes besides what every number, string, array and printed value
+/// becomes.
+#[deny(clippy::wildcard_enum_match_arm)]
+const fn own_casts(from: DataType) -> &'static [(DataType, CastContext)] {
+    use CastContext::{Assignment, Explicit, Implicit};
+    use DataType as T;
+    match from {
+        T::Bool => &[(T::Int4, Explicit)],
+        T::InternalChar => &[
+            (T::Text, Implicit),
+            (T::VarChar, Assignment),
+            (T::Char, Assignment),
+            (T::Int4, Explicit),
+        ],
+        T::Int2 | T::Int8 => &[(T::Oid, Implicit)],
+        T::Int4 => &[
+            (T::Oid, Implicit),
+            (T::Bool, Explicit),
+            (T::InternalChar, Explicit),
+        ],
+        T::Text | T::VarChar => &[(T::Regclass, Implicit), (T::InternalChar, Assignment)],
+        T::Char => &[(T::InternalChar, Assignment)],
+        T::Oid => &[(T::Int8, Implicit), (T::Int4, Assignment)],
+        T::Regproc | T::Regclass | T::Regtype | T::Regnamespace | T::Regrole => &[
+            (T::Oid, Implicit),
+            (T::Int4, Assignment),
+            (T::Int8, Assignment),
+        ],
+        T::Date => &[(T::Timestamp, Implicit), (T::TimestampTz, Implicit)],
+        T::Timestamp => &[(T::TimestampTz, Implicit), (T::Date, Assignment)],
+        T::TimestampTz => &[(T::Date, Assignment), (T::Timestamp, Assignment)],
+        T::Name | T::Float4 | T::Float8 | T::Numeric | T::Unknown | T::Void => &[],
+        T::Int2Vector
+        | T::OidVector
+        | T::BoolArray
+        | T::InternalCharArray
+        | T::NameArray
+        | T::Int2Array
+        | T::Int4Array
+        | T::TextArray
+        | T::CharArray
+        | T::VarCharArray
+        | T::Int8Array
+        | T::Float4Array
+        | T::Float8Array
+        | T::OidArray
+        | T::AclItemArray
+        | T::TimestampArray
+        | T::DateArray
+        | T::TimestampTzArray
+        | T::NumericArray
+        | T::RegtypeArray => &[],
+    }
 }
 
 /// The type that operands of several types are brought to, as in CASE, UNION and

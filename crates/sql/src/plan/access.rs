@@ -6,7 +6,7 @@ use coeval_txn::Direction;
 
 use crate::catalog::{Index, Table};
 use crate::expression::{Comparison, Expression};
-use crate::value::{DataType, KeyOrder};
+use crate::value::{DataType, KeyOrder, NumberType};
 
 /// How a table's rows are found, and what is left to check.
 #[derive(Clone, Debug)]
@@ -377,11 +377,11 @@ fn plain_column(table: &Table, offset: usize, expression: &Expression) -> Option
 /// Whether values compare after a cast as they did before, with keys that
 /// [`super::bounds`] can bring back to the column's type.
 fn keeps_order(from: DataType, to: DataType) -> bool {
-    let width = |data_type| match data_type {
-        DataType::Int2 => Some(2),
-        DataType::Int4 => Some(4),
-        DataType::Int8 => Some(8),
-        _ => None,
+    let width = |data_type: DataType| match data_type.number()? {
+        NumberType::Int2 => Some(2),
+        NumberType::Int4 => Some(4),
+        NumberType::Int8 => Some(8),
+        NumberType::Numeric | NumberType::Float4 | NumberType::Float8 => None,
     };
     match (width(from), width(to)) {
         (Some(from), Some(to)) => from <= to,

@@ -7,7 +7,7 @@ use coeval_txn::Bounds;
 use super::access::{List, Path, RangeLimit};
 use crate::catalog::{Index, KeyColumn};
 use crate::expression::{EvaluationContext, Expression};
-use crate::value::DataType;
+use crate::value::{DataType, NumberType};
 use crate::{Result, Value};
 
 /// The keys a path leads to, for one execution.
@@ -246,13 +246,26 @@ fn fit(value: Value, data_type: DataType) -> Fitted {
         Value::Int2(number) => i64::from(*number),
         Value::Int4(number) => i64::from(*number),
         Value::Int8(number) => *number,
-        _ => return Fitted::Value(value),
+        Value::Bool(_)
+        | Value::Float4(_)
+        | Value::Float8(_)
+        | Value::Numeric(_)
+        | Value::Text(_)
+        | Value::Date(_)
+        | Value::Timestamp(_)
+        | Value::TimestampTz(_)
+        | Value::Oid(_)
+        | Value::Object(..)
+        | Value::Char(_)
+        | Value::Array(_) => return Fitted::Value(value),
     };
-    let narrow = match data_type {
-        DataType::Int2 => i16::try_from(wide).map(Value::Int2).ok(),
-        DataType::Int4 => i32::try_from(wide).map(Value::Int4).ok(),
-        DataType::Int8 => Some(Value::Int8(wide)),
-        _ => return Fitted::Value(value),
+    let narrow = match data_type.number() {
+        Some(NumberType::Int2) => i16::try_from(wide).map(Value::Int2).ok(),
+        Some(NumberType::Int4) => i32::try_from(wide).map(Value::Int4).ok(),
+        Some(NumberType::Int8) => Some(Value::Int8(wide)),
+        Some(NumberType::Numeric | NumberType::Float4 | NumberType::Float8) | None => {
+            return Fitted::Value(value);
+        }
     };
     match narrow {
         Some(value) => Fitted::Value(value),

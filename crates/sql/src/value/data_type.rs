@@ -189,6 +189,12 @@ impl DataType {
         matches!(self.facts().structure, Structure::Vector(_))
     }
 
+    /// How expressions treat it.
+    #[must_use]
+    pub(crate) const fn family(self) -> Family {
+        self.facts().family
+    }
+
     /// Whether its values are points in time.
     #[must_use]
     pub const fn is_moment(self) -> bool {

@@ -53,7 +53,8 @@ pub use key::{KeyOrder, write_cell_key};
 pub(crate) use key_read::read_key;
 pub use numeric::{Decimal, Numeric};
 pub(crate) use operations::{
-    Category, Collation, DateTimeType, Modifier, NumberType, ObjectType, OperatorClass, Structure,
+    Category, Collation, DateTimeType, Extremes, Family, Modifier, NumberType, ObjectType,
+    OperatorClass, Structure,
 };
 pub use text::{DateOrder, Fit, Style, check_text, truncate_name};
 pub use time_zone::TimeZone;

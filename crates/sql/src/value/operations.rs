@@ -118,6 +118,8 @@ pub(crate) struct TypeFacts {
     pub(crate) functions: &'static str,
     /// What orders it in an index: `pg_opclass`, `pg_opfamily`.
     pub(crate) operator_class: OperatorClass,
+    /// What `min` and `max` of it are.
+    pub(crate) extremes: Extremes,
 }
 
 /// How expressions treat a type.
@@ -250,6 +252,17 @@ pub(crate) enum OperatorClass {
         /// `pg_opclass.opcfamily`: number and name.
         family: (u32, &'static str),
     },
+}
+
+/// What `min` and `max` of a type are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extremes {
+    /// There are none.
+    None,
+    /// Of the type.
+    Same,
+    /// Those of another type, which it becomes.
+    Of(DataType),
 }
 
 // Facts that contradict each other do not compile.

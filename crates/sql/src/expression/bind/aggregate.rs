@@ -4,7 +4,7 @@ use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, Fun
 
 use super::{Aggregates, Binder};
 use crate::expression::{Bound, Expression, Scope};
-use crate::value::{ColumnType, DataType};
+use crate::value::{ColumnType, DataType, Extremes, NumberType};
 use crate::{Error, Result, SqlState};
 
 /// What an aggregate computes.
@@ -233,6 +233,7 @@ impl Binder<'_> {
 /// The type its argument is brought to, and its result's.
 fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnType, ColumnType)> {
     use DataType as T;
+    use NumberType as N;
     let data_type = given.data_type;
     let same = |data_type: T| Some((ColumnType::from(data_type), ColumnType::from(data_type)));
     let to = |from: T, result: T| Some((from.into(), result.into()));
@@ -243,27 +244,25 @@ fn signature(function: AggregateFunction, given: ColumnType) -> Option<(ColumnTy
     };
     match function {
         AggregateFunction::CountRows | AggregateFunction::Count => to(settled, T::Int8),
-        AggregateFunction::Sum => match data_type {
-            T::Int2 | T::Int4 => to(data_type, T::Int8),
-            T::Int8 => to(T::Int8, T::Numeric),
-            T::Numeric | T::Float4 | T::Float8 => same(data_type),
-            _ => None,
+        AggregateFunction::Sum => match data_type.number()? {
+            N::Int2 | N::Int4 => to(data_type, T::Int8),
+            N::Int8 => to(T::Int8, T::Numeric),
+            N::Numeric | N::Float4 | N::Float8 => same(data_type),
         },
-        AggregateFunction::Average => match data_type {
-            T::Int2 | T::Int4 | T::Int8 | T::Numeric => to(data_type, T::Numeric),
-            T::Float4 => to(T::Float8, T::Float8),
-            T::Float8 => same(data_type),
-            _ => None,
+        AggregateFunction::Average => match data_type.number()? {
+            N::Int2 | N::Int4 | N::Int8 | N::Numeric => to(data_type, T::Numeric),
+            N::Float4 => to(T::Float8, T::Float8),
+            N::Float8 => same(data_type),
         },
-        AggregateFunction::Minimum | AggregateFunction::Maximum => match data_type {
-            T::Bool | T::Void => None,
-            T::Char => Some((given, T::Char.into())),
-            T::VarChar | T::Name | T::Unknown | T::InternalChar => to(T::Text, T::Text),
-            T::Regclass | T::Regtype | T::Regproc | T::Regnamespace | T::Regrole => {
-                to(T::Oid, T::Oid)
+        AggregateFunction::Minimum | AggregateFunction::Maximum => {
+            match data_type.facts().extremes {
+                Extremes::None => None,
+                // With its length, or else it would be cut to one character.
+                Extremes::Same if data_type == T::Char => Some((given, T::Char.into())),
+                Extremes::Same => same(data_type),
+                Extremes::Of(other) => same(other),
             }
-            other => same(other),
-        },
+        }
         AggregateFunction::Array => to(settled, settled.array()?),
         AggregateFunction::String => match data_type {
             T::Unknown => to(T::Text, T::Text),

@@ -617,7 +617,7 @@ impl<'a> Binder<'a> {
             let subscript = self.bind(index, scope)?;
             let mut subscript = self.implicit(subscript, DataType::Int4)?.expression;
             // The catalogs' vectors count from 0.
-            if matches!(data_type, DataType::Int2Vector | DataType::OidVector) {
+            if data_type.is_vector() {
                 subscript = Expression::Arithmetic(
                     super::ArithmeticOperator::Add,
                     Box::new([subscript, Expression::Constant(Value::Int4(1))]),

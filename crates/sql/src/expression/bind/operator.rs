@@ -9,7 +9,7 @@ use crate::expression::coerce::{CastContext, castable, common_type};
 use crate::expression::{
     ArithmeticOperator, Bound, Comparison, Expression, LikePattern, RegexPattern, Scope,
 };
-use crate::value::{DataType, Value};
+use crate::value::{DataType, NumberType, Value};
 use crate::{Error, Result, SqlState};
 
 /// What an operator does.
@@ -543,15 +543,16 @@ impl Binder<'_> {
 
 /// The wider of two number types.
 fn widest(left: DataType, right: DataType) -> DataType {
-    use DataType as T;
-    match (left, right) {
-        _ if left == right => left,
+    if left == right {
+        return left;
+    }
+    match left.number().max(right.number()) {
         // Single precision is not enough for any other number.
-        (T::Float4 | T::Float8, _) | (_, T::Float4 | T::Float8) => T::Float8,
-        (T::Numeric, _) | (_, T::Numeric) => T::Numeric,
-        (T::Int8, _) | (_, T::Int8) => T::Int8,
-        (T::Int4, _) | (_, T::Int4) => T::Int4,
-        _ => T::Int2,
+        Some(NumberType::Float4 | NumberType::Float8) => DataType::Float8,
+        Some(NumberType::Numeric) => DataType::Numeric,
+        Some(NumberType::Int8) => DataType::Int8,
+        Some(NumberType::Int4) => DataType::Int4,
+        Some(NumberType::Int2) | None => DataType::Int2,
     }
 }
 

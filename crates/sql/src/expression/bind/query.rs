@@ -180,10 +180,7 @@ impl Binder<'_> {
                 )));
             }
         };
-        let vector = matches!(
-            array.column_type.data_type,
-            DataType::Int2Vector | DataType::OidVector
-        );
+        let vector = array.column_type.data_type.is_vector();
         let array = if vector && common == element_type {
             array.expression
         } else {

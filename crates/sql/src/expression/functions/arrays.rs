@@ -89,7 +89,7 @@ fn first_subscript(a: Arguments<'_>) -> i32 {
     let vector = a
         .types
         .first()
-        .is_some_and(|given| matches!(given.data_type, DataType::Int2Vector | DataType::OidVector));
+        .is_some_and(|given| given.data_type.is_vector());
     i32::from(!vector)
 }
 

@@ -79,6 +79,7 @@ const fn array(
         collation: element.collation,
         functions: "array_",
         operator_class: OperatorClass::None,
+        extremes: Extremes::Same,
     }
 }
 

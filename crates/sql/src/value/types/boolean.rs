@@ -30,6 +30,7 @@ impl TypeOperations for Bool {
             name: "bool_ops",
             family: (424, "bool_ops"),
         },
+        extremes: Extremes::None,
     };
     const STORABLE: bool = true;
 

@@ -39,6 +39,7 @@ impl TypeOperations for Date {
             name: "date_ops",
             family: DATETIME_FAMILY,
         },
+        extremes: Extremes::Same,
     };
     const STORABLE: bool = true;
 
@@ -134,6 +135,7 @@ macro_rules! timestamps {
                     name: $class,
                     family: DATETIME_FAMILY,
                 },
+                extremes: Extremes::Same,
             };
             const STORABLE: bool = true;
 

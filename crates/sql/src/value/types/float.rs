@@ -35,6 +35,7 @@ macro_rules! floats {
                     name: $class,
                     family: (1970, "float_ops"),
                 },
+                extremes: Extremes::Same,
             };
             const STORABLE: bool = true;
 

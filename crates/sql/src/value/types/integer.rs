@@ -34,6 +34,7 @@ macro_rules! integers {
                     name: $class,
                     family: (1976, "integer_ops"),
                 },
+                extremes: Extremes::Same,
             };
             const STORABLE: bool = true;
 

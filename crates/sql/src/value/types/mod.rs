@@ -25,8 +25,8 @@ use super::binary::malformed;
 use super::cell::{damaged, exact as exact_cell};
 use super::key_read::KeyReader;
 use super::operations::{
-    Alignment, Category, Collation, DateTimeType, Family, Modifier, NumberType, ObjectType,
-    OperatorClass, Representation, Storage, Structure, TypeFacts, TypeOperations,
+    Alignment, Category, Collation, DateTimeType, Extremes, Family, Modifier, NumberType,
+    ObjectType, OperatorClass, Representation, Storage, Structure, TypeFacts, TypeOperations,
 };
 use super::text::{BLANKS, Fit, Style, check_text, invalid, out_of_range};
 use super::{ColumnType, DataType, Value, binary, calendar, key};

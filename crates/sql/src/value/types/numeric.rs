@@ -34,6 +34,7 @@ impl TypeOperations for Numeric {
             name: "numeric_ops",
             family: (1988, "numeric_ops"),
         },
+        extremes: Extremes::Same,
     };
     const STORABLE: bool = true;
 

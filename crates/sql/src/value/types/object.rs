@@ -29,6 +29,7 @@ impl TypeOperations for Oid {
         collation: None,
         functions: "oid",
         operator_class: OperatorClass::None,
+        extremes: Extremes::Same,
     };
     const STORABLE: bool = false;
 
@@ -166,6 +167,7 @@ macro_rules! objects {
                 collation: None,
                 functions: $type_name,
                 operator_class: OperatorClass::None,
+                extremes: Extremes::Of(DataType::Oid),
             };
 
             /// The catalog finds objects by their names: [`crate::system`].

@@ -22,6 +22,7 @@ const fn string(
     array: DataType,
     modifier: Modifier,
     operator_class: OperatorClass,
+    extremes: Extremes,
 ) -> TypeFacts {
     TypeFacts {
         oid,
@@ -40,6 +41,7 @@ const fn string(
         collation: Some(Collation::Default),
         functions: name,
         operator_class,
+        extremes,
     }
 }
 
@@ -139,6 +141,7 @@ impl TypeOperations for Text {
                 name: "text_ops",
                 family: TEXT_FAMILY,
             },
+            Extremes::Same,
         )
     };
     const STORABLE: bool = true;
@@ -168,6 +171,7 @@ impl TypeOperations for VarChar {
         DataType::VarCharArray,
         Modifier::Length,
         OperatorClass::Of(DataType::Text),
+        Extremes::Of(DataType::Text),
     );
     const STORABLE: bool = true;
 
@@ -200,6 +204,7 @@ impl TypeOperations for Char {
             name: "bpchar_ops",
             family: (426, "bpchar_ops"),
         },
+        Extremes::Same,
     );
     const STORABLE: bool = true;
 
@@ -244,6 +249,7 @@ impl TypeOperations for Name {
             name: "name_ops",
             family: TEXT_FAMILY,
         },
+        extremes: Extremes::Of(DataType::Text),
     };
     const STORABLE: bool = false;
 
@@ -283,6 +289,7 @@ impl TypeOperations for Unknown {
         collation: None,
         functions: "unknown",
         operator_class: OperatorClass::None,
+        extremes: Extremes::Of(DataType::Text),
     };
 
     fn parse_text(text: &str, _style: &Style) -> Result<Value> {
@@ -320,6 +327,7 @@ impl TypeOperations for Void {
         collation: None,
         functions: "void_",
         operator_class: OperatorClass::None,
+        extremes: Extremes::None,
     };
 
     fn parse_text(_text: &str, _style: &Style) -> Result<Value> {
@@ -404,6 +412,7 @@ impl TypeOperations for InternalChar {
             name: "char_ops",
             family: (429, "char_ops"),
         },
+        extremes: Extremes::Of(DataType::Text),
     };
     const STORABLE: bool = false;
 
