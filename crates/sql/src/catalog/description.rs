@@ -112,7 +112,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Table> {
         let name = reader.string()?;
         let number = reader.u32()?;
         let data_type = DataType::from_oid(number)
-            .ok_or_else(|| damaged(&format!("there is no type {number}")))?;
+            .filter(|data_type| data_type.is_storable())
+            .ok_or_else(|| damaged(&format!("no column is of type {number}")))?;
         let modifier = reader.i32()?;
         let attribute = attribute(reader, cells)?;
         let flags = reader.u8()?;

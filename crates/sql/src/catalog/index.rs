@@ -127,12 +127,14 @@ impl KeyExtractor for RowKey {
             if cell.is_none() {
                 extracted = ExtractedKey::HoldsNull;
             }
-            let written = write_cell_key(cell, each.column_type.data_type, each.order, out);
-            assert!(
-                written.is_ok(),
-                "a row's cell {} is not of its column's type",
-                each.cell
-            );
+            // A key must be made of every cell, and is: a column's type is one that
+            // tables can have (`Catalog` refuses others as damage), which has cells and
+            // keys or does not compile; and a cell was either encoded as that type by
+            // this program, or read from a log or checkpoint whose checksum was right.
+            // An engine cannot go on without a key, so a mistake here ends it.
+            if let Err(error) = write_cell_key(cell, each.column_type.data_type, each.order, out) {
+                panic!("cell {} of a row has no key: {error}", each.cell);
+            }
         }
         extracted
     }
