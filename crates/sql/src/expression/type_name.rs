@@ -94,11 +94,21 @@ pub fn resolve_type(ast: &Ast) -> Result<ColumnType> {
             }
             named(last, modifiers)
         }
-        other => Err(Error::unsupported(format_args!(
-            "the type {}",
-            other.to_string().to_lowercase()
-        ))),
+        // Types the parser knows by themselves, and that are here by the same name.
+        other => {
+            let name = other.to_string().to_lowercase();
+            match by_name(&name) {
+                Some(known) => simple(known),
+                None => Err(Error::unsupported(format_args!("the type {name}"))),
+            }
+        }
     }
+}
+
+/// The type of this name in `pg_type`.
+fn by_name(name: &str) -> Option<DataType> {
+    let mut named = DataType::ALL.iter().filter(|known| known.name() == name);
+    named.find(|known| **known != DataType::Void).copied()
 }
 
 /// `char` alone is `char(1)`.
@@ -127,14 +137,10 @@ fn named(name: &str, modifiers: &[String]) -> Result<ColumnType> {
     if name == "int" || name == "integer" {
         return Ok(DataType::Int4.into());
     }
-    let known = DataType::ALL
-        .iter()
-        .copied()
-        .find(|known| known.name() == name && *known != DataType::Void)
-        .ok_or_else(|| match UNSUPPORTED.contains(&name) {
-            true => Error::unsupported(format_args!("the type {name}")),
-            false => undefined(name),
-        })?;
+    let known = by_name(name).ok_or_else(|| match UNSUPPORTED.contains(&name) {
+        true => Error::unsupported(format_args!("the type {name}")),
+        false => undefined(name),
+    })?;
     match (known.facts().modifier, modifiers) {
         (_, []) => Ok(known.into()),
         (Modifier::Length, [length]) => ColumnType::string(known, number(length)?),

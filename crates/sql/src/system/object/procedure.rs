@@ -4,6 +4,8 @@
 //! They are called by nobody, but clients compare their numbers: an array's type is
 //! known by `typinput = 'array_in'::regproc`.
 
+use crate::value::{DataType, Modifier};
+
 /// Number and name, by number.
 pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (3, "heap_tableam_handler"),
@@ -126,6 +128,52 @@ pub(in crate::system) const ALL: &[(u32, &str)] = &[
     (6179, "array_subscript_handler"),
     (6180, "raw_array_subscript_handler"),
 ];
+
+// Every type has its conversion functions, or does not compile.
+const _: () = {
+    let mut at = 0;
+    while at < DataType::ALL.len() {
+        let facts = DataType::ALL[at].facts();
+        assert!(
+            has(facts.functions, "in")
+                && has(facts.functions, "out")
+                && has(facts.functions, "recv")
+                && has(facts.functions, "send"),
+            "pg_proc lists the functions that read, print, receive and send a type"
+        );
+        assert!(
+            matches!(facts.modifier, Modifier::None)
+                || has(facts.name, "typmodin") && has(facts.name, "typmodout"),
+            "pg_proc lists the functions that read and print a type's modifier"
+        );
+        at += 1;
+    }
+};
+
+/// Whether there is a function whose name is these two together.
+const fn has(head: &str, tail: &str) -> bool {
+    let (head, tail) = (head.as_bytes(), tail.as_bytes());
+    let mut at = 0;
+    while at < ALL.len() {
+        let name = ALL[at].1.as_bytes();
+        if name.len() == head.len() + tail.len() {
+            let (front, back) = name.split_at(head.len());
+            if same(front, head) && same(back, tail) {
+                return true;
+            }
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len()
+}
 
 /// The number of the function of this name.
 pub(in crate::system) fn oid(name: &str) -> Option<u32> {
