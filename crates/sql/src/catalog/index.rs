@@ -1,5 +1,7 @@
 //! Indexes, and how a row's key is taken.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::sync::Arc;
 
 use coeval_types::{ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, RowRef};
