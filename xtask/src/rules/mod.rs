@@ -10,6 +10,7 @@ mod file_length;
 mod layering;
 mod links;
 mod machine_paths;
+mod module_pairs;
 mod sqlstates;
 mod status;
 mod unsafe_code;
@@ -32,6 +33,7 @@ pub const ALL: &[Rule] = &[
     layering::check,
     links::check,
     machine_paths::check,
+    module_pairs::check,
     sqlstates::check,
     status::check,
     unsafe_code::check,
