@@ -18,6 +18,7 @@
 //! - [`expression`]: names and types resolved, then evaluated over rows.
 //! - `outcome`: whether a transaction has committed, for who asks later.
 //! - [`plan`]: how a table's rows are found.
+//! - `record`: the format of the database's own rows.
 //! - [`select`]: queries: planned into operators that stream rows.
 //! - [`statement`]: the text of a query taken apart into commands.
 //! - [`session`]: what one client sees: settings, transactions, prepared statements.
@@ -37,6 +38,7 @@ pub mod expression;
 mod golden;
 mod outcome;
 pub mod plan;
+mod record;
 pub mod select;
 pub mod session;
 pub mod statement;

@@ -10,7 +10,8 @@
 //! Roles and privileges are part of the [`Catalog`](crate::catalog::Catalog): they
 //! are versioned rows like tables, a change of them is transactional and moves the
 //! catalog's version, and a statement is judged by the catalog of its own snapshot.
-//! A cached plan keeps the list of what it needs; who runs it is checked whenever
+//! A cached plan keeps the list of what it needs
+//! ([`Needs`](crate::catalog::Needs)); who runs it is checked whenever
 //! the catalog or the role is another than at the last check.
 //!
 //! A table's privileges are part of its description, so granting and revoking give
@@ -23,7 +24,6 @@
 //! database is *open*: who connects from this machine under a name that no role has
 //! is the first role, under that name.
 //!
-//! - [`Needs`]: what a plan has to be allowed.
 //! - [`privilege`]: kinds of privileges, and lists of who granted what to whom.
 //! - [`role`]: roles and their attributes. [`store`]: how they are kept as bytes.
 //! - [`password`]: what is kept of a password.
@@ -33,7 +33,6 @@
 //! - Every role that owns a table or stands in a list of privileges exists: DROP
 //!   ROLE refuses otherwise.
 
-mod needs;
 pub mod password;
 pub mod privilege;
 pub mod role;
@@ -42,7 +41,6 @@ pub(crate) mod store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use needs::Needs;
 pub use password::Verifier;
 pub use privilege::{Grant, PUBLIC_ROLE, Privileges};
 pub use role::{FIRST_ROLE, Membership, Role};

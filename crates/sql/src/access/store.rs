@@ -18,9 +18,8 @@
 
 use super::privilege::{Grant, Privileges};
 use super::{Access, Membership, Owned, Role};
-use crate::catalog::{Reader, count, damaged, string};
 use crate::error::Result;
-use crate::system::PUBLIC;
+use crate::record::{Reader, count, damaged, string};
 
 const FORMAT: u8 = 1;
 const ROLE: u8 = 0;
@@ -32,6 +31,8 @@ const HAS_END: u8 = 2;
 
 /// The number that the secret's row has.
 pub(crate) const SECRET_KEY: u32 = 0;
+/// The number of the schema `public`, and of its row: PostgreSQL's.
+pub(crate) const PUBLIC_OID: u32 = 2200;
 
 /// Writes a role.
 pub(crate) fn encode_role(role: &Role) -> Vec<u8> {
@@ -76,7 +77,7 @@ pub(crate) fn encode_role(role: &Role) -> Vec<u8> {
 /// Writes what is granted on the schema `public`.
 pub(crate) fn encode_schema(schema: &Owned) -> Vec<u8> {
     let mut out = vec![FORMAT, SCHEMA];
-    out.extend_from_slice(&PUBLIC.to_le_bytes());
+    out.extend_from_slice(&PUBLIC_OID.to_le_bytes());
     encode_owned(&mut out, schema);
     out
 }

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use coeval_types::{IndexId, IndexKind, StorageId};
 
-use super::bytes::{Reader, count, damaged, string};
 use super::{Index, KeyColumn, Table, TableColumn};
 use crate::access::store::{decode_owned, encode_owned};
 use crate::access::{FIRST_ROLE, Owned};
 use crate::error::Result;
+use crate::record::{Reader, count, damaged, string};
 use crate::value::{ColumnType, DataType, KeyOrder};
 
 const FORMAT: u8 = 2;

@@ -33,22 +33,22 @@
 //!   that never go back while the process lives; across restarts they go on from
 //!   what was committed and from what the engine still knows.
 
-mod bytes;
 mod description;
 mod followed;
 mod index;
 mod name;
+mod needs;
 mod store;
 mod table;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use bytes::{Reader, count, damaged, string};
 pub use followed::FollowedCatalog;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
-pub(crate) use store::{AccessRow, CATALOG_STORAGES, FirstCell, Store, lock_version};
+pub use needs::Needs;
+pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 
 use crate::access::{Access, Kind, Privileges};

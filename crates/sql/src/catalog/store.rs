@@ -9,15 +9,14 @@ use coeval_txn::{
     Transaction,
 };
 use coeval_types::{
-    ExtractedKey, IndexDefinition, IndexId, IndexKind, KeyExtractor, Rid, RowBuilder, RowRef,
-    StorageDefinition, StorageId,
+    IndexDefinition, IndexId, IndexKind, Rid, RowBuilder, RowRef, StorageDefinition, StorageId,
 };
 
-use super::bytes::damaged;
 use super::{Catalog, FIRST_USER_OID, Table, description};
 use crate::access::store::{self as access, SECRET_KEY};
 use crate::access::{Access, Owned, Role};
 use crate::error::{Error, Result};
+use crate::record::{FirstCell, damaged};
 
 const VERSION_STORAGE: StorageId = StorageId(1);
 const VERSION_INDEX: IndexId = IndexId(1);
@@ -38,17 +37,6 @@ const CATALOG_SCHEMA: u64 = 1;
 /// How many states of the catalog are kept at hand: the newest, and those of
 /// transactions that began before or that are changing it.
 const CACHED: usize = 8;
-
-/// The key of a catalog row is its first cell.
-#[derive(Debug)]
-pub(crate) struct FirstCell;
-
-impl KeyExtractor for FirstCell {
-    fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {
-        key.extend_from_slice(row.cell(0).unwrap_or_default());
-        ExtractedKey::Comparable
-    }
-}
 
 /// Where numbers come from. They never go back while the process lives, so a
 /// rolled back change does not leave a number behind that is used twice.
@@ -314,7 +302,7 @@ impl AccessRow<'_> {
     fn encode(&self) -> (u32, Vec<u8>) {
         match self {
             Self::Role(role) => (role.oid, access::encode_role(role)),
-            Self::Schema(schema) => (crate::system::PUBLIC, access::encode_schema(schema)),
+            Self::Schema(schema) => (access::PUBLIC_OID, access::encode_schema(schema)),
             Self::Secret(secret) => (SECRET_KEY, access::encode_secret(secret)),
         }
     }

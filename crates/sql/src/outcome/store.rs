@@ -20,8 +20,8 @@ use coeval_types::{
 };
 
 use super::TransactionNumber;
-use crate::catalog::{FirstCell, damaged};
 use crate::error::{Error, Result};
+use crate::record::{FirstCell, damaged};
 
 /// The storage of outcomes, beside the catalog's own.
 pub const OUTCOME_STORAGE: StorageId = StorageId(4);

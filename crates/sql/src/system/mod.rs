@@ -78,7 +78,7 @@ pub(crate) const SCHEMAS: [(u32, &str, Option<&str>); 4] = [
     (COEVAL, "coeval", Some("what the server does")),
 ];
 pub(crate) const PG_CATALOG: u32 = 11;
-pub(crate) const PUBLIC: u32 = 2200;
+pub(crate) const PUBLIC: u32 = crate::access::store::PUBLIC_OID;
 pub(crate) const INFORMATION_SCHEMA: u32 = 13_207;
 pub(crate) const COEVAL: u32 = 15_000;
 /// The access method of tables.

@@ -20,8 +20,8 @@ pub use aggregate::{AggregateCall, AggregateFunction};
 
 use super::coerce::{CastContext, common_type};
 use super::{Bound, Expression, Scope, SessionInfo, resolve_type};
-use crate::access::{Needs, Privileges};
-use crate::catalog::Catalog;
+use crate::access::Privileges;
+use crate::catalog::{Catalog, Needs};
 use crate::select::SetFunction;
 use crate::session::Memory;
 use crate::statement::PLANNED;

@@ -1,13 +1,26 @@
-//! What descriptions of the catalog are written and read with: little endian
+//! The record format of the database's own rows (tables, roles, outcomes): little endian
 //! integers, strings as a length and UTF-8, lists as a count and their items.
+//!
+//! Such a row is kept in a storage like a user's, with its key in the first cell.
 
-use coeval_types::Remedy;
+use coeval_types::{ExtractedKey, KeyExtractor, Remedy, RowRef};
 
 use crate::error::{Error, Result};
 
 /// A catalog row makes no sense: nothing can be done with the database.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::internal(format!("a catalog row cannot be read: {what}")).with_remedy(Remedy::Fatal)
+}
+
+/// The key of such a row is its first cell.
+#[derive(Debug)]
+pub(crate) struct FirstCell;
+
+impl KeyExtractor for FirstCell {
+    fn extract(&self, row: RowRef<'_>, key: &mut Vec<u8>) -> ExtractedKey {
+        key.extend_from_slice(row.cell(0).unwrap_or_default());
+        ExtractedKey::Comparable
+    }
 }
 
 /// Counts are checked where things are defined: far fewer than 65,536.

@@ -1,8 +1,8 @@
 //! What a statement's role has to be allowed, found while the statement is planned
 //! and checked when it is run.
 
-use super::{Kind, Privileges, denied};
-use crate::catalog::{Catalog, FIRST_USER_OID, PUBLIC};
+use super::{Catalog, FIRST_USER_OID, PUBLIC};
+use crate::access::{Kind, Privileges, denied};
 use crate::error::{Error, Result, SqlState};
 
 /// What a plan needs.
@@ -67,7 +67,7 @@ impl Needs {
 }
 
 /// The role that a session runs as was dropped.
-pub(crate) fn gone(role: u32) -> Error {
+fn gone(role: u32) -> Error {
     Error::new(
         SqlState::UNDEFINED_OBJECT,
         format!("role with OID {role} was dropped"),
