@@ -28,11 +28,9 @@ const LISTED: &[(&str, &str)] = &[
     ("change", "session"),
     ("copy", "session"),
     ("definition", "session"),
-    ("expression", "outcome"),
     ("expression", "select"),
     ("expression", "session"),
     ("expression", "system"),
-    ("outcome", "session"),
     ("select", "session"),
     ("session", "statement"),
 ];

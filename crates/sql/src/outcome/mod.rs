@@ -61,6 +61,7 @@ pub(crate) use numbered::{Numbered, Open};
 pub(crate) use outcomes::Outcomes;
 pub use store::{OUTCOME_STORAGE, is_mark};
 pub(crate) use store::{definition, insert, load, record_alone};
+pub(crate) use tend::forget;
 
 /// A transaction's number, as clients know it. Not the engine's
 /// [`coeval_types::TransactionId`], which begins anew with every start.

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use coeval_txn::Engine;
 use coeval_types::Timestamp;
 
-use super::outcomes::Standing;
+use super::outcomes::{Outcomes, Standing};
 use super::{TransactionNumber, store};
 use crate::error::{Error, Result, SqlState};
-use crate::session::Surroundings;
 
 /// No transaction runs.
 const CLOSED: u64 = 0;
@@ -19,7 +18,7 @@ const UNNUMBERED: u64 = 1;
 /// Whether a session's transaction has a number. Only the session's own task uses it.
 #[derive(Debug, Default)]
 pub(crate) struct Numbered {
-    around: Arc<Surroundings>,
+    outcomes: Arc<Outcomes>,
     state: AtomicU64,
     /// Whether the transaction has changed anything.
     wrote: AtomicBool,
@@ -28,9 +27,9 @@ pub(crate) struct Numbered {
 }
 
 impl Numbered {
-    pub(crate) fn new(around: &Arc<Surroundings>) -> Self {
+    pub(crate) fn new(outcomes: &Arc<Outcomes>) -> Self {
         Self {
-            around: Arc::clone(around),
+            outcomes: Arc::clone(outcomes),
             ..Self::default()
         }
     }
@@ -47,7 +46,7 @@ impl Numbered {
         match self.state.load(Ordering::Relaxed) {
             CLOSED => Err(Error::unsupported("the number of a transaction here")),
             UNNUMBERED => {
-                let number = self.around.outcomes.give()?;
+                let number = self.outcomes.give()?;
                 self.state.store(number.0, Ordering::Relaxed);
                 Ok(number)
             }
@@ -73,7 +72,7 @@ impl Numbered {
     /// [`Numbered::told`].
     pub(crate) fn status(&self, number: i64, engine: &dyn Engine) -> Result<Option<&'static str>> {
         let number = TransactionNumber(number as u64);
-        let outcomes = &self.around.outcomes;
+        let outcomes = &self.outcomes;
         match outcomes.standing(number) {
             Standing::Future => Err(Error::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -132,7 +131,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(number) = self.number() {
-            self.0.around.outcomes.ended(number);
+            self.0.outcomes.ended(number);
         }
         self.0.state.store(CLOSED, Ordering::Relaxed);
     }

@@ -1,6 +1,7 @@
 //! The database: one engine, one catalog, all sessions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
@@ -9,6 +10,7 @@ use super::admission::Admission;
 use crate::access::Role;
 use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
 use crate::error::Result;
+use crate::expression::EvaluationContext;
 use crate::outcome::{self, OUTCOME_STORAGE};
 
 /// A role that was let in.
@@ -152,6 +154,24 @@ impl Database {
             open: access.is_open(),
             secret: access.secret,
         })
+    }
+
+    /// Forgets what transactions came to that ended longer than `retention` ago. To be
+    /// called now and then, by one at a time: about 24 times in the time of retention, or
+    /// more often. Does nothing where nobody asks for numbers.
+    ///
+    /// # Errors
+    /// When the engine takes no writes. The next call goes on where this one stopped.
+    pub async fn forget_outcomes(&self, retention: Duration) -> Result<()> {
+        self.forget_outcomes_at(retention, EvaluationContext::clock())
+            .await
+    }
+
+    /// [`Database::forget_outcomes`], as if it were `now`, in microseconds since 2000
+    /// UTC.
+    #[doc(hidden)]
+    pub async fn forget_outcomes_at(&self, retention: Duration, now: i64) -> Result<()> {
+        outcome::forget(&*self.engine, &self.around.outcomes, retention, now).await
     }
 
     /// The engine underneath.

@@ -246,7 +246,7 @@ impl Session {
         let listed = Listed::enter(&database.around, entrant);
         let info = SessionInfo {
             around: Arc::clone(&database.around),
-            numbered: Arc::new(Numbered::new(&database.around)),
+            numbered: Arc::new(Numbered::new(&database.around.outcomes)),
             alias: (role == FIRST_ROLE).then_some(user),
             database: options.database.into(),
             process_id: options.process_id,

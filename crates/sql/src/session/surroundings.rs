@@ -6,7 +6,7 @@
 //! [`Host`], once it has started; without one the answers are empty.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::activity::Activities;
 use super::cluster::{Changing, Cluster, ClusterChange, alone};
@@ -91,7 +91,7 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub(crate) activities: Activities,
-    pub(crate) outcomes: Outcomes,
+    pub(crate) outcomes: Arc<Outcomes>,
     room: Room,
     host: OnceLock<Box<dyn Host>>,
 }
