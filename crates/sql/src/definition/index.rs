@@ -56,7 +56,7 @@ impl Change<'_> {
             IndexKind::Secondary
         };
         self.lock_alone(&table).await?;
-        let counters = &self.database.store.counters;
+        let counters = &self.context.store.counters;
         let index = Index::new(counters.oid(), counters.index(), name, kind, false, key);
         self.build(&table, &index).await?;
         let mut table = Table::clone(&table);
@@ -69,7 +69,7 @@ impl Change<'_> {
     /// alone.
     pub(super) async fn build(&mut self, table: &Table, index: &Index) -> Result<()> {
         let built = coeval_txn::build_index(
-            &mut *self.running.transaction,
+            &mut *self.context.transaction,
             table.storage,
             &index.definition(),
         )

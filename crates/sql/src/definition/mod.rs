@@ -29,25 +29,33 @@ mod grant;
 mod index;
 mod rewrite;
 mod role;
+mod storages;
 mod table;
 
 use std::sync::Arc;
 
-use coeval_txn::{Isolation, TableLock, Transaction};
+use coeval_txn::{Engine, Isolation, TableLock, Transaction};
 use coeval_types::StorageId;
 use sqlparser::ast;
 
-use crate::catalog::{Catalog, Index, QualifiedName, Relation, Table, lock_version};
+use crate::catalog::{Catalog, Index, QualifiedName, Relation, Store, Table, lock_version};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
-use crate::session::transaction::Running;
-use crate::session::{Database, Notice, Severity};
+use crate::session::{Notice, Severity};
 use crate::statement::{Command, Statement};
+pub(crate) use storages::{Storages, StoragesMark};
+
+/// What a change of the schema is made in.
+pub(crate) struct Context<'session> {
+    pub(crate) engine: &'session dyn Engine,
+    pub(crate) store: &'session Store,
+    pub(crate) transaction: &'session mut (dyn Transaction + 'static),
+    pub(crate) storages: &'session mut Storages,
+}
 
 /// A change of the schema under way.
-pub(crate) struct Change<'session> {
-    database: &'session Database,
-    running: &'session mut Running,
+struct Change<'session> {
+    context: Context<'session>,
     statement: &'session Statement,
     session: &'session SessionInfo,
     /// As the transaction sees it before this statement.
@@ -59,26 +67,25 @@ pub(crate) struct Change<'session> {
     changed: bool,
 }
 
-/// Runs a command that changes the schema. Returns its command tag.
+/// Runs a command that changes the schema. Returns its command tag. The transaction has
+/// been told that it is about to change something.
 pub(crate) async fn execute(
-    database: &Database,
-    running: &mut Running,
+    context: Context<'_>,
     statement: &Statement,
     session: &SessionInfo,
     notices: &mut Vec<Notice>,
 ) -> Result<&'static str> {
-    running.note_write();
-    if !lock_version(&mut *running.transaction).await? {
-        running.transaction.begin_statement()?;
+    if !lock_version(&mut *context.transaction).await? {
+        context.transaction.begin_statement()?;
     }
-    let catalog = database.store.catalog(&mut *running.transaction, None)?;
+    let catalog = context.store.catalog(&mut *context.transaction, None)?;
+    let version = context.store.counters.version();
     let mut change = Change {
-        database,
-        running,
+        context,
         statement,
         session,
         catalog,
-        version: database.store.counters.version(),
+        version,
         notices,
         changed: false,
     };
@@ -111,9 +118,10 @@ pub(crate) async fn execute(
     };
     if change.changed {
         let version = change.version;
-        database
+        change
+            .context
             .store
-            .write_version(&mut *change.running.transaction, version)
+            .write_version(&mut *change.context.transaction, version)
             .await?;
     }
     Ok(tag)
@@ -121,7 +129,7 @@ pub(crate) async fn execute(
 
 impl Change<'_> {
     fn transaction(&mut self) -> &mut dyn Transaction {
-        &mut *self.running.transaction
+        &mut *self.context.transaction
     }
 
     /// Fails once somebody asked for the statement to end.
@@ -170,14 +178,14 @@ impl Change<'_> {
     /// this statement what they have left.
     async fn lock_alone(&mut self, table: &Table) -> Result<()> {
         coeval_txn::lock_table(
-            &mut *self.running.transaction,
+            &mut *self.context.transaction,
             table.storage,
             TableLock::Exclusive,
             table.schema_version,
         )
         .await?;
-        if self.running.isolation() == Isolation::ReadCommitted {
-            self.running.transaction.begin_statement()?;
+        if self.context.transaction.isolation() == Isolation::ReadCommitted {
+            self.context.transaction.begin_statement()?;
         }
         Ok(())
     }
@@ -185,7 +193,7 @@ impl Change<'_> {
     /// Refuses to read all rows of a table for its change when the snapshot may be
     /// older than the lock and nothing would notice.
     fn require_all_rows(&self, what: &str) -> Result<()> {
-        if self.running.isolation() == Isolation::SnapshotIsolation {
+        if self.context.transaction.isolation() == Isolation::SnapshotIsolation {
             return Err(Error::unsupported(format!(
                 "{what} in a REPEATABLE READ transaction"
             )));
@@ -210,9 +218,9 @@ impl Change<'_> {
             .ok_or_else(|| Error::internal("a table to be changed is gone"))?;
         table.schema_version = self.version;
         self.outdate(old.storage)?;
-        self.database
+        self.context
             .store
-            .update_table(&mut *self.running.transaction, &table)
+            .update_table(&mut *self.context.transaction, &table)
             .await?;
         let table = Arc::new(table);
         self.keep(Some(Arc::clone(&table)), table.oid);
@@ -233,8 +241,8 @@ impl Change<'_> {
 
     /// Makes a table's storage, empty.
     fn attach(&mut self, table: &Table) -> Result<()> {
-        self.database.engine.attach_storage(table.definition())?;
-        self.running.note_made(table.storage);
+        self.context.engine.attach_storage(table.definition())?;
+        self.context.storages.note_made(table.storage);
         Ok(())
     }
 

@@ -96,10 +96,10 @@ impl Change<'_> {
     ) -> Result<()> {
         self.require_all_rows("rewriting a table")?;
         self.attach(new)?;
-        self.running.note_replaced(old.storage);
+        self.context.storages.note_replaced(old.storage);
         // Nobody else knows it, but the next change of this statement wants it so.
         coeval_txn::lock_table(
-            &mut *self.running.transaction,
+            &mut *self.context.transaction,
             new.storage,
             TableLock::Exclusive,
             new.schema_version,
@@ -140,7 +140,7 @@ impl Change<'_> {
             for row in &rows {
                 let row = RowRef::trusted(row);
                 let inserted =
-                    coeval_txn::insert(&mut *self.running.transaction, new.storage, row).await?;
+                    coeval_txn::insert(&mut *self.context.transaction, new.storage, row).await?;
                 if let Insert::Duplicate { index, .. } = inserted {
                     let index = new
                         .index(index)

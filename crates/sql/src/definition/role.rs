@@ -75,7 +75,7 @@ impl Change<'_> {
         let powerful = powerful.contains(&Some(true));
         self.require_role_maker("permission denied to create role", powerful)?;
         self.check_new_name(name)?;
-        let oid = self.database.store.counters.oid();
+        let oid = self.context.store.counters.oid();
         let mut role = Role::new(oid, name.to_owned());
         self.apply(&mut role, options)?;
         self.put_role(role).await?;
@@ -230,9 +230,9 @@ impl Change<'_> {
                     self.write_access(&AccessRow::Role(member)).await?;
                 }
             }
-            self.database
+            self.context
                 .store
-                .delete_role(&mut *self.running.transaction, role.oid)
+                .delete_role(&mut *self.context.transaction, role.oid)
                 .await?;
             self.keep_access(access);
         }
@@ -399,8 +399,8 @@ impl Change<'_> {
     }
 
     pub(super) async fn write_access(&mut self, row: &AccessRow<'_>) -> Result<()> {
-        let transaction = &mut *self.running.transaction;
-        self.database.store.put_access(transaction, row).await
+        let transaction = &mut *self.context.transaction;
+        self.context.store.put_access(transaction, row).await
     }
 
     /// Makes these roles the ones this statement goes on with.

@@ -47,7 +47,7 @@ impl Change<'_> {
         for constraint in &create.constraints {
             constraints.push(KeyConstraint::of_table(constraint)?);
         }
-        let counters = &self.database.store.counters;
+        let counters = &self.context.store.counters;
         let mut table = Table {
             oid: counters.oid(),
             name: name.name,
@@ -67,9 +67,9 @@ impl Change<'_> {
             self.keep(Some(Arc::new(table.clone())), table.oid);
         }
         self.attach(&table)?;
-        self.database
+        self.context
             .store
-            .insert_table(&mut *self.running.transaction, &table)
+            .insert_table(&mut *self.context.transaction, &table)
             .await?;
         self.changed = true;
         Ok("CREATE TABLE")
@@ -204,7 +204,7 @@ impl Change<'_> {
                 self.catalog.free_name(&table.name, Some(&columns), "key")
             }
         };
-        let counters = &self.database.store.counters;
+        let counters = &self.context.store.counters;
         Ok(Index::new(
             counters.oid(),
             counters.index(),
@@ -238,11 +238,11 @@ impl Change<'_> {
             self.require_owner(&table)?;
             self.lock_alone(&table).await?;
             self.outdate(table.storage)?;
-            self.database
+            self.context
                 .store
-                .delete_table(&mut *self.running.transaction, table.oid)
+                .delete_table(&mut *self.context.transaction, table.oid)
                 .await?;
-            self.running.note_replaced(table.storage);
+            self.context.storages.note_replaced(table.storage);
             self.keep(None, table.oid);
         }
         Ok("DROP TABLE")
@@ -256,7 +256,7 @@ impl Change<'_> {
             self.lock_alone(&old).await?;
             let table = self.with_new_storage(&old);
             self.attach(&table)?;
-            self.running.note_replaced(old.storage);
+            self.context.storages.note_replaced(old.storage);
             self.replace(table).await?;
         }
         Ok("TRUNCATE TABLE")
@@ -264,7 +264,7 @@ impl Change<'_> {
 
     /// The same table with a storage and indexes that are yet to be made.
     pub(super) fn with_new_storage(&self, old: &Table) -> Table {
-        let counters = &self.database.store.counters;
+        let counters = &self.context.store.counters;
         let mut table = old.clone();
         table.storage = counters.storage();
         table.schema_version = self.version;

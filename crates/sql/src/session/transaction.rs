@@ -12,11 +12,6 @@
 //! The engine's transaction begins late, with the first statement that reads or
 //! writes: until then SET TRANSACTION may still choose its isolation.
 //!
-//! A storage that a change of the schema makes is there at once and no transaction
-//! takes it back. [`Running`] lists those that have to be dropped at the end, by how
-//! the transaction ends. Indexes need no such list: they come and go with the
-//! engine's transaction.
-//!
 //! Invariants:
 //! - In `Failed` a running transaction is kept only if it has a savepoint to go
 //!   back to; otherwise its locks are released at once.
@@ -26,10 +21,11 @@
 use std::sync::Arc;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
-use coeval_types::{StorageId, Timestamp, planted};
+use coeval_types::{Timestamp, planted};
 
 use super::activity::Activity;
 use super::settings::Settings;
+use crate::definition::{Storages, StoragesMark};
 use crate::error::{Error, Result};
 use crate::expression::SessionInfo;
 use crate::outcome::{self, Open};
@@ -53,12 +49,8 @@ pub(crate) enum Block {
 pub(crate) struct Running {
     pub(crate) transaction: Box<dyn Transaction>,
     savepoints: Vec<NamedSavepoint>,
-    /// Storages made by this transaction; of no use if it is rolled back.
-    made: Vec<StorageId>,
-    /// Storages no longer needed once it has committed.
-    replaced: Vec<StorageId>,
-    /// Storages of no use however it ends.
-    useless: Vec<StorageId>,
+    /// What its changes of the schema have made and replaced.
+    pub(crate) storages: Storages,
     /// That it runs, for who asks by its number. Dropped last.
     open: Open,
 }
@@ -85,8 +77,7 @@ struct NamedSavepoint {
     name: String,
     savepoint: Savepoint,
     kept: Kept,
-    made: usize,
-    replaced: usize,
+    storages: StoragesMark,
 }
 
 impl std::fmt::Debug for Running {
@@ -123,9 +114,7 @@ impl Running {
         Ok(Self {
             transaction,
             savepoints: Vec::new(),
-            made: Vec::new(),
-            replaced: Vec::new(),
-            useless: Vec::new(),
+            storages: Storages::default(),
             open: info.numbered.open(),
         })
     }
@@ -145,17 +134,6 @@ impl Running {
         self.transaction.isolation()
     }
 
-    /// Notes a storage made in the engine.
-    pub(crate) fn note_made(&mut self, storage: StorageId) {
-        self.made.push(storage);
-    }
-
-    /// Notes a storage that is not needed after the commit. One that this
-    /// transaction has made itself is not needed in either case.
-    pub(crate) fn note_replaced(&mut self, storage: StorageId) {
-        self.replaced.push(storage);
-    }
-
     /// Sets a savepoint.
     pub(crate) fn set_savepoint(&mut self, name: String, settings: &Arc<Settings>, portals: u64) {
         let savepoint = self.transaction.savepoint();
@@ -166,8 +144,7 @@ impl Running {
                 settings: Arc::clone(settings),
                 portals,
             },
-            made: self.made.len(),
-            replaced: self.replaced.len(),
+            storages: self.storages.mark(),
         });
     }
 
@@ -194,10 +171,7 @@ impl Running {
         let position = self.find_savepoint(name)?;
         let savepoint = &self.savepoints[position];
         self.transaction.rollback_to(savepoint.savepoint)?;
-        // Others may still be told of them by the undo itself, so they are dropped
-        // when all is over.
-        self.useless.extend(self.made.drain(savepoint.made..));
-        self.replaced.truncate(savepoint.replaced);
+        self.storages.rollback_to(savepoint.storages);
         let kept = savepoint.kept.clone();
         self.savepoints.truncate(position + 1);
         Ok(kept)
@@ -244,9 +218,7 @@ impl Running {
                         own: None,
                     });
                 }
-                for storage in self.replaced.drain(..).chain(self.useless.drain(..)) {
-                    engine.drop_storage(storage);
-                }
+                self.storages.committed(engine);
                 // A transaction that wrote nothing reports its snapshot, which may
                 // be newer than anything it was shown.
                 Ok(Committed {
@@ -255,7 +227,7 @@ impl Running {
                 })
             }
             Outcome::Aborted(error) => {
-                self.drop_made(engine);
+                self.storages.rolled_back(engine);
                 Err(error.into())
             }
             // It may have committed, so nothing can be dropped.
@@ -270,13 +242,7 @@ impl Running {
     pub(crate) fn abort(mut self, engine: &dyn Engine) -> Timestamp {
         let seen = self.transaction.newest_seen();
         self.transaction.abort();
-        self.drop_made(engine);
+        self.storages.rolled_back(engine);
         seen
-    }
-
-    fn drop_made(&mut self, engine: &dyn Engine) {
-        for storage in self.made.drain(..).chain(self.useless.drain(..)) {
-            engine.drop_storage(storage);
-        }
     }
 }

@@ -49,7 +49,14 @@ impl Session {
         let isolation = self.running()?.isolation();
         self.recency.look(isolation);
         let running = self.running()?;
-        let tag = definition::execute(&database, running, statement, &info, &mut notices).await;
+        running.note_write();
+        let context = definition::Context {
+            engine: &*database.engine,
+            store: &database.store,
+            transaction: &mut *running.transaction,
+            storages: &mut running.storages,
+        };
+        let tag = definition::execute(context, statement, &info, &mut notices).await;
         for notice in notices {
             sink.notice(notice);
         }
