@@ -17,6 +17,7 @@
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
 //! - [`expression`]: names and types resolved, then evaluated over rows.
 //! - `outcome`: whether a transaction has committed, for who asks later.
+//! - [`output`]: what a statement returns: columns, rows, notices, command tags.
 //! - [`plan`]: how a table's rows are found.
 //! - `record`: the format of the database's own rows.
 //! - [`select`]: queries: planned into operators that stream rows.
@@ -37,6 +38,7 @@ pub mod expression;
 #[cfg(test)]
 mod golden;
 mod outcome;
+pub mod output;
 pub mod plan;
 mod record;
 pub mod select;

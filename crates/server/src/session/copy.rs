@@ -4,7 +4,7 @@ use coeval_pgwire::Frame;
 use coeval_pgwire::backend::cold;
 use coeval_pgwire::frontend::{Format, Message};
 use coeval_sql::Error;
-use coeval_sql::session::Completion;
+use coeval_sql::output::Completion;
 
 use super::conversation::{Asked, Conversation, Mode};
 use super::input::Watch;

@@ -13,7 +13,8 @@
 
 use coeval_env::Instant;
 use coeval_sql::Error;
-use coeval_sql::session::{Completion, Session};
+use coeval_sql::output::Completion;
+use coeval_sql::session::Session;
 use coeval_sql::statement::{Statement, elide};
 use tracing::info;
 

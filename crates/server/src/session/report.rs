@@ -1,7 +1,7 @@
 //! Errors and notices of SQL and of the protocol, as the client gets them.
 
 use coeval_pgwire::backend::cold::{self, Report, Severity};
-use coeval_sql::session::{self, Notice};
+use coeval_sql::output::{self, Notice};
 use coeval_sql::{Error, SqlState};
 
 /// The error of a message, as an error of SQL.
@@ -33,11 +33,11 @@ pub(crate) fn fatal(out: &mut Vec<u8>, error: &Error) {
 /// Something to know.
 pub(crate) fn notice(out: &mut Vec<u8>, notice: &Notice) {
     let severity = match notice.severity {
-        session::Severity::Debug => Severity::Debug,
-        session::Severity::Log => Severity::Log,
-        session::Severity::Info => Severity::Info,
-        session::Severity::Notice => Severity::Notice,
-        session::Severity::Warning => Severity::Warning,
+        output::Severity::Debug => Severity::Debug,
+        output::Severity::Log => Severity::Log,
+        output::Severity::Info => Severity::Info,
+        output::Severity::Notice => Severity::Notice,
+        output::Severity::Warning => Severity::Warning,
     };
     cold::notice_response(out, &parts(severity, &notice.report));
 }

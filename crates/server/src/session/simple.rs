@@ -1,7 +1,8 @@
 //! Simple query: text in, every statement in it run, one answer.
 
 use coeval_pgwire::backend::hot;
-use coeval_sql::session::{Completion, Portal};
+use coeval_sql::output::Completion;
+use coeval_sql::session::Portal;
 use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 

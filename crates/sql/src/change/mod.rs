@@ -45,9 +45,9 @@ use coeval_types::{IndexId, IndexKind};
 
 use crate::catalog::Table;
 use crate::expression::Expression;
+use crate::output::Column;
 use crate::plan::{Access, Path, RowReader};
 use crate::select::QueryPlan;
-use crate::session::Column;
 
 /// A planned INSERT, UPDATE or DELETE.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Lines for the client.
 
 use super::options::{CopyFormat, Layout};
-use crate::session::Column;
+use crate::output::Column;
 use crate::value::{Style, Value};
 
 /// Writes rows as lines.

@@ -9,7 +9,7 @@ use crate::access::privilege::{grant, revoke};
 use crate::access::{Access, Grant, Kind, Owned, PUBLIC_ROLE, Privileges, denied, not_owner};
 use crate::catalog::{AccessRow, PUBLIC, Table};
 use crate::error::{Error, Result, SqlState};
-use crate::session::{Notice, Severity};
+use crate::output::{Notice, Severity};
 use crate::statement::{GrantCommand, GrantObjects, Granted, RoleName};
 
 impl Change<'_> {

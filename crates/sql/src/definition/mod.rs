@@ -41,7 +41,7 @@ use sqlparser::ast;
 use crate::catalog::{Catalog, Index, QualifiedName, Relation, Store, Table, lock_version};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
-use crate::session::{Notice, Severity};
+use crate::output::{Notice, Severity};
 use crate::statement::{Command, Statement};
 pub(crate) use storages::{Storages, StoragesMark};
 

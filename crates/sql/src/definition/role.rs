@@ -374,8 +374,8 @@ impl Change<'_> {
                 "role \"{}\" is not a member of role \"{}\"",
                 member.name, of.name
             );
-            self.notices.push(crate::session::Notice::new(
-                crate::session::Severity::Warning,
+            self.notices.push(crate::output::Notice::new(
+                crate::output::Severity::Warning,
                 SqlState("01000"),
                 message,
             ));

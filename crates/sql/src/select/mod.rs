@@ -42,7 +42,7 @@ pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query, plan_source};
 
 use crate::catalog::Table;
 use crate::expression::Expression;
-use crate::session::Column;
+use crate::output::Column;
 use crate::value::ColumnType;
 
 pub(crate) use plan::{Node, SetFunction, bind_set_function, is_set_function};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::activity::AnswerWait;
-use super::output::{CommandTag, Notice, Severity, Sink};
 use super::transaction::{Block, Committed, Running};
 use super::waiting::noting;
 use super::{Session, lost_transaction};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::output::{CommandTag, Notice, Severity, Sink};
 use crate::statement::{Command, Modes};
 
 fn warning(state: SqlState, message: &str) -> Notice {

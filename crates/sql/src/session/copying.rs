@@ -6,7 +6,6 @@ use coeval_txn::Basis;
 
 use super::Session;
 use super::delivery::drain;
-use super::output::{CommandTag, Completion, Sink};
 use super::recency::Open;
 use super::run::Started;
 use super::timeouts::within;
@@ -15,6 +14,7 @@ use crate::change::lock_for_write;
 use crate::copy::{CopyIn, CopyOutPlan, CopyPlan, LineWriter};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::output::{CommandTag, Completion, Sink};
 use crate::select::Cursor;
 
 /// Lines between two looks at whether there is room for more.

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use coeval_txn::Basis;
 
 use super::admission::Ticket;
-use super::output::{Column, Format, Notice, OutputRow, Severity, Sink};
 use crate::error::{Error, Result};
+use crate::output::{Column, Format, Notice, OutputRow, Severity, Sink};
 use crate::value::{Style, Value};
 
 /// Rows between two looks at whether there is room for more.

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use super::Session;
-use super::output::{Notice, Severity, Sink};
 use super::transaction::Block;
 use crate::access::FIRST_ROLE;
 use crate::error::{Error, Result, SqlState};
+use crate::output::{Notice, Severity, Sink};
 
 /// A role, as a session knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,7 +44,6 @@ mod delivery;
 mod explain;
 pub(crate) mod identity;
 mod limits;
-mod output;
 #[cfg(feature = "planted")]
 mod planted;
 mod portal;
@@ -82,9 +81,6 @@ pub use cluster::{
 };
 pub use database::{Account, Database, Login};
 pub use limits::{Limits, over_limit};
-pub use output::{
-    Column, CommandTag, Completion, Format, Notice, OutputRow, Severity, Sink, TransactionStatus,
-};
 pub use portal::Portal;
 pub use prepared::Prepared;
 pub use room::{Memory, Room};
@@ -100,6 +96,7 @@ use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
 use crate::outcome::Numbered;
+use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
 use activity::{Activity, Entrant, Interrupt, Listed, SessionState};
 use carried::{CarriedStatement, Noted};

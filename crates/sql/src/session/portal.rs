@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use coeval_txn::KeptSnapshot;
 
-use super::output::{CommandTag, Format};
+use super::Session;
 use super::prepared::Prepared;
-use super::{Column, Session};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::output::{Column, CommandTag, Format};
 use crate::select::{Cursor, QueryPlan, row_bytes};
 use crate::statement::Statement;
 use crate::value::{DataType, Style, Value};

@@ -8,13 +8,13 @@
 use std::sync::{Arc, Mutex};
 
 use super::Session;
-use super::output::Column;
 use super::set::{show_columns, text_column};
 use crate::catalog::{Catalog, Needs};
 use crate::change::{self, ChangePlan};
 use crate::copy::CopyPlan;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, Parameters, resolve_type};
+use crate::output::Column;
 use crate::select::{self, QueryPlan};
 use crate::statement::{Command, Statement};
 use crate::value::DataType;

@@ -7,7 +7,6 @@ use coeval_txn::Basis;
 
 use super::Session;
 use super::delivery::{Delivery, Watched, drain};
-use super::output::{CommandTag, Completion, Notice, Severity, Sink};
 use super::portal::{Portal, Progress};
 use super::prepared::Plan;
 use super::recency::Open;
@@ -16,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::change::{self, ChangePlan, Changed};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::output::{CommandTag, Completion, Notice, Severity, Sink};
 use crate::select::{Cursor, QueryPlan};
 use crate::statement::Command;
 use crate::value::Value;

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::identity::Identity;
-use super::output::{Column, CommandTag, Notice, Severity, Sink};
 use super::settings::{Settings, isolation, isolation_name, switch};
 use super::transaction::Block;
 use super::{ClusterChange, Session};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{SessionSettings, ShownSetting};
+use crate::output::{Column, CommandTag, Notice, Severity, Sink};
 use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
 use crate::value::{DataType, Value};
 

@@ -9,7 +9,6 @@ use coeval_txn::Isolation;
 
 use super::Session;
 use super::delivery::{Watched, drain};
-use super::output::{CommandTag, Completion, Sink};
 use super::portal::Portal;
 use super::prepared::Prepared;
 use super::run::MOST_REPLANS;
@@ -19,6 +18,7 @@ use crate::catalog::{Catalog, Table};
 use crate::definition;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Binder, CastContext, EvaluationContext, Frame, Parameters, Scope};
+use crate::output::{CommandTag, Completion, Sink};
 use crate::statement::Statement;
 use crate::value::Value;
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use coeval_sql::session::{Carried, Login, Session, SessionOptions, TransactionStatus};
+use coeval_sql::output::TransactionStatus;
+use coeval_sql::session::{Carried, Login, Session, SessionOptions};
 use coeval_sql::{Database, Error, SqlState, Statement};
 
 use crate::client::{Lines, must, query, session};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use coeval_sql::session::{
-    Column, CommandTag, Completion, Format, Notice, OutputRow, Session, SessionOptions, Sink,
-};
+use coeval_sql::output::{Column, CommandTag, Completion, Format, Notice, OutputRow, Sink};
+use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Database, Error};
 use coeval_txn::Basis;
 

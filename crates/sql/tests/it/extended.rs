@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use coeval_sql::session::{Completion, Format, Portal, TransactionStatus};
+use coeval_sql::output::{Completion, Format, TransactionStatus};
+use coeval_sql::session::Portal;
 use coeval_sql::{Session, SqlState};
 
 use crate::client::{Lines, must, session, tag};

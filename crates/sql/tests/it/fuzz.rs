@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use coeval_env::sim::World;
-use coeval_sql::session::{
-    Column, Completion, Format, Notice, OutputRow, Session, SessionOptions, Sink, TransactionStatus,
-};
+use coeval_sql::output::{Column, Completion, Format, Notice, OutputRow, Sink, TransactionStatus};
+use coeval_sql::session::{Session, SessionOptions};
 use coeval_sql::{Database, Error, SqlState};
 use coeval_txn::Basis;
 use coeval_txn::serial::Serial;

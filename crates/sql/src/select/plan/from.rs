@@ -15,7 +15,7 @@ use crate::catalog::{PUBLIC, Table};
 use crate::expression::{
     Binder, Comparison, Expression, Frame, Scope, ScopeColumn, ScopeRelation, fold_name,
 };
-use crate::session::Column;
+use crate::output::Column;
 use crate::system::{self, SystemTable};
 use crate::value::ColumnType;
 use crate::{Error, Result, SqlState};

@@ -12,8 +12,8 @@ use super::select::{Around, plan_select};
 use crate::expression::{
     Binder, Bound, CastContext, Expression, Frame, Scope, common_type, fold_name,
 };
+use crate::output::Column;
 use crate::select::QueryPlan;
-use crate::session::Column;
 use crate::value::{ColumnType, DataType, KeyOrder};
 use crate::{Error, Result, SqlState};
 

@@ -22,8 +22,8 @@ use super::query::{Limits, Planned, Untyped, by_number, key_order};
 use crate::expression::{
     Aggregates, Binder, Bound, Expression, Frame, Scope, ScopeColumn, fold_name,
 };
+use crate::output::Column;
 use crate::plan::Path;
-use crate::session::Column;
 use crate::value::{KeyOrder, Value};
 use crate::{Error, Result, SqlState};
 

@@ -36,9 +36,9 @@ pub(super) use noted::Noted;
 
 use super::Session;
 use super::identity::Identity;
-use super::output::Column;
 use super::prepared::Prepared;
 use super::settings::Settings;
+use crate::output::Column;
 
 /// The most that is carried for one session, in bytes. What does not fit is not carried,
 /// and does not exist for the session when it goes on elsewhere.

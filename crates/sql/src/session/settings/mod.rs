@@ -30,9 +30,9 @@ use coeval_txn::Isolation;
 use self::check::{MEMORY, TIMES, check, fixed, quantity};
 use self::definitions::{DEFINITIONS, Definition, Kind, definition};
 use super::identity::{Identity, Who};
-use super::output::Severity;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::ShownSetting;
+use crate::output::Severity;
 use crate::value::{DateOrder, TimeZone};
 
 pub(crate) use self::check::{isolation, isolation_name, switch};

@@ -141,7 +141,7 @@ impl OutputRow<'_> {
 /// Takes what a statement produces.
 ///
 /// Nothing a sink was handed may leave the process before what it rests on
-/// ([`Session::basis`](super::Session::basis)) is durable and confirmed.
+/// ([`Session::basis`](crate::Session::basis)) is durable and confirmed.
 pub trait Sink: Send {
     /// The columns of the rows that follow, and the format each is wanted in.
     /// Called once for each portal that returns rows, before its first row. In the
@@ -229,9 +229,9 @@ pub enum Completion {
     /// COPY FROM STDIN waits for data: call [`Session::copy_data`] and then
     /// [`Session::copy_done`] or [`Session::copy_fail`].
     ///
-    /// [`Session::copy_data`]: super::Session::copy_data
-    /// [`Session::copy_done`]: super::Session::copy_done
-    /// [`Session::copy_fail`]: super::Session::copy_fail
+    /// [`Session::copy_data`]: crate::Session::copy_data
+    /// [`Session::copy_done`]: crate::Session::copy_done
+    /// [`Session::copy_fail`]: crate::Session::copy_fail
     CopyIn {
         /// How many columns a line has. All in text format.
         columns: usize,
