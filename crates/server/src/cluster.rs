@@ -9,7 +9,7 @@ use std::time::Duration;
 use coeval_leader::node::{Cause, Election, Link, MemberStatus, OperationError, Status};
 use coeval_peers::{DoorStatus, NodeId, PeerStatus, Reason};
 use coeval_sql::expression::EvaluationContext;
-use coeval_sql::session::{
+use coeval_sql::instance::{
     Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
     ClusterTraffic, alone,
 };

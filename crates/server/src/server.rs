@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use coeval_env::Listener;
 use coeval_leader::node::{Node, Observer};
-use coeval_sql::session::AdmissionCounts;
+use coeval_sql::instance::AdmissionCounts;
 use coeval_types::Remedy;
 use tokio::sync::watch;
 use tracing::{info, warn};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coeval_leader::node::Node;
-use coeval_sql::session::Limits;
+use coeval_sql::instance::Limits;
 use tokio::sync::watch;
 
 use crate::Settings;

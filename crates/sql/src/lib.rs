@@ -16,6 +16,7 @@
 //! - [`verify`]: whether everything a database holds fits together.
 //! - [`value`]: types and values; their text, binary, cell and key encodings.
 //! - [`expression`]: names and types resolved, then evaluated over rows.
+//! - [`instance`]: what all sessions share: memory, places at work, deadlines, activity.
 //! - `outcome`: whether a transaction has committed, for who asks later.
 //! - [`output`]: what a statement returns: columns, rows, notices, command tags.
 //! - [`plan`]: how a table's rows are found.
@@ -37,6 +38,7 @@ pub mod error;
 pub mod expression;
 #[cfg(test)]
 mod golden;
+pub mod instance;
 mod outcome;
 pub mod output;
 pub mod plan;

@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use coeval_occ::{Engine, Settings};
 use coeval_server::memory_budget;
-use coeval_sql::session::Limits;
+use coeval_sql::instance::Limits;
 use coeval_sql::{Database, Error, SqlState};
 
 use crate::progress::{Progress, Unit};

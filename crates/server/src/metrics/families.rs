@@ -5,7 +5,7 @@
 
 use coeval_memory::counters::Distribution;
 use coeval_occ::{AbortCause, Statistics};
-use coeval_sql::session::{ClusterMember, ClusterTraffic};
+use coeval_sql::instance::{ClusterMember, ClusterTraffic};
 use coeval_sql::statement::StatementKind;
 
 use super::reading::Reading;

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use coeval_memory::counters::Distribution;
 use coeval_occ::AbortCause;
 use coeval_sql::expression::EvaluationContext;
-use coeval_sql::session::{
+use coeval_sql::instance::{
     Changing, Cluster, ClusterChange, Host, HostMetric, HostSetting, Totals,
 };
 use coeval_sql::statement::StatementKind;

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use coeval_sql::expression::EvaluationContext;
-use coeval_sql::session::activity::{SessionState, Shown};
-use coeval_sql::session::{AdmissionCounts, Cluster};
+use coeval_sql::instance::activity::{SessionState, Shown};
+use coeval_sql::instance::{AdmissionCounts, Cluster};
 
 use super::sheet::Sum;
 use crate::admin::Problem;

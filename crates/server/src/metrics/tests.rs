@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coeval_sql::session::{Cluster, ClusterMember, ClusterProgress, ClusterRole, ClusterTraffic};
+use coeval_sql::instance::{Cluster, ClusterMember, ClusterProgress, ClusterRole, ClusterTraffic};
 
 use super::exposition::exposition;
 use super::families::{FAMILIES, Kind};
@@ -118,7 +118,7 @@ fn reading() -> Reading {
         log_kept_bytes: 0,
         backups: 0,
         problems: Vec::new(),
-        admission: coeval_sql::session::AdmissionCounts::default(),
+        admission: coeval_sql::instance::AdmissionCounts::default(),
         engine: engine.statistics(),
         sessions: BTreeMap::new(),
         waits: BTreeMap::from([(("Lock", "tuple"), 3)]),

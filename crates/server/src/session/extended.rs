@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use coeval_pgwire::backend::{self, cold, hot};
 use coeval_pgwire::frontend::{self, Bind, FormatCodes, Parameter, Parse, Target};
+use coeval_sql::instance::over_limit;
 use coeval_sql::output::{Column, CommandTag, Completion, Format};
-use coeval_sql::session::{Prepared, over_limit};
+use coeval_sql::session::Prepared;
 use coeval_sql::statement::Statement;
 use coeval_sql::{Error, SqlState};
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
 use coeval_pgwire::ReadBuffer;
-use coeval_sql::session::{Deadline, TimeLimit};
+use coeval_sql::instance::{Deadline, TimeLimit};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::signal::Signal;

@@ -16,9 +16,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use coeval_pgwire::backend::{RowWriter, cold, hot};
+use coeval_sql::instance::activity::{Activity, AnswerWait};
+use coeval_sql::instance::over_limit;
 use coeval_sql::output::{Column, Format, Notice, OutputRow, Sink};
-use coeval_sql::session::activity::{Activity, AnswerWait};
-use coeval_sql::session::over_limit;
 use coeval_sql::{Error, SqlState};
 use coeval_txn::{Basis, Confirmation, Engine};
 use coeval_types::Timestamp;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use coeval_sql::session::{Session, TimeLimit};
+use coeval_sql::instance::TimeLimit;
+use coeval_sql::session::Session;
 use coeval_sql::{Error, SqlState};
 use coeval_types::{Timestamp, planted};
 

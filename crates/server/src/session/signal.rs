@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 
-use coeval_sql::session::activity::Interrupt;
+use coeval_sql::instance::activity::Interrupt;
 
 /// The session shall end.
 const TERMINATED: u8 = 1;

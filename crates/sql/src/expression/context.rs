@@ -10,8 +10,8 @@ use smol_str::SmolStr;
 
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
+use crate::instance::{ClusterChange, Deadline, Memory, Surroundings};
 use crate::outcome::Numbered;
-use crate::session::{ClusterChange, Deadline, Memory, Surroundings};
 use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
 

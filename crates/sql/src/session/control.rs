@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::activity::AnswerWait;
 use super::transaction::{Block, Committed, Running};
-use super::waiting::noting;
 use super::{Session, lost_transaction};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::instance::activity::AnswerWait;
+use crate::instance::noting;
 use crate::output::{CommandTag, Notice, Severity, Sink};
 use crate::statement::{Command, Modes};
 

@@ -8,12 +8,12 @@ use super::Session;
 use super::delivery::drain;
 use super::recency::Open;
 use super::run::Started;
-use super::timeouts::within;
 use crate::catalog::Catalog;
 use crate::change::lock_for_write;
 use crate::copy::{CopyIn, CopyOutPlan, CopyPlan, LineWriter};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::EvaluationContext;
+use crate::instance::within;
 use crate::output::{CommandTag, Completion, Sink};
 use crate::select::Cursor;
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome};
 
-use super::Surroundings;
-use super::admission::Admission;
 use crate::access::Role;
 use crate::catalog::{CATALOG_STORAGES, Catalog, Store};
 use crate::error::Result;
 use crate::expression::EvaluationContext;
+use crate::instance::{Admission, Surroundings};
 use crate::outcome::{self, OUTCOME_STORAGE};
 
 /// A role that was let in.

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use coeval_txn::Basis;
 
-use super::admission::Ticket;
 use crate::error::{Error, Result};
+use crate::instance::Ticket;
 use crate::output::{Column, Format, Notice, OutputRow, Severity, Sink};
 use crate::value::{Style, Value};
 

@@ -27,14 +27,10 @@
 //! - [`run`]: executing portals; [`utility`]: what has no plan; [`delivery`]: their
 //!   results.
 //! - [`carried`]: what of it goes on when another node serves it.
-//! - [`cluster`]: what there is beside this server.
-//! - [`activity`]: what others see of it; [`waiting`]: what it waits for, locks aside.
-//! - [`admission`]: how many transactions work at once; [`timeouts`]: how long things
-//!   may take; [`limits`]: how large they may be; [`room`]: how much memory there is for
-//!   all of them.
+//! - [`timeouts`]: how long things may take; [`cluster`]: changes of the cluster.
+//!
+//! What it shares with the other sessions is in [`crate::instance`].
 
-pub mod activity;
-mod admission;
 mod carried;
 mod cluster;
 mod control;
@@ -43,23 +39,19 @@ mod database;
 mod delivery;
 mod explain;
 pub(crate) mod identity;
-mod limits;
 #[cfg(feature = "planted")]
 mod planted;
 mod portal;
 mod prepared;
 mod recency;
 mod recent;
-mod room;
 mod run;
 mod set;
 pub mod settings;
-mod surroundings;
 mod texts;
 mod timeouts;
 pub(crate) mod transaction;
 mod utility;
-mod waiting;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -73,21 +65,10 @@ use coeval_txn::{Basis, Isolation};
 use coeval_types::Timestamp;
 use smol_str::SmolStr;
 
-pub use admission::{Admission, AdmissionCounts};
 pub use carried::{Carried, MOST_BYTES, MOST_PIECE, MOST_RECORD, Malformed};
-pub use cluster::{
-    Changing, Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
-    ClusterTraffic, alone,
-};
 pub use database::{Account, Database, Login};
-pub use limits::{Limits, over_limit};
 pub use portal::Portal;
 pub use prepared::Prepared;
-pub use room::{Memory, Room};
-pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
-pub use timeouts::{Deadline, TimeLimit};
-
-use admission::Ticket;
 
 use crate::access::FIRST_ROLE;
 use crate::catalog::Catalog;
@@ -95,10 +76,11 @@ use crate::contention;
 use crate::copy::CopyIn;
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{EvaluationContext, SessionInfo};
+use crate::instance::activity::{Activity, Entrant, Interrupt, Listed, SessionState};
+use crate::instance::{Limits, Room, Ticket, within};
 use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
-use activity::{Activity, Entrant, Interrupt, Listed, SessionState};
 use carried::{CarriedStatement, Noted};
 use delivery::Watched;
 use identity::Who;
@@ -107,7 +89,6 @@ use recency::{Open, Recency};
 use recent::Recent;
 use settings::Settings;
 use texts::Texts;
-use timeouts::within;
 use transaction::{Block, Running};
 
 /// How a session begins.

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Session;
 use super::identity::Identity;
 use super::settings::{Settings, isolation, isolation_name, switch};
 use super::transaction::Block;
-use super::{ClusterChange, Session};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{SessionSettings, ShownSetting};
+use crate::instance::ClusterChange;
 use crate::output::{Column, CommandTag, Notice, Severity, Sink};
 use crate::statement::{Command, DiscardKind, Modes, SetCommand, SettingName};
 use crate::value::{DataType, Value};

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use super::portal::Portal;
 use super::prepared::Prepared;
 use super::settings::Settings;
-use super::timeouts::within;
 use super::transaction::Block;
 use super::{Session, statement};
 use crate::error::{Result, SqlState};
+use crate::instance::within;
 use crate::value::{DataType, Value};
 
 /// When there are more, all are forgotten.

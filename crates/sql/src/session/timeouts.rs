@@ -8,11 +8,8 @@
 //! | `idle_in_transaction_session_timeout` | a client is silent, its transaction open | 25P03, and the session ends |
 //! | `idle_session_timeout` | a client is silent, without a transaction | 57P05, and the session ends |
 //!
-//! Zero, the default, is no limit. A limit that runs out while something executes
-//! asks it to end and waits until it has: nothing is left halfway. What only waits is
-//! woken by a timer; what computes looks at the clock where it looks for cancel
-//! requests ([`crate::expression::EvaluationContext::check_canceled`]), since a timer
-//! of its own executor cannot interrupt it.
+//! Zero, the default, is no limit. How a limit ends what executes:
+//! [`deadline`](crate::instance::deadline).
 //!
 //! Silence cannot be seen from here: whoever reads the client's messages asks for
 //! [`Session::patience`] before it waits, and ends what has run out.
@@ -20,85 +17,9 @@
 //! Departure from PostgreSQL: an implicit transaction that stays open because the
 //! client does not send its Sync counts as an open transaction.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
-
-use coeval_env::Instant;
-
 use super::Session;
 use super::transaction::Block;
-use crate::error::{Error, Result, SqlState};
-
-/// What can run out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeLimit {
-    /// `statement_timeout`.
-    Statement,
-    /// `transaction_timeout`.
-    Transaction,
-    /// `idle_in_transaction_session_timeout`.
-    IdleInTransaction,
-    /// `idle_session_timeout`.
-    IdleSession,
-}
-
-impl TimeLimit {
-    /// What the client is told.
-    #[must_use]
-    pub fn error(self) -> Error {
-        let (state, message, setting) = match self {
-            Self::Statement => (
-                SqlState::QUERY_CANCELED,
-                "canceling statement due to statement timeout",
-                "statement_timeout",
-            ),
-            Self::Transaction => (
-                SqlState::TRANSACTION_TIMEOUT,
-                "terminating connection due to transaction timeout",
-                "transaction_timeout",
-            ),
-            Self::IdleInTransaction => (
-                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-                "terminating connection due to idle-in-transaction timeout",
-                "idle_in_transaction_session_timeout",
-            ),
-            Self::IdleSession => (
-                SqlState::IDLE_SESSION_TIMEOUT,
-                "terminating connection due to idle-session timeout",
-                "idle_session_timeout",
-            ),
-        };
-        Error::new(state, message).with_hint(format!("The limit is the setting {setting}."))
-    }
-}
-
-/// When something runs out, and what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// When.
-    pub at: Instant,
-    /// What.
-    pub limit: TimeLimit,
-}
-
-impl Deadline {
-    const fn of_transaction(at: Instant) -> Self {
-        Self {
-            at,
-            limit: TimeLimit::Transaction,
-        }
-    }
-
-    /// Fails once the time is over.
-    pub(crate) fn check(&self) -> Result<()> {
-        if coeval_env::now() >= self.at {
-            return Err(self.limit.error());
-        }
-        Ok(())
-    }
-}
+use crate::instance::{Deadline, TimeLimit};
 
 impl Session {
     /// A statement begins: its time runs from now on.
@@ -160,36 +81,5 @@ fn earlier(one: Option<Deadline>, other: Option<Deadline>) -> Option<Deadline> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other.at < one.at { other } else { one }),
         (one, other) => one.or(other),
-    }
-}
-
-/// Asks `work` to end once its time is over, and waits until it has. Work that is
-/// ready at once starts no timer.
-pub(super) async fn within<T>(
-    deadline: Option<Deadline>,
-    cancel: &AtomicBool,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let Some(Deadline { at, limit }) = deadline else {
-        return work.await;
-    };
-    let mut work = pin!(work);
-    let mut timer = pin!(coeval_env::sleep_until(at));
-    let mut late = false;
-    let result = poll_fn(|context| {
-        if let Poll::Ready(result) = work.as_mut().poll(context) {
-            return Poll::Ready(result);
-        }
-        if !late && timer.as_mut().poll(context).is_ready() {
-            late = true;
-            cancel.store(true, Ordering::Release);
-            return work.as_mut().poll(context);
-        }
-        Poll::Pending
-    })
-    .await;
-    match result {
-        Err(error) if late && error.state() == SqlState::QUERY_CANCELED => Err(limit.error()),
-        other => other,
     }
 }

@@ -23,11 +23,11 @@ use std::sync::Arc;
 use coeval_txn::{BeginOptions, Engine, Isolation, Outcome, Savepoint, Transaction};
 use coeval_types::{Timestamp, planted};
 
-use super::activity::Activity;
 use super::settings::Settings;
 use crate::definition::{Storages, StoragesMark};
 use crate::error::{Error, Result};
 use crate::expression::SessionInfo;
+use crate::instance::activity::Activity;
 use crate::outcome::{self, Open};
 use crate::statement::Modes;
 

@@ -54,7 +54,7 @@ pub(crate) use size::PLANNED;
 use text::{Cursor, Text};
 
 use crate::error::{Error, Result};
-use crate::session::Room;
+use crate::instance::Room;
 
 /// How deep an expression may nest, in parentheses and operators together.
 const MOST_DEPTH: usize = 1000;

@@ -50,7 +50,7 @@ pub(super) fn without_password(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Room;
+    use crate::instance::Room;
     use crate::statement::parse;
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::text::Text;
 use super::{Statement, parse_each};
 use crate::error::{Error, Result};
-use crate::session::Room;
+use crate::instance::Room;
 
 /// Statements whose trees are kept.
 const AT_HAND: usize = 64;

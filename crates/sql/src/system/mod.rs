@@ -37,7 +37,7 @@
 //! - A row has a value for every column; the macro that declares a table writes a
 //!   column's name, type and value in one line.
 //! - Making rows reads the catalog, the session, what is around it
-//!   ([`Surroundings`](crate::session::Surroundings)) and what the engine says of
+//!   ([`Surroundings`](crate::instance::Surroundings)) and what the engine says of
 //!   itself. It never waits and never fails.
 //!
 //! - `table`: the declaration of a system table, and the list of all.

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coeval_sql::session::{
+use coeval_sql::instance::{
     Changing, Cluster, ClusterChange, ClusterElection, ClusterMember, ClusterProgress, ClusterRole,
-    ClusterTraffic, Host, HostMetric, HostSetting, Login, Session, SessionOptions, Totals,
+    ClusterTraffic, Host, HostMetric, HostSetting, Totals,
 };
+use coeval_sql::session::{Login, Session, SessionOptions};
 use coeval_sql::{Database, Error, SqlState};
 
 use crate::client::{must, query, session};

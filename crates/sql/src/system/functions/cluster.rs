@@ -1,12 +1,12 @@
 //! Changing the cluster. The functions are superusers' and note what is asked; see
-//! [`crate::session::cluster`].
+//! `crate::session`.
 
 use std::net::SocketAddr;
 
 use super::{INT8, TEXT, VOID};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{Arguments, EvaluationContext, Function};
-use crate::session::{ClusterChange, alone};
+use crate::instance::{ClusterChange, alone};
 use crate::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[

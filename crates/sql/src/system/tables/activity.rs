@@ -2,8 +2,8 @@
 
 use crate::Value;
 use crate::expression::{EvaluationContext, ShownSetting};
-use crate::session::activity::Shown;
-use crate::session::{HostMetric, HostSetting, Totals};
+use crate::instance::activity::Shown;
+use crate::instance::{HostMetric, HostSetting, Totals};
 use crate::system::DATABASE;
 use crate::system::table::system_table;
 

@@ -3,7 +3,7 @@
 
 use crate::Value;
 use crate::expression::EvaluationContext;
-use crate::session::{Cluster, ClusterElection, ClusterMember};
+use crate::instance::{Cluster, ClusterElection, ClusterMember};
 use crate::system::table::system_table;
 
 fn cluster(context: &EvaluationContext<'_>) -> Option<Cluster> {

@@ -411,7 +411,7 @@ impl Drop for Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Surroundings;
+    use crate::instance::Surroundings;
 
     #[derive(Debug)]
     struct Nobody;
@@ -477,7 +477,7 @@ mod tests {
         use std::pin::pin;
         use std::task::{Context, Poll, Waker};
 
-        use super::super::waiting::noting;
+        use crate::instance::noting;
 
         let around = Arc::default();
         let listed = listed(&around, 7);

@@ -29,7 +29,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(super) fn check_statement(&self, text: &str) -> Result<()> {
+    pub(crate) fn check_statement(&self, text: &str) -> Result<()> {
         if text.len() <= self.statement_bytes {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Limits {
         ))
     }
 
-    pub(super) fn check_parameters(&self, parameters: usize) -> Result<()> {
+    pub(crate) fn check_parameters(&self, parameters: usize) -> Result<()> {
         if parameters <= self.parameters {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Limits {
     }
 
     /// There are so many prepared statements, and one more is to come.
-    pub(super) fn check_prepared(&self, prepared: usize) -> Result<()> {
+    pub(crate) fn check_prepared(&self, prepared: usize) -> Result<()> {
         if prepared < self.prepared_statements {
             return Ok(());
         }

@@ -24,7 +24,7 @@ impl Drop for Note<'_> {
 }
 
 /// Does the work; the page says `wait` from its first pause to its end.
-pub(super) async fn noting<T>(
+pub(crate) async fn noting<T>(
     page: &Activity,
     wait: AnswerWait,
     work: impl Future<Output = T>,
