@@ -38,6 +38,7 @@ mod followed;
 mod index;
 mod name;
 mod needs;
+mod quote;
 mod store;
 mod table;
 
@@ -48,6 +49,7 @@ pub use followed::FollowedCatalog;
 pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
 pub use needs::Needs;
+pub(crate) use quote::quote_identifier;
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 

@@ -60,7 +60,6 @@ mod tests;
 use smol_str::SmolStr;
 
 use crate::expression::EvaluationContext;
-pub(crate) use definition::quote_identifier;
 pub(crate) use functions::FUNCTIONS;
 pub(crate) use object::{object_by_name, object_by_oid};
 pub use table::{SystemTable, table};

@@ -1,6 +1,7 @@
 //! `to_char` and `format`.
 
 use super::kinds::{ANY, INT8, MOMENT, NUMERIC, TEXT, TIMESTAMP};
+use crate::catalog::quote_identifier;
 use crate::expression::EvaluationContext;
 use crate::expression::function::{Arguments, Function};
 use crate::value::Value;
@@ -207,7 +208,7 @@ fn format(a: Arguments<'_>, context: &mut EvaluationContext<'_>) -> Result<Value
         }
         match (specifier, text) {
             ('s', text) => out.push_str(text.as_deref().unwrap_or("")),
-            ('I', Some(text)) => out.push_str(&crate::system::quote_identifier(&text)),
+            ('I', Some(text)) => out.push_str(&quote_identifier(&text)),
             ('I', None) => {
                 return Err(Error::new(
                     SqlState("22004"),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kinds::{ANY, BOOL, INT4, TEXT, TEXTS};
+use crate::catalog::quote_identifier;
 use crate::expression::EvaluationContext;
 use crate::expression::function::{Arguments, Function};
 use crate::expression::pattern::compile_regex;
@@ -150,7 +151,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     .stable(),
     Function::new("quote_ident", &[TEXT], TEXT, |a, context| {
         context.claim(a.text(0).len().saturating_mul(2))?;
-        Ok(Value::text(crate::system::quote_identifier(a.text(0))))
+        Ok(Value::text(quote_identifier(a.text(0))))
     }),
     Function::new("quote_literal", &[TEXT], TEXT, |a, context| {
         context.claim(a.text(0).len().saturating_mul(2))?;

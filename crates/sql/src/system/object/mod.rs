@@ -18,9 +18,9 @@ use smol_str::{SmolStr, format_smolstr};
 
 pub(super) use name::parse_name;
 
-use super::definition::quote_identifier;
 use super::relation::{Relation, relation_by_oid, relation_in, search_path};
 use super::{SCHEMAS, role_by_name, role_name, schema_name};
+use crate::catalog::quote_identifier;
 use crate::expression::{EvaluationContext, resolve_type};
 use crate::value::{DataType, ObjectType};
 use crate::{Error, Result, SqlState, Value};

@@ -5,7 +5,8 @@
 use super::information::{OF_COLUMNS, may_see, not_null_name, yes_or_no};
 use crate::Value;
 use crate::access::Privileges;
-use crate::system::definition::{default_expression, quote_identifier};
+use crate::catalog::quote_identifier;
+use crate::system::definition::default_expression;
 use crate::system::relation::{Relation, relations};
 use crate::system::schema_name;
 use crate::system::table::system_table;
