@@ -100,6 +100,9 @@ impl SessionInfo {
     }
 }
 
+/// How many rows are looked at before others may run.
+pub(crate) const BUDGET: u32 = 4096;
+
 /// How long a statement computes before others may run, in milliseconds.
 const SLICE: u64 = 8;
 

@@ -1,7 +1,6 @@
 //! Evaluation: the tree walked once for each row.
 
 use super::{Call, Cast, EvaluationContext, Expression, bind, cast, operator};
-use crate::select::heap_bytes;
 use crate::{Error, Result, Value};
 
 /// With shorter arguments, in bytes, functions and casts take the memory they need, and are
@@ -13,6 +12,17 @@ const CLAIMED_FROM: usize = 64 << 10;
 #[must_use]
 pub fn is_true(value: &Value) -> bool {
     matches!(value, Value::Bool(true))
+}
+
+/// About how many bytes values have elsewhere.
+pub(crate) fn heap_bytes(values: &[Value]) -> usize {
+    let heap = |value: &Value| match value {
+        Value::Text(text) if text.is_heap_allocated() => text.len(),
+        Value::Numeric(_) => 64,
+        Value::Array(elements) => std::mem::size_of_val(&**elements) + heap_bytes(elements),
+        _ => 0,
+    };
+    values.iter().map(heap).sum()
 }
 
 fn truth(value: Option<bool>) -> Value {

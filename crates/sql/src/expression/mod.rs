@@ -47,7 +47,9 @@ pub use bind::{AggregateCall, AggregateFunction, Binder, Locate, Parameters, fol
 pub(crate) use bind::{Aggregates, with_stack};
 pub use cast::cast_value;
 pub use coerce::{CastContext, castable, common_type};
+pub(crate) use context::BUDGET;
 pub use context::{EvaluationContext, SessionInfo, SessionSettings, ShownSetting};
+pub(crate) use evaluate::heap_bytes;
 pub use evaluate::is_true;
 pub use function::{Arguments, Body, Function, Kind};
 pub use operator::{ArithmeticOperator, Comparison};

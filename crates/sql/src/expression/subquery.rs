@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::context::BUDGET;
 use super::{Comparison, EvaluationContext, Expression};
-use crate::select::{BUDGET, Cursor, QueryPlan};
+use crate::select::{Cursor, QueryPlan};
 use crate::value::KeyOrder;
 use crate::{Error, Result, SqlState, Value};
 

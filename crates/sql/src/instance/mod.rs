@@ -42,3 +42,6 @@ pub use surroundings::{Host, HostMetric, HostSetting, Surroundings, Totals};
 pub(crate) use admission::Ticket;
 pub(crate) use deadline::within;
 pub(crate) use waiting::noting;
+
+/// The version of PostgreSQL whose dialect this is, as `server_version`.
+pub const SERVER_VERSION: &str = "15.0";

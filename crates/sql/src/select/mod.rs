@@ -37,7 +37,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use execute::Cursor;
-pub(crate) use execute::{BUDGET, heap_bytes, row_bytes};
+pub(crate) use execute::row_bytes;
 pub use plan::{CommonTable, bind_list, plan_in_frame, plan_query, plan_source};
 
 use crate::catalog::Table;

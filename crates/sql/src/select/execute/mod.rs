@@ -19,11 +19,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::{Node, QueryPlan};
-use crate::expression::{EvaluationContext, Expression, is_true};
+use crate::expression::{BUDGET, EvaluationContext, Expression, heap_bytes, is_true};
 use crate::{Error, Result, SqlState, Value};
-
-/// How many rows are looked at before others may run.
-pub(crate) const BUDGET: u32 = 4096;
 
 /// A plan whose rows take longer than this, in milliseconds, goes on in place of the
 /// executor's thread.
@@ -397,17 +394,6 @@ pub(super) fn count(
 /// About how many bytes a row takes.
 pub(crate) fn row_bytes(row: &[Value]) -> usize {
     std::mem::size_of::<Row>() + std::mem::size_of_val(row) + heap_bytes(row)
-}
-
-/// About how many bytes values have elsewhere.
-pub(crate) fn heap_bytes(values: &[Value]) -> usize {
-    let heap = |value: &Value| match value {
-        Value::Text(text) if text.is_heap_allocated() => text.len(),
-        Value::Numeric(_) => 64,
-        Value::Array(elements) => std::mem::size_of_val(&**elements) + heap_bytes(elements),
-        _ => 0,
-    };
-    values.iter().map(heap).sum()
 }
 
 /// Counts one row against the budget. Returns whether the caller should pause.

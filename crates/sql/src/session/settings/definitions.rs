@@ -1,5 +1,7 @@
 //! Which settings there are.
 
+use crate::instance::SERVER_VERSION;
+
 /// How a setting's value is checked and written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
@@ -84,9 +86,6 @@ const fn reported(
         ..setting(name, initial, kind, about)
     }
 }
-
-/// The version of PostgreSQL whose dialect this is, as `server_version`.
-pub const SERVER_VERSION: &str = "15.0";
 
 const MESSAGES: &[&str] = &[
     "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning",

@@ -36,7 +36,6 @@ use crate::output::Severity;
 use crate::value::{DateOrder, TimeZone};
 
 pub(crate) use self::check::{isolation, isolation_name, switch};
-pub use self::definitions::SERVER_VERSION;
 
 /// What executing needs, so that nothing is parsed on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use super::{BOOL, INT4, MOMENT, NAME, NAMES, OID, TEXT, UTF8, VOID};
 use crate::expression::{Arguments, EvaluationContext, Function, Kind};
+use crate::instance::SERVER_VERSION;
 use crate::instance::activity::Interrupt;
-use crate::session::settings::SERVER_VERSION;
 use crate::system::relation::search_path;
 use crate::{Error, Result, SqlState, Value};
 
