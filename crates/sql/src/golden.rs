@@ -60,7 +60,7 @@ impl Bench {
                 process_id: 7,
                 search_path: vec!["public".into()],
                 work_memory: 1 << 20,
-                ..SessionInfo::default()
+                ..SessionInfo::new(crate::system::OBJECTS)
             },
             next_number: 100,
         }

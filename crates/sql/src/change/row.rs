@@ -10,7 +10,7 @@ use sqlparser::parser::Parser;
 use crate::catalog::{Catalog, Index, PUBLIC, Table, TableColumn};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{
-    Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo,
+    Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo, SystemObjects,
 };
 use crate::plan::RowReader;
 use crate::statement::Statement;
@@ -218,9 +218,10 @@ pub(crate) fn check_default(
     column: &TableColumn,
     statement: &Statement,
     catalog: &Arc<Catalog>,
+    system: &'static SystemObjects,
 ) -> Result<()> {
     let locate = |location| statement.position(location);
-    let session = SessionInfo::default();
+    let session = SessionInfo::new(system);
     let mut binder = Binder::new(catalog, &session, &locate, Parameters::default());
     let bound = bind_default(default, column, &mut binder)?;
     if bound.any(&|each| matches!(each, Expression::Subquery(_))) {

@@ -160,7 +160,8 @@ impl Change<'_> {
         default: &ast::Expr,
         column: &TableColumn,
     ) -> Result<Option<String>> {
-        check_default(default, column, self.statement, &self.catalog)?;
+        let system = self.session.system;
+        check_default(default, column, self.statement, &self.catalog, system)?;
         if matches!(default, ast::Expr::Value(value) if value.value == ast::Value::Null) {
             return Ok(None);
         }

@@ -6,7 +6,6 @@ use smol_str::SmolStr;
 
 use super::EvaluationContext;
 use super::operator::out_of_range;
-use crate::system;
 use crate::value::{
     ColumnType, DataType, DateTimeType, Family, Fit, NumberType, Numeric, Style, Value, calendar,
 };
@@ -53,10 +52,10 @@ pub fn cast_value(
         return Ok(value);
     }
     match &value {
-        Value::Text(name) => system::object_by_name(to.data_type, name, context),
+        Value::Text(name) => (context.session.system.by_name)(to.data_type, name, context),
         Value::Oid(_) | Value::Object(..) | Value::Int2(_) | Value::Int4(_) | Value::Int8(_) => {
             let oid = to_oid(&value, from)?;
-            Ok(system::object_by_oid(to.data_type, oid, context))
+            Ok((context.session.system.by_oid)(to.data_type, oid, context))
         }
         Value::Null
         | Value::Bool(_)

@@ -8,6 +8,7 @@ use std::task::Waker;
 use coeval_txn::{Engine, Transaction};
 use smol_str::SmolStr;
 
+use super::SystemObjects;
 use super::subquery::Remembered;
 use crate::catalog::Catalog;
 use crate::instance::{ClusterChange, Deadline, Memory, Surroundings};
@@ -16,8 +17,10 @@ use crate::value::{Style, calendar};
 use crate::{Error, Result, SqlState, Value};
 
 /// What a statement may know of its session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SessionInfo {
+    /// The built-in objects there are beside the catalog's.
+    pub system: &'static SystemObjects,
     /// As whom statements run: who is connected, or what SET ROLE says.
     pub user: SmolStr,
     /// Its number.
@@ -87,6 +90,29 @@ pub trait SessionSettings: Send + Sync {
 }
 
 impl SessionInfo {
+    /// Of nobody in particular.
+    #[must_use]
+    pub fn new(system: &'static SystemObjects) -> Self {
+        Self {
+            system,
+            user: SmolStr::default(),
+            role: 0,
+            session_user: SmolStr::default(),
+            session_role: 0,
+            alias: None,
+            database: SmolStr::default(),
+            process_id: 0,
+            search_path: Vec::new(),
+            style: Style::default(),
+            statement_start: 0,
+            cancel: Arc::default(),
+            deadline: None,
+            around: Arc::default(),
+            work_memory: 0,
+            numbered: Arc::default(),
+        }
+    }
+
     /// Fails with 57014 once somebody asked for the statement to end, or once its
     /// time is over.
     pub(crate) fn check_canceled(&self) -> Result<()> {

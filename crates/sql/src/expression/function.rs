@@ -1,7 +1,7 @@
 //! Functions: what they are called, what they take, and which of several is meant.
 
 use super::coerce::{CastContext, castable};
-use super::{EvaluationContext, functions};
+use super::{EvaluationContext, SystemObjects, functions};
 use crate::value::{ColumnType, DataType};
 use crate::{Error, Result, SqlState, Value};
 
@@ -228,19 +228,23 @@ fn is_preferred(data_type: DataType) -> bool {
 }
 
 /// Whether there is a function of this name.
-pub(super) fn exists(name: &str) -> bool {
-    functions::all().any(|function| function.name == name)
+pub(super) fn exists(name: &str, system: &SystemObjects) -> bool {
+    functions::all(system).any(|function| function.name == name)
 }
 
 /// The function that a call with arguments of these types means; errors 42883,
 /// 42725.
-pub(super) fn resolve(name: &str, types: &[DataType]) -> Result<&'static Function> {
+pub(super) fn resolve(
+    name: &str,
+    types: &[DataType],
+    system: &SystemObjects,
+) -> Result<&'static Function> {
     let accepts = |kind: Kind, given: DataType| match kind {
         Kind::Any | Kind::AnyElement => true,
         Kind::AnyArray => given.element().is_some() || given == DataType::Unknown,
         Kind::Is(wanted) => castable(given, wanted) == Some(CastContext::Implicit),
     };
-    let candidates: Vec<&'static Function> = functions::all()
+    let candidates: Vec<&'static Function> = functions::all(system)
         .filter(|function| function.name == name && function.takes(types.len()))
         .filter(|function| {
             types.iter().enumerate().all(|(position, given)| {

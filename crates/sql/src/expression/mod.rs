@@ -32,6 +32,7 @@ mod context;
 mod evaluate;
 mod function;
 mod functions;
+mod objects;
 mod operator;
 mod pattern;
 mod scope;
@@ -52,6 +53,7 @@ pub use context::{EvaluationContext, SessionInfo, SessionSettings, ShownSetting}
 pub(crate) use evaluate::heap_bytes;
 pub use evaluate::is_true;
 pub use function::{Arguments, Body, Function, Kind};
+pub use objects::SystemObjects;
 pub use operator::{ArithmeticOperator, Comparison};
 pub use pattern::{LikePattern, RegexPattern};
 pub use scope::{Frame, Scope, ScopeColumn, ScopeRelation};

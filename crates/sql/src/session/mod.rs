@@ -81,6 +81,7 @@ use crate::instance::{Limits, Room, Ticket, within};
 use crate::outcome::Numbered;
 use crate::output::{Completion, Format, Sink, TransactionStatus};
 use crate::statement::{self, Modes, Statement, Statements};
+use crate::system;
 use carried::{CarriedStatement, Noted};
 use delivery::Watched;
 use identity::Who;
@@ -229,7 +230,7 @@ impl Session {
             database: options.database.into(),
             process_id: options.process_id,
             cancel: options.cancel,
-            ..SessionInfo::default()
+            ..SessionInfo::new(system::OBJECTS)
         };
         let mut session = Self {
             ticket,

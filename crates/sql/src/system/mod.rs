@@ -59,10 +59,17 @@ mod tests;
 
 use smol_str::SmolStr;
 
-use crate::expression::EvaluationContext;
-pub(crate) use functions::FUNCTIONS;
-pub(crate) use object::{object_by_name, object_by_oid};
+use crate::expression::{EvaluationContext, SystemObjects};
+use functions::FUNCTIONS;
+use object::{object_by_name, object_by_oid};
 pub use table::{SystemTable, table};
+
+/// What expressions take from here.
+pub(crate) const OBJECTS: &SystemObjects = &SystemObjects {
+    functions: FUNCTIONS,
+    by_name: object_by_name,
+    by_oid: object_by_oid,
+};
 
 /// The role that system objects belong to.
 pub(crate) const ROLE: u32 = crate::access::FIRST_ROLE;

@@ -15,7 +15,7 @@ fn with_context<T>(body: impl FnOnce(&EvaluationContext<'_>) -> T) -> T {
         user: "somebody".into(),
         database: "something".into(),
         search_path: vec!["public".into()],
-        ..SessionInfo::default()
+        ..SessionInfo::new(OBJECTS)
     };
     let catalog = Arc::new(Catalog::default());
     body(&EvaluationContext::new(&session, &catalog, &[], None))

@@ -270,7 +270,8 @@ impl Binder<'_> {
             .iter()
             .map(|bound| bound.column_type.data_type)
             .collect();
-        let function = function::resolve(name, &types).map_err(|error| error.at(position))?;
+        let function = function::resolve(name, &types, self.session.system)
+            .map_err(|error| error.at(position))?;
         let (wanted, result) = function.signature(&types);
         let mut bound_arguments = Vec::with_capacity(arguments.len());
         let mut bound_types: Vec<ColumnType> = Vec::with_capacity(arguments.len());
@@ -352,7 +353,7 @@ impl Binder<'_> {
     /// `int4('7')`: a type's name called like a function, if no function has it.
     fn is_cast_by_call(&self, name: &str, arguments: &[Bound]) -> bool {
         arguments.len() == 1
-            && !function::exists(name)
+            && !function::exists(name, self.session.system)
             && DataType::ALL.iter().any(|known| known.name() == name)
     }
 

@@ -11,6 +11,7 @@ mod strings;
 mod time;
 mod transaction;
 
+use super::SystemObjects;
 use super::function::{Function, Kind};
 use crate::value::DataType;
 
@@ -35,8 +36,8 @@ mod kinds {
     pub(super) const MOMENT: Kind = Kind::Is(DataType::TimestampTz);
 }
 
-/// Every function.
-pub(super) fn all() -> impl Iterator<Item = &'static Function> {
+/// Every function, those over the system tables included.
+pub(super) fn all(system: &SystemObjects) -> impl Iterator<Item = &'static Function> {
     math::FUNCTIONS
         .iter()
         .chain(strings::FUNCTIONS)
@@ -45,5 +46,5 @@ pub(super) fn all() -> impl Iterator<Item = &'static Function> {
         .chain(arrays::FUNCTIONS)
         .chain(session::FUNCTIONS)
         .chain(transaction::FUNCTIONS)
-        .chain(crate::system::FUNCTIONS.iter().copied().flatten())
+        .chain(system.functions.iter().copied().flatten())
 }

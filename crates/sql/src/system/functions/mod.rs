@@ -33,7 +33,7 @@ const REGTYPE: Kind = Kind::Is(DataType::Regtype);
 const VOID: Kind = Kind::Is(DataType::Void);
 
 /// The functions, in groups.
-pub(crate) const FUNCTIONS: &[&[Function]] = &[
+pub(super) const FUNCTIONS: &[&[Function]] = &[
     cluster::FUNCTIONS,
     comments::FUNCTIONS,
     definitions::FUNCTIONS,

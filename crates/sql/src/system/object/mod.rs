@@ -27,7 +27,7 @@ use crate::{Error, Result, SqlState, Value};
 
 /// The object of a kind (`data_type`) that a string names. Errors 42P01, 42704,
 /// 3F000, 42883, 42602.
-pub(crate) fn object_by_name(
+pub(super) fn object_by_name(
     data_type: DataType,
     text: &str,
     context: &EvaluationContext<'_>,
@@ -138,7 +138,7 @@ fn type_by_name(text: &str) -> Result<Option<u32>> {
 }
 
 /// The object of a kind with this number, printed as its number if there is none.
-pub(crate) fn object_by_oid(
+pub(super) fn object_by_oid(
     data_type: DataType,
     oid: u32,
     context: &EvaluationContext<'_>,
