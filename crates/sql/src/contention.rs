@@ -16,8 +16,7 @@ use coeval_txn::{Blocked, Engine, Error as TxnError, Party, Place};
 use coeval_types::key::successor_of_prefix;
 use coeval_types::{IndexId, Rid, Timestamp, TransactionId};
 
-use crate::catalog::{Catalog, Index, PUBLIC, Table};
-use crate::change::{key_text, value_text};
+use crate::catalog::{Catalog, Index, PUBLIC, Table, key_text, value_text};
 use crate::error::Error;
 use crate::value::read_key;
 

@@ -6,10 +6,10 @@
 //! compares them with a list that only shrinks: a pair that is not on it is a finding,
 //! and so is one on it that is gone.
 //!
-//! Floors, lowest first: error, value, record, output, outcome, instance, statement,
-//! access, catalog, expression, plan, select, change, copy and definition, contention,
-//! system, session, verify. What a lower floor needs of a higher one goes down with its
-//! type, or comes in as a parameter.
+//! Floors, lowest first: error, value, record, output, outcome, instance, access,
+//! catalog, statement, contention, expression, plan, system, select, change, copy and
+//! definition, session, verify. What a lower floor needs of a higher one goes down with
+//! its type, or comes in as a parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -39,6 +39,7 @@ mod index;
 mod name;
 mod needs;
 mod quote;
+mod row_text;
 mod store;
 mod table;
 
@@ -50,6 +51,7 @@ pub use index::{Index, KeyColumn};
 pub use name::{QualifiedName, fold};
 pub use needs::Needs;
 pub(crate) use quote::quote_identifier;
+pub(crate) use row_text::{key_text, row_text, value_text};
 pub(crate) use store::{AccessRow, CATALOG_STORAGES, Store, lock_version};
 pub use table::{Table, TableColumn};
 

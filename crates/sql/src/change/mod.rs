@@ -37,8 +37,7 @@ use std::sync::Arc;
 pub(crate) use bind::{bind_delete, bind_insert, bind_update};
 pub(crate) use execute::{Changed, execute, lock_for_write};
 pub(crate) use row::{
-    RowWriter, check_default, constant_default, default_cell, default_expression, key_text,
-    unique_violation, value_text,
+    RowWriter, check_default, constant_default, default_cell, default_expression, unique_violation,
 };
 
 use coeval_types::{IndexId, IndexKind};

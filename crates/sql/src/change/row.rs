@@ -7,20 +7,17 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use crate::catalog::{Catalog, Index, PUBLIC, Table, TableColumn};
+use crate::catalog::{Catalog, Index, PUBLIC, Table, TableColumn, key_text, row_text};
 use crate::error::{Error, Result, SqlState};
 use crate::expression::{
     Binder, EvaluationContext, Expression, Frame, Parameters, Scope, SessionInfo, SystemObjects,
 };
 use crate::plan::RowReader;
 use crate::statement::Statement;
-use crate::value::{ColumnType, Style, Value};
+use crate::value::{Style, Value};
 
 /// Most bytes of a row: far below what a row's encoding and a log frame can hold.
 const MOST_ROW_BYTES: usize = 256 << 20;
-
-/// Characters of a value that an error shows.
-const SHOWN: usize = 64;
 
 /// Writes rows of a table.
 #[derive(Debug)]
@@ -126,42 +123,6 @@ fn null_violation(table: &Table, column: &TableColumn, values: &[Value]) -> Erro
     )
     .with_table(PUBLIC, &table.name)
     .with_column(&column.name)
-}
-
-/// A value for people.
-pub(crate) fn value_text(value: &Value, column_type: ColumnType) -> String {
-    value
-        .to_text(column_type, &Style::default())
-        .map_or_else(|| "null".to_owned(), |text| text.to_string())
-}
-
-fn row_text(table: &Table, values: &[Value]) -> String {
-    let shown: Vec<String> = table
-        .columns
-        .iter()
-        .zip(values)
-        .map(|(column, value)| {
-            let text = value_text(value, column.column_type);
-            match text.char_indices().nth(SHOWN) {
-                None => text,
-                Some((end, _)) => format!("{}...", &text[..end]),
-            }
-        })
-        .collect();
-    shown.join(", ")
-}
-
-/// A row's key in an index for people: `(a, b)=(1, 2)`.
-pub(crate) fn key_text(table: &Table, index: &Index, row: RowRef<'_>) -> Result<String> {
-    let mut names = Vec::new();
-    let mut values = Vec::new();
-    for key in &index.columns {
-        let column = &table.columns[key.column];
-        names.push(column.name.as_str());
-        let value = Value::from_cell(row.cell(column.cell()), column.column_type.data_type)?;
-        values.push(value_text(&value, column.column_type));
-    }
-    Ok(format!("({})=({})", names.join(", "), values.join(", ")))
 }
 
 /// 23505.

@@ -9,8 +9,7 @@ use sqlparser::ast;
 use super::constraint::{index_columns, key_columns};
 use super::table::add_index;
 use super::{Change, joined};
-use crate::catalog::{Index, Table, fold};
-use crate::change::key_text;
+use crate::catalog::{Index, Table, fold, key_text};
 use crate::error::{Error, Result, SqlState};
 
 impl Change<'_> {

@@ -6,8 +6,7 @@ use coeval_txn::{Bounds, Direction, Insert, ScanProgress, ScanRequest, ScanSourc
 use coeval_types::{RowBuilder, RowRef};
 
 use super::Change;
-use crate::catalog::{PUBLIC, Table, TableColumn};
-use crate::change::key_text;
+use crate::catalog::{PUBLIC, Table, TableColumn, key_text};
 use crate::error::{Error, Result, SqlState};
 
 /// Rows looked at in one step.
