@@ -1,4 +1,5 @@
-//! Where a session's results go, and what they look like.
+//! Results: the columns, rows, notices and command tags that a statement returns, and the
+//! sink that takes them.
 //!
 //! A session knows nothing of the wire. It hands rows to a [`Sink`], which
 //! encodes them as it likes and keeps them back until they are durable.

@@ -8,7 +8,7 @@
 use coeval_txn::Engine;
 use coeval_types::StorageId;
 
-/// The storages of one transaction that somebody has to drop when it ends.
+/// The storages of one transaction that are to be dropped when it ends.
 #[derive(Debug, Default)]
 pub(crate) struct Storages {
     /// Made by this transaction; of no use if it is rolled back.

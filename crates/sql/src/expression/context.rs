@@ -90,7 +90,7 @@ pub trait SessionSettings: Send + Sync {
 }
 
 impl SessionInfo {
-    /// Of nobody in particular.
+    /// A session without a user, a search path and a transaction.
     #[must_use]
     pub fn new(system: &'static SystemObjects) -> Self {
         Self {

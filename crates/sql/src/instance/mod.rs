@@ -11,14 +11,14 @@
 //!
 //! Nothing here knows a session, a statement or the catalog.
 //!
-//! - [`surroundings`]: all of it in one place, and the program around it.
-//! - [`room`]: memory accounting: how much there is for statements, and what one has
+//! - `surroundings`: all of it in one place, and the program around it.
+//! - `room`: memory accounting: how much there is for statements, and what one has
 //!   taken.
-//! - [`admission`]: admission control: how many transactions work at once.
-//! - [`deadline`]: how long things may take. [`limits`]: how large they may be.
-//! - [`activity`]: what each session is doing; [`waiting`]: what it waits for, locks
+//! - `admission`: admission control: how many transactions work at once.
+//! - `deadline`: how long things may take. `limits`: how large they may be.
+//! - [`activity`]: what each session is doing; `waiting`: what it waits for, locks
 //!   aside.
-//! - [`cluster`]: what there is beside this server.
+//! - `cluster`: what there is beside this server.
 
 pub mod activity;
 mod admission;

@@ -18,8 +18,8 @@ const MARKS: i64 = 24;
 
 /// Forgets what transactions came to that ended longer than `retention` before `now`, in
 /// microseconds since 2000 UTC. To be called now and then, by one at a time: about as
-/// often as [`MARKS`] in the time of retention, or more often. Does nothing where nobody
-/// asks for numbers.
+/// often as [`MARKS`] in the time of retention, or more often. Does nothing where no
+/// transaction asks for its number.
 ///
 /// # Errors
 /// When the engine takes no writes. The next call goes on where this one stopped.

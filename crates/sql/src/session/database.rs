@@ -157,7 +157,7 @@ impl Database {
 
     /// Forgets what transactions came to that ended longer than `retention` ago. To be
     /// called now and then, by one at a time: about 24 times in the time of retention, or
-    /// more often. Does nothing where nobody asks for numbers.
+    /// more often. Does nothing where no transaction asks for its number.
     ///
     /// # Errors
     /// When the engine takes no writes. The next call goes on where this one stopped.

@@ -50,7 +50,7 @@ mod set;
 pub mod settings;
 mod texts;
 mod timeouts;
-pub(crate) mod transaction;
+mod transaction;
 mod utility;
 
 use std::collections::BTreeMap;
