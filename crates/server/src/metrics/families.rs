@@ -196,10 +196,10 @@ families! {
         "Rows that were read a second time, at a commit, because they had been read by their key, those of the catalog included."
         = |r, out| out.value(&[], r.engine.validation.records as f64);
     Counter coeval_validation_registrations_total [] "registrations"
-        "Registrations that writers have left in ranges of keys, for scans to find, whether anybody scans or not."
+        "Registrations that writers have left in ranges of keys, for scans to find, whether or not there are scans."
         = |r, out| out.value(&[], r.engine.validation.registrations as f64);
     Gauge coeval_ranges [] "ranges"
-        "Logical ranges that the keys of all tables and indexes are cut into, those of the catalog included. A table or an index that nobody scans has one."
+        "Logical ranges that the keys of all tables and indexes are cut into, those of the catalog included. A table or an index without scans has one."
         = |r, out| out.value(&[], r.engine.ranges as f64);
     Counter coeval_range_splits_total [] "ranges"
         "Ranges that have come by splitting others."

@@ -141,10 +141,10 @@ settings! {
     /// How much of that old row versions may take, in per cent, before the oldest
     /// snapshot that holds on to them ends with 72000.
     old_versions_percent: u64 = 25, "PERCENT";
-    /// How much memory is taken from the kernel at the start already, in megabytes, so that
-    /// nobody waits for it later; at most three quarters of the limit, and what is free. What
-    /// was used and is free again is given back all the same. The start takes longer: on
-    /// virtual machines a second for some hundred megabytes.
+    /// Memory that the server takes from the kernel at the start, in megabytes, so that no
+    /// write waits for new pages later; at most three quarters of the limit, and of the free
+    /// memory. Memory that was used and is free again is given back all the same. The start
+    /// takes longer: on virtual machines a second for some hundred megabytes.
     memory_preallocated_megabytes: u64 = 0, "MB";
     /// The size of a file of the log, in bytes: a multiple of 4096.
     log_segment_bytes: u64 = 16 << 20, "BYTES";
