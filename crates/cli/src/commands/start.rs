@@ -25,6 +25,11 @@ pub(super) fn start(matches: &ArgMatches) -> ExitCode {
     if let Err(error) = logging::start(&settings.settings) {
         return fail(&error);
     }
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        profile = coeval_env::BUILD_PROFILE,
+        "starting"
+    );
     allow_open_files(&settings.settings);
     // Sessions and the log have threads of their own; this one waits for signals
     // and does the housekeeping.
